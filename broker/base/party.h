@@ -47,7 +47,7 @@ struct amb_user {
     bool is_free; /* root, or the broker's own: no shares */
     uint32_t used[AMB_SHARE_COUNT];
     _Atomic uint64_t leased; /* bytes of lease segments, closed ones that are still mapped too */
-    uint64_t held;           /* bytes in quarantine; the control thread's */
+    uint64_t quarantined;    /* bytes in quarantine; the control thread's */
 };
 
 /* Topics of one party that wake, and its place in the line of those that have some. */
@@ -63,7 +63,7 @@ struct amb_party {
     uint32_t names;            /* publishers' names: identity.h; the control thread's */
     uint32_t pairs;            /* directory.h; the same */
     struct amb_waker waking;   /* directory_wake.c; the same */
-    uint64_t held;             /* bytes in quarantine; the same */
+    uint64_t quarantined;      /* bytes in quarantine; the same */
     _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */
     _Atomic int64_t lapsed_ns; /* and when one was last taken back unused; 0: never */

@@ -26,7 +26,7 @@
 static uint64_t topic_left(struct amb_topic *topic)
 {
     uint64_t left = amb_topic_unread(topic);
-    AMB_LIST_FOR_EACH (node, &topic->audience.held) {
+    AMB_LIST_FOR_EACH (node, &topic->audience.waiting) {
         left += AMB_CONTAINER_OF(node, struct amb_entry, pending)->count;
     }
     AMB_LIST_FOR_EACH (node, &topic->privates.all) {

@@ -124,7 +124,7 @@ static bool shadow_is_dropping(const struct amb_topic *shadow)
 
 void amb_lend_report(struct amb_topic *shadow)
 {
-    uint64_t from = amb_topic_held_from(shadow);
+    uint64_t from = amb_topic_holding_from(shadow);
     if (shadow->privates.namesake != NULL && !shadow_is_dropping(shadow)) {
         from = amb_topic_read_from(shadow); /* Of its one reader alone: at that one's pace. */
     }

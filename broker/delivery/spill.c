@@ -65,7 +65,7 @@ static void spill_bound_others(struct spill_walk *walk)
     struct amb_topic *topic = walk->topic;
     struct amb_topic_tail *tail = &walk->tail;
     uint64_t may =
-        topic->rule->full == AMB_FULL_DROP_OLDEST ? topic->log.hi : amb_topic_held_from(topic);
+        topic->rule->full == AMB_FULL_DROP_OLDEST ? topic->log.hi : amb_topic_holding_from(topic);
     while (tail->upto < may && tail->upto + 1 < topic->log.hi && amb_topic_is_over(topic, tail) &&
            spill_may_drop(walk)) {
         AMB_LIST_FOR_EACH (node, &topic->cursors) {

@@ -101,8 +101,8 @@ void amb_route_grants(struct amb_topic *topic)
  * its publishers bound the messages that may wait. */
 static void route_hold(struct amb_topic *topic, struct amb_entry *entry)
 {
-    bool is_first = amb_list_is_empty(&topic->audience.held);
-    amb_list_push_back(&topic->audience.held, &entry->pending);
+    bool is_first = amb_list_is_empty(&topic->audience.waiting);
+    amb_list_push_back(&topic->audience.waiting, &entry->pending);
     if (is_first) {
         topic->shard->upcalls->topic_heard(topic);
     }
@@ -144,11 +144,11 @@ static void awake_goes_on(struct amb_mail *mail, void *owner)
  * rest. */
 void amb_route_awake(struct amb_topic *topic)
 {
-    for (unsigned i = 0; i < AWAKE_SLICE && !amb_list_is_empty(&topic->audience.held); i++) {
-        struct amb_list_node *node = amb_list_pop_front(&topic->audience.held);
+    for (unsigned i = 0; i < AWAKE_SLICE && !amb_list_is_empty(&topic->audience.waiting); i++) {
+        struct amb_list_node *node = amb_list_pop_front(&topic->audience.waiting);
         route_append(topic->shard, AMB_CONTAINER_OF(node, struct amb_entry, pending));
     }
-    topic->audience.is_quiet = !amb_list_is_empty(&topic->audience.held);
+    topic->audience.is_quiet = !amb_list_is_empty(&topic->audience.waiting);
     if (topic->audience.is_quiet) {
         amb_mail_post(&topic->shard->inbox, &topic->audience.heard, awake_goes_on);
     }

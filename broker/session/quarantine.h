@@ -17,14 +17,14 @@ struct amb_entry;
 struct amb_session;
 
 /* An entry that a quarantined session holds. */
-struct amb_held {
-    struct amb_list_node node; /* of session->held */
+struct amb_quarantined {
+    struct amb_list_node node; /* of session->quarantined */
     struct amb_entry *entry;   /* one reference */
 };
 
 /* Takes over the reference of a delivery in place. */
 void amb_quarantine_take(struct amb_session *session, struct amb_entry *entry);
-/* All deliveries are given up, or taken; its leases end, or are held. */
+/* All deliveries are given up, or taken; its leases end, or join it. */
 void amb_quarantine_begin(struct amb_session *session);
 /* Bytes of what it holds. 0: its process can reach nothing any more. */
 uint64_t amb_quarantine_bytes(const struct amb_session *session);

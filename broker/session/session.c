@@ -44,7 +44,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     amb_sifter_init(&session->sifter);
     amb_list_init(&session->publisher_list);
     amb_list_init(&session->subscription_list);
-    amb_list_init(&session->held);
+    amb_list_init(&session->quarantined);
     amb_session_names_init(&session->names, &session->heap);
     amb_lease_book_init(&session->book, &session->heap);
     amb_heap_init(&session->heap, amb_heap_worker_share(shard->limits->max_heap_per_session));
@@ -67,7 +67,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(s->link == NULL);
     amb_assert(amb_list_is_empty(&s->publisher_list));
     amb_assert(amb_list_is_empty(&s->subscription_list));
-    amb_assert(amb_list_is_empty(&s->held));
+    amb_assert(amb_list_is_empty(&s->quarantined));
     amb_assert(s->tallies == 0);
     amb_assert(amb_list_is_empty(&s->book.leases));
     amb_session_names_fini(&s->names);

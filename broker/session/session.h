@@ -115,8 +115,8 @@ struct amb_session {
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     uint64_t reserved;          /* of their windows */
     int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
-    struct amb_list_node held;  /* struct amb_held of quarantine.h */
-    bool keep_held;             /* when closing: deliveries held in place stay */
+    struct amb_list_node quarantined;  /* struct amb_quarantined of quarantine.h */
+    bool keep_held;                    /* when closing: deliveries held in place stay */
     struct amb_link_waste *ring_waste; /* of its ring, if that was not read to its end; or NULL */
     struct amb_heap_account heap;
     int64_t trimmed_ns;         /* when tables that are not used were looked for */

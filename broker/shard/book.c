@@ -12,7 +12,7 @@ void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *h
     amb_list_init(&book->untold);
 }
 
-void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
+void amb_lease_book_end(struct amb_lease_book *book, bool is_quarantined)
 {
     while (amb_list_pop_front(&book->untold) != NULL) {
     }
@@ -21,9 +21,10 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
         struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
         lease->book = NULL;
-        lease->is_held = is_held && lease->state != AMB_LEASE_FILLING; /* else never given */
+        lease->is_quarantined =
+            is_quarantined && lease->state != AMB_LEASE_FILLING; /* else never given */
         amb_party_kept(lease->segment->party, lease->segment->size);
-        if (!lease->is_held) {
+        if (!lease->is_quarantined) {
             amb_list_remove(&lease->of_book);
         }
         amb_segment_lease_close(lease);
@@ -31,13 +32,13 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_held)
     book->has_news = false;
 }
 
-uint64_t amb_lease_book_held(const struct amb_lease_book *book)
+uint64_t amb_lease_book_quarantined(const struct amb_lease_book *book)
 {
     uint64_t bytes = 0;
     AMB_LIST_FOR_EACH (node, &book->leases) {
         const struct amb_segment_lease *lease =
             AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
-        bytes += lease->is_held ? lease->segment->size : 0;
+        bytes += lease->is_quarantined ? lease->segment->size : 0;
     }
     return bytes;
 }
@@ -47,7 +48,7 @@ void amb_lease_book_release(struct amb_lease_book *book)
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
         struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
         amb_list_remove(&lease->of_book);
-        lease->is_held = false;
+        lease->is_quarantined = false;
         amb_segment_lease_free(lease);
     }
 }

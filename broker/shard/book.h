@@ -48,11 +48,11 @@ struct amb_commit {
 };
 
 void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *heap);
-/* The session ends. is_held: its client's process may still write; the memory stays charged until
- * amb_lease_book_release. Commits that were to be told must have been taken. */
-void amb_lease_book_end(struct amb_lease_book *book, bool is_held);
-/* Bytes that are held; 0 before the end. */
-uint64_t amb_lease_book_held(const struct amb_lease_book *book);
+/* The session ends. is_quarantined: its client's process may still write; the memory stays charged
+ * until amb_lease_book_release. Commits that were to be told must have been taken. */
+void amb_lease_book_end(struct amb_lease_book *book, bool is_quarantined);
+/* Bytes in quarantine; 0 before the end. */
+uint64_t amb_lease_book_quarantined(const struct amb_lease_book *book);
 /* The process is gone. */
 void amb_lease_book_release(struct amb_lease_book *book);
 

@@ -50,7 +50,7 @@ static void lease_destroy(struct amb_segment_lease *lease)
 
 void amb_segment_lease_free(struct amb_segment_lease *lease)
 {
-    if (lease->state == AMB_LEASE_CLOSED && lease->commits == 0 && !lease->is_held) {
+    if (lease->state == AMB_LEASE_CLOSED && lease->commits == 0 && !lease->is_quarantined) {
         lease_destroy(lease);
     }
 }

@@ -61,7 +61,7 @@ struct amb_segment_lease {
     struct amb_segment_lease_pass *pass; /* under way, or NULL */
     uint32_t slots;                      /* in all */
     uint32_t commits;                    /* that name it and are not over */
-    bool is_held;                        /* its client's process may still write there */
+    bool is_quarantined;                 /* its client's process may still write there */
     bool is_own;                         /* the shard's */
     int64_t used_ns;                     /* of the shard's own: when a slot of it was taken last, */
     int64_t spoiled_ns;                  /* when a transfer into it failed; 0: never */

@@ -43,7 +43,7 @@ static enum amb_status topic_make_room_beside(struct amb_topic *topic,
 {
     const struct amb_log *log = &topic->log;
     bool may_reject = topic->rule->full == AMB_FULL_REJECT && amb_topic_is_home(topic);
-    uint64_t held = amb_topic_held_from(topic), wanted = amb_topic_read_from(topic);
+    uint64_t held = amb_topic_holding_from(topic), wanted = amb_topic_read_from(topic);
     uint64_t upto = topic->rule->full == AMB_FULL_DROP_OLDEST ? log->hi : held;
     struct amb_topic_tail tail;
     amb_topic_tail(topic, &tail);
@@ -71,7 +71,7 @@ static enum amb_status topic_make_room(struct amb_topic *topic, const struct amb
     }
     uint64_t wanted = amb_topic_read_from(topic);
     amb_trim_to(topic, wanted);
-    uint64_t held = amb_topic_held_from(topic);
+    uint64_t held = amb_topic_holding_from(topic);
     while (topic_is_full(topic, entry) && amb_trim_may_drop(topic, held)) {
         amb_trim_oldest(topic, wanted);
     }

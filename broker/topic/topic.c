@@ -71,7 +71,7 @@ void amb_topic_clear(struct amb_topic *topic)
     amb_assert(amb_list_is_empty(&topic->cursors));
     amb_keys_destroy(&topic->keys);
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&topic->audience.held)) != NULL) {
+    while ((node = amb_list_pop_front(&topic->audience.waiting)) != NULL) {
         amb_entry_unref(AMB_CONTAINER_OF(node, struct amb_entry, pending), topic->shard);
     }
     while (topic->log.lo < topic->log.hi) {
@@ -173,7 +173,7 @@ static uint64_t topic_slowest(struct amb_topic *topic, bool holding_only)
     return position < topic->log.lo ? topic->log.lo : position;
 }
 
-uint64_t amb_topic_held_from(struct amb_topic *topic)
+uint64_t amb_topic_holding_from(struct amb_topic *topic)
 {
     return topic_slowest(topic, true);
 }
@@ -240,7 +240,7 @@ bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
     amb_assert(topic->ungranted >= topic->log.lo);
     /* Readers are looked at only where the whole log is deep. */
     if (topic->rule->full == AMB_FULL_BLOCK && topic_is_deep(topic, topic->log.lo) &&
-        topic_is_deep(topic, amb_topic_held_from(topic))) {
+        topic_is_deep(topic, amb_topic_holding_from(topic))) {
         return false;
     }
     *out = amb_log_at(&topic->log, topic->ungranted);

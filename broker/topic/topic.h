@@ -106,7 +106,7 @@ static inline bool amb_topic_is_home(const struct amb_topic *topic)
 /* May the next entry's window be given back? True at most once an entry: *out is it. */
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 /* Position of the slowest holding reader, hi if there is none. */
-uint64_t amb_topic_held_from(struct amb_topic *topic);
+uint64_t amb_topic_holding_from(struct amb_topic *topic);
 /* The same of all readers. */
 uint64_t amb_topic_read_from(struct amb_topic *topic);
 /*

@@ -167,7 +167,7 @@ bool amb_topic_shed(struct amb_topic *topic, uint32_t *budget)
         return false;
     }
     if (topic->log.lo < topic->log.hi) {
-        uint64_t upto = amb_topic_held_from(topic);
+        uint64_t upto = amb_topic_holding_from(topic);
         upto = topic->spill.readers != 0 ? topic_shed_some(topic, upto) : upto;
         amb_topic_forget(topic, upto < before + most ? upto : before + most);
     }

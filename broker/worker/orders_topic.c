@@ -40,7 +40,7 @@ const struct amb_order_kind amb_order_topic_add = {
 /* Have all readers here, and at borrowers, come to its end? */
 static bool topic_is_read(const struct amb_topic *topic)
 {
-    if (!amb_list_is_empty(&topic->audience.held)) {
+    if (!amb_list_is_empty(&topic->audience.waiting)) {
         return false;
     }
     AMB_LIST_FOR_EACH (node, &topic->cursors) {

@@ -24,12 +24,12 @@ void amb_pub_lose(struct amb_pub *pub)
     }
 }
 
-bool amb_pub_hold(struct amb_pub *pub)
+bool amb_pub_put_aside(struct amb_pub *pub)
 {
     struct amb_batch *batch = pub->open;
     if (!pub->away.is_on || pub->away.refused != AMB_OK || batch == NULL || batch->count == 0 ||
         !amb_list_is_empty(&pub->queue) ||
-        pub->away.held_bytes + amb_batch_size(batch) > pub->window.limit_bytes) {
+        pub->away.aside_bytes + amb_batch_size(batch) > pub->window.limit_bytes) {
         return false;
     }
     struct amb_batch *next = amb_pub_batch_get(pub->conn);
@@ -37,9 +37,9 @@ bool amb_pub_hold(struct amb_pub *pub)
         return false;
     }
     batch->first_seq = atomic_load_explicit(&pub->posted, memory_order_relaxed) - batch->count + 1;
-    pub->away.held_bytes += amb_batch_size(batch);
+    pub->away.aside_bytes += amb_batch_size(batch);
     amb_batch_charge(pub->conn, batch);
-    amb_list_push_back(&pub->away.held, &batch->node);
+    amb_list_push_back(&pub->away.aside, &batch->node);
     pub->open = next;
     return true;
 }
@@ -53,10 +53,10 @@ void amb_pub_send_again(struct amb_pub *pub, uint64_t come)
     while (!amb_list_is_empty(&pub->away.unacked)) {
         struct amb_list_node *last = pub->away.unacked.prev;
         amb_list_remove(last);
-        amb_list_push_front(&pub->away.held, last);
-        pub->away.held_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
+        amb_list_push_front(&pub->away.aside, last);
+        pub->away.aside_bytes += amb_batch_size(AMB_CONTAINER_OF(last, struct amb_batch, node));
     }
-    if (!amb_list_is_empty(&pub->away.held) && !pub->away.must_gather) {
+    if (!amb_list_is_empty(&pub->away.aside) && !pub->away.must_gather) {
         pub->away.must_gather = true; /* The next holder of the publisher's lock sees to it. */
         atomic_fetch_add_explicit(&pub->conn->gathering, 1, memory_order_seq_cst);
     }
@@ -75,8 +75,8 @@ void amb_away_gather(struct amb_pub *pub)
 
 enum amb_status amb_away_flush(struct amb_pub *pub)
 {
-    while (!amb_list_is_empty(&pub->away.held)) {
-        struct amb_batch *batch = AMB_CONTAINER_OF(pub->away.held.next, struct amb_batch, node);
+    while (!amb_list_is_empty(&pub->away.aside)) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(pub->away.aside.next, struct amb_batch, node);
         uint64_t size = amb_batch_size(batch);
         if (!amb_pub_has_window(pub, size)) {
             return AMB_EAGAIN;
@@ -84,10 +84,10 @@ enum amb_status amb_away_flush(struct amb_pub *pub)
         amb_list_remove(&batch->node);
         enum amb_status status = amb_batch_send(pub, batch, batch->first_seq + batch->count - 1);
         if (status != AMB_OK && status != AMB_EAGAIN) {
-            amb_list_push_front(&pub->away.held, &batch->node);
+            amb_list_push_front(&pub->away.aside, &batch->node);
             return status;
         }
-        pub->away.held_bytes -= size;
+        pub->away.aside_bytes -= size;
         if (status == AMB_OK && !pub->is_named) {
             amb_pub_batch_put(pub->conn, batch);
         }
@@ -105,8 +105,8 @@ void amb_away_drop(struct amb_pub *pub)
         pub->away.must_gather = false;
         atomic_fetch_sub_explicit(&pub->conn->gathering, 1, memory_order_relaxed);
     }
-    while ((node = amb_list_pop_front(&pub->away.held)) != NULL) {
+    while ((node = amb_list_pop_front(&pub->away.aside)) != NULL) {
         amb_pub_batch_put(pub->conn, AMB_CONTAINER_OF(node, struct amb_batch, node));
     }
-    pub->away.held_bytes = 0;
+    pub->away.aside_bytes = 0;
 }

@@ -69,7 +69,7 @@ struct amb_batch {
     uint32_t blob_len, blob_cap, meta_cap;
     uint64_t data_len, data_cap;
     uint64_t owned_len;
-    uint64_t charged; /* part of conn->batches.held */
+    uint64_t charged; /* part of conn->batches.bytes */
 };
 
 /* For many small messages. NULL: no memory. */

@@ -19,9 +19,9 @@ void amb_batches_init(struct amb_conn *conn, uint64_t max)
     amb_list_init(&conn->batches.plain.list);
     amb_list_init(&conn->batches.large.list);
     amb_list_init(&conn->batches.commits.list);
-    amb_buffers_init(&conn->batches.packed, UINT64_MAX / 2); /* held_max is the limit. */
+    amb_buffers_init(&conn->batches.packed, UINT64_MAX / 2); /* bytes_max is the limit. */
     conn->batches.packed.cached_max = PACKED_CACHED_MAX;
-    conn->batches.held_max = max;
+    conn->batches.bytes_max = max;
 }
 
 static void free_all(struct amb_list_node *list)
@@ -47,9 +47,9 @@ void amb_batches_fini(struct amb_conn *conn)
 /* Written under the connection's lock alone, so a load and a store will do. */
 static void count(struct amb_conn *conn, uint64_t more, uint64_t less)
 {
-    uint64_t bytes = atomic_load_explicit(&conn->batches.held, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&conn->batches.bytes, memory_order_relaxed);
     amb_assert(bytes >= less);
-    atomic_store_explicit(&conn->batches.held, bytes + more - less, memory_order_relaxed);
+    atomic_store_explicit(&conn->batches.bytes, bytes + more - less, memory_order_relaxed);
 }
 
 void amb_batch_charge(struct amb_conn *conn, struct amb_batch *batch)
@@ -67,8 +67,8 @@ void amb_batch_discharge(struct amb_conn *conn, struct amb_batch *batch)
 
 bool amb_batches_have_room(const struct amb_conn *conn, uint64_t bytes)
 {
-    uint64_t held = atomic_load_explicit(&conn->batches.held, memory_order_relaxed);
-    return held == 0 || held + bytes <= conn->batches.held_max;
+    uint64_t held = atomic_load_explicit(&conn->batches.bytes, memory_order_relaxed);
+    return held == 0 || held + bytes <= conn->batches.bytes_max;
 }
 
 uint64_t amb_batches_large(uint64_t owned)

@@ -7,7 +7,7 @@
  *            └─── packed ──────┘
  *
  * A batch that leaves at once is used again, one a publisher. One that stays is closed: it counts,
- * by what was allocated for it, in conn->batches.held. Where that has reached held_max no batch
+ * by what was allocated for it, in conn->batches.bytes. Where that has reached bytes_max no batch
  * is begun and nothing is leased; a large message must fit below it, or find nothing held. A batch
  * that was begun may always leave, so no thread waits for memory that waits for that thread. A
  * batch that would stay is packed first if it uses less than a quarter of its memory. It is copied
@@ -42,8 +42,8 @@ uint64_t amb_batches_large(uint64_t owned);
 /* May no batch be begun? Any thread, without the lock. */
 static inline bool amb_batches_are_full(const struct amb_conn *conn)
 {
-    return atomic_load_explicit(&conn->batches.held, memory_order_relaxed) >=
-           conn->batches.held_max;
+    return atomic_load_explicit(&conn->batches.bytes, memory_order_relaxed) >=
+           conn->batches.bytes_max;
 }
 
 /* May closed batches hold `bytes` more? */

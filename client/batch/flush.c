@@ -180,7 +180,7 @@ static unsigned flush_some(struct amb_conn *conn, int64_t now_ns, bool is_only_o
             !amb_spinlock_try(&pub->lock)) {
             continue; /* The holder of the lock looks for itself. */
         }
-        if (__builtin_expect(!amb_list_is_empty(&pub->away.held) || pub->away.must_gather, 0)) {
+        if (__builtin_expect(!amb_list_is_empty(&pub->away.aside) || pub->away.must_gather, 0)) {
             left += amb_pub_flush_open(pub) == AMB_OK;
         }
         const struct amb_batch *batch = pub->open;

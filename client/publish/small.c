@@ -99,7 +99,7 @@ static enum amb_status make_room(struct amb_pub *pub, uint64_t len, uint32_t blo
                 /* The look that everyone who must wait does first may find the window. */
                 (void)amb_conn_progress(conn);
                 status = amb_pub_flush_open(pub);
-                if (status == AMB_EAGAIN && amb_pub_hold(pub)) {
+                if (status == AMB_EAGAIN && amb_pub_put_aside(pub)) {
                     status = AMB_OK;
                 }
             }

@@ -76,7 +76,7 @@ static void take_options(struct amb_conn *conn, const struct amb_options *option
     conn->settings.timeout_ns = options->timeout_ns;
     conn->control.heartbeat_ns = options->heartbeat_ns;
     conn->settings.memory_max = options->memory_max;
-    conn->batches.held_max = options->send_memory_max;
+    conn->batches.bytes_max = options->send_memory_max;
     amb_buffers_init(&conn->receive.buffers, options->memory_max);
     amb_buffers_init(&conn->leases.buffers, options->memory_max);
     amb_spin_init(&conn->driver.spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0);

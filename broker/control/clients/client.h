@@ -80,7 +80,7 @@ struct amb_client {
     int64_t deadline_ns, seen_ns, connected_ns;
     int64_t peer_timeout_ns; /* that it was told */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
-    uint64_t held_bytes;
+    uint64_t quarantined_bytes;
     struct amb_party *party;    /* that is charged: from Auth on */
     uint64_t mapped_max;        /* that its session may hold in place */
     uint64_t charged_bytes;     /* to that one, for a session that ends without a word */

@@ -72,7 +72,7 @@ static void session_released(void *control, struct amb_order *order)
     amb_control_session_give(control, &order->session);
     client->is_quarantined = false;
     client->has_session = false;
-    client->held_bytes = 0;
+    client->quarantined_bytes = 0;
     amb_order_free(order);
     amb_client_release(client);
 }
@@ -93,14 +93,14 @@ static void session_closed(void *owner, struct amb_order *order)
     struct amb_client *client = order->context;
     const struct amb_order_session_end *end =
         AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
-    client->held_bytes = end->closing.held_bytes;
-    bool has_fallen = client->held_bytes < client->charged_bytes;
-    amb_client_charge(client, client->held_bytes);
+    client->quarantined_bytes = end->closing.held_bytes;
+    bool has_fallen = client->quarantined_bytes < client->charged_bytes;
+    amb_client_charge(client, client->quarantined_bytes);
     if (has_fallen) {
         charge_fell(client);
     }
     client->end_order = order; /* It goes with the client, or ends the quarantine first. */
-    if (client->held_bytes == 0) {
+    if (client->quarantined_bytes == 0) {
         amb_control_session_give(control, &order->session);
         client->has_session = false;
     } else if (client->is_dead || client->is_given_up) {
@@ -110,7 +110,7 @@ static void session_closed(void *owner, struct amb_order *order)
         control->stats.quarantined++;
         amb_info("client %" PRIu64 " (%s, pid %d): %" PRIu64
                  " bytes stay until its process has ended",
-                 client->id, client->name, (int)client->pid, client->held_bytes);
+                 client->id, client->name, (int)client->pid, client->quarantined_bytes);
     }
     amb_client_release(client);
 }

@@ -52,11 +52,11 @@ uint64_t amb_client_mapped_max(const struct amb_client *client)
 {
     const struct amb_config *config = client->control->config;
     uint64_t max = config->limits.max_mapped_per_session;
-    uint64_t left = max > client->party->held ? max - client->party->held : 0;
+    uint64_t left = max > client->party->quarantined ? max - client->party->quarantined : 0;
     const struct amb_user *user = client->party->user;
     uint64_t most = config->memory.host.size / 2;
-    uint64_t users = most > user->held ? most - user->held : 0;
-    return user->held > client->party->held && users < left ? users : left;
+    uint64_t users = most > user->quarantined ? most - user->quarantined : 0;
+    return user->quarantined > client->party->quarantined && users < left ? users : left;
 }
 
 /* Else the reason is in why. */
@@ -104,8 +104,8 @@ void amb_client_leave_party(struct amb_client *client)
     if (client->party == NULL) {
         return;
     }
-    client->party->held -= client->charged_bytes;
-    client->party->user->held -= client->charged_bytes;
+    client->party->quarantined -= client->charged_bytes;
+    client->party->user->quarantined -= client->charged_bytes;
     client->charged_bytes = 0;
     client->party->user->used[AMB_SHARE_SESSIONS]--;
     if (client->is_dead) {
@@ -124,8 +124,8 @@ void amb_client_count_sub(struct amb_client *client, int change)
 void amb_client_charge(struct amb_client *client, uint64_t bytes)
 {
     if (client->party != NULL) {
-        client->party->held += bytes - client->charged_bytes;
-        client->party->user->held += bytes - client->charged_bytes;
+        client->party->quarantined += bytes - client->charged_bytes;
+        client->party->user->quarantined += bytes - client->charged_bytes;
         client->charged_bytes = bytes;
     }
 }

@@ -200,7 +200,7 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
             (void)json_object_set_new(
                 row, "pairs", json_integer(c->account == NULL ? 0 : (json_int_t)c->account->pairs));
             (void)json_object_set_new(row, "quarantined_bytes",
-                                      json_integer(amb_status_num(c->held_bytes)));
+                                      json_integer(amb_status_num(c->quarantined_bytes)));
             (void)json_object_update_missing(row, (json_t *)(uintptr_t)session);
             add_heap(row, &c->heap);
         }

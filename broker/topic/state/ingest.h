@@ -15,13 +15,13 @@
 
 /* route.c, at home: the subscriptions that match the topic. */
 struct amb_topic_audience {
-    uint32_t matched;          /* everywhere */
-    bool is_quiet;             /* not all of those have a cursor: directory.h, */
-    struct amb_list_node held; /* so these wait: struct amb_entry.pending */
-    struct amb_mail heard;     /* to the control thread, with the first of them */
+    uint32_t matched;             /* everywhere */
+    bool is_quiet;                /* not all of those have a cursor: directory.h, */
+    struct amb_list_node waiting; /* so these wait: struct amb_entry.pending */
+    struct amb_mail heard;        /* to the control thread, with the first of them */
 };
 
 static inline void amb_topic_audience_init(struct amb_topic_audience *audience)
 {
-    amb_list_init(&audience->held);
+    amb_list_init(&audience->waiting);
 }

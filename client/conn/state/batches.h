@@ -2,7 +2,7 @@
 /*
  * The batches of a connection, and the memory that they hold; batch/batches.c works on it.
  *
- * Threads: under the connection's lock; `held` is read without it. Memory: its own, bounded.
+ * Threads: under the connection's lock; `bytes` is read without it. Memory: its own, bounded.
  */
 #pragma once
 
@@ -20,8 +20,8 @@ struct amb_batch_stock {
 };
 
 struct amb_conn_batches {
-    _Atomic uint64_t held; /* bytes that closed batches hold: see batch/batches.h */
-    uint64_t held_max;     /* ... and may hold */
+    _Atomic uint64_t bytes; /* bytes that closed batches hold: see batch/batches.h */
+    uint64_t bytes_max;     /* ... and may hold */
     struct amb_batch_stock plain, large, commits;
     struct amb_buffers packed; /* for batches that are no larger than they must be */
     enum amb_status failure;   /* the first failed publish that no amb_flush has returned; AMB_OK */

@@ -32,12 +32,12 @@ static void test_the_same_process_is_the_same_party(void **state)
     assert_null(user);
     amb_party_unref(&user);
     /* A party that has left something behind stays; the others are forgotten. */
-    one->held = 42;
+    one->quarantined = 42;
     amb_parties_sweep(&parties, 10 * AMB_NS_PER_SEC);
     assert_int_equal(amb_map_count(parties.by_key), 1);
     assert_int_equal(amb_map_count(parties.users), 1);
     assert_int_equal(amb_parties_find(&parties, 1, "10", &two), AMB_OK);
-    assert_int_equal(two->held, 42);
+    assert_int_equal(two->quarantined, 42);
     /* Its process ends: the pid is somebody else's then. */
     amb_parties_end(&parties, one);
     amb_party_unref(&two);

@@ -124,7 +124,7 @@ static void test_a_reader_begins_at_the_end_and_holds_what_it_has_not_passed(voi
     (void)grants(w);
     amb_topic_trim(w->topic);
     assert_int_equal(w->topic->log.lo, 1);
-    assert_int_equal(amb_topic_held_from(w->topic), 1);
+    assert_int_equal(amb_topic_holding_from(w->topic), 1);
     cursor->position = 2;
     amb_topic_trim(w->topic);
     assert_int_equal(w->topic->log.lo, 2);
@@ -300,11 +300,11 @@ static void test_a_lend_reads_and_holds_like_a_cursor(void **state)
     amb_topic_count_lent(w->topic, lend, 1, 0, 0);
     assert_int_equal(append(w, 1, 16), AMB_OK);
     (void)grants(w);
-    assert_int_equal(amb_topic_held_from(w->topic), 1); /* it does not hold */
+    assert_int_equal(amb_topic_holding_from(w->topic), 1); /* it does not hold */
     amb_topic_trim(w->topic);
     assert_int_equal(w->topic->log.lo, 0); /* but reads */
     amb_topic_count_lent(w->topic, lend, 0, 1, 0);
-    assert_int_equal(amb_topic_held_from(w->topic), 0);
+    assert_int_equal(amb_topic_holding_from(w->topic), 0);
     assert_false(harness_shed(w->topic));
     amb_topic_count_lent(w->topic, lend, 0, -1, 0);
     assert_true(harness_shed(w->topic));
@@ -333,10 +333,10 @@ static void test_a_reader_whose_time_is_over_holds_nothing(void **state)
     use(w, "block");
     struct amb_cursor *cursor = reader(w, true);
     assert_int_equal(append(w, 1, 16), AMB_OK);
-    assert_int_equal(amb_topic_held_from(w->topic), 0);
+    assert_int_equal(amb_topic_holding_from(w->topic), 0);
     cursor->hold.is_dropping = true;
     amb_topic_reader_went(w->topic, &cursor->position);
-    assert_int_equal(amb_topic_held_from(w->topic), 1);
+    assert_int_equal(amb_topic_holding_from(w->topic), 1);
     assert_int_equal(grants(w), 1);
     assert_true(harness_shed(w->topic));
 }

@@ -76,7 +76,7 @@ static uint64_t fill(struct eight *eight, size_t len, uint64_t *most)
         }
         assert_int_equal(status, AMB_OK);
         (void)!amb_pub_flush(pub, 0, AMB_NOWAIT);
-        uint64_t held = atomic_load(&eight->s.conn->batches.held);
+        uint64_t held = atomic_load(&eight->s.conn->batches.bytes);
         *most = held > *most ? held : *most;
         assert_true(sent < 1000000);
     }
@@ -93,7 +93,7 @@ static void drained(struct eight *eight, uint64_t sent)
         come += eight->s.seen.msgs[i];
     }
     assert_int_equal(come, sent);
-    assert_int_equal(atomic_load(&eight->s.conn->batches.held), 0);
+    assert_int_equal(atomic_load(&eight->s.conn->batches.bytes), 0);
 }
 
 static void at_the_limit_publishing_waits_and_all_of_it_arrives(void **state)
@@ -168,14 +168,14 @@ static void a_named_publisher_keeps_as_much_and_passes_its_own_batch(void **stat
         assert_int_equal(amb_pub_send(pub, payload, sizeof(payload), WAIT), AMB_OK);
     }
     assert_int_equal(amb_pub_flush(pub, 0, WAIT), AMB_OK);
-    assert_int_equal(atomic_load(&s.conn->batches.held), 0);
+    assert_int_equal(atomic_load(&s.conn->batches.bytes), 0);
     fake_broker_hold(s.fake, true); /* Nothing is confirmed, so all is kept. */
     uint64_t sent = 6;
     while (amb_pub_send(pub, payload, 3000, AMB_NOWAIT) == AMB_OK) {
         assert_true(sent++ < 10000);
     }
     assert_true(sent > 6 + 8 * 19);
-    assert_true(atomic_load(&s.conn->batches.held) < MIB + 200 * KIB);
+    assert_true(atomic_load(&s.conn->batches.bytes) < MIB + 200 * KIB);
     fake_broker_hold(s.fake, false);
     assert_int_equal(amb_pub_send(pub, payload, 3000, WAIT), AMB_OK);
     assert_int_equal(amb_pub_flush(pub, 0, WAIT), AMB_OK);
@@ -206,7 +206,7 @@ static void commits_are_packed_too(void **state)
             is_stalled = true;
         }
     }
-    assert_true(atomic_load(&eight.s.conn->batches.held) < 4 * MIB);
+    assert_true(atomic_load(&eight.s.conn->batches.bytes) < 4 * MIB);
     fake_broker_stall(eight.s.fake, false);
     drained(&eight, sent);
     assert_true(eight.s.seen.commit_msgs[1] > 0);

@@ -65,7 +65,7 @@ static void assert_slowest(struct world *w, uint64_t of_all, uint64_t holding)
 {
     for (unsigned i = 0; i < 2; i++) { /* The reader that was found, and the remembered one. */
         assert_int_equal(amb_topic_read_from(w->topic), of_all);
-        assert_int_equal(amb_topic_held_from(w->topic), holding);
+        assert_int_equal(amb_topic_holding_from(w->topic), holding);
     }
 }
 
