@@ -46,7 +46,7 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->batches = past->batches;
     publisher->accepted = past->batches;
     publisher->received = past->bytes;
-    publisher->granted = past->bytes;
+    publisher->freed = past->bytes;
     publisher->widened_at = past->bytes;
     /* Told, and perhaps only heard of now. */
     publisher->window = past->bytes < past->window ? past->window : past->bytes;

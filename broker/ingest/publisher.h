@@ -50,9 +50,9 @@ struct amb_publisher {
                                      * AMB_USER_ANY */
     bool avoids_gpu;                /* its link fetches nothing into GPU memory (gpuslot.h) */
     uint64_t batches;               /* heads that came */
-    uint64_t received, granted;     /* bytes that came; bytes whose place is free again */
+    uint64_t received, freed;       /* bytes that came; bytes whose place is free again */
     uint64_t window;                /* bytes that may have come: what the client was told */
-    uint64_t window_size;           /* of it beyond `granted` */
+    uint64_t window_size;           /* of it beyond `freed` */
     uint64_t widened_at;            /* received then */
     uint64_t want;                  /* bytes the client waits to have sent */
     uint64_t accepted;              /* the last batch whose receipt has come */

@@ -240,7 +240,7 @@ static uint64_t bytes_to_prepare(const struct amb_publisher *publisher, uint64_t
 
 bool amb_publisher_prepare(struct amb_publisher *publisher)
 {
-    if (publisher->received != publisher->granted) {
+    if (publisher->received != publisher->freed) {
         return true; /* Comes again with the next grant. */
     }
     struct amb_shard *shard = publisher->session->shard;

@@ -117,7 +117,7 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
     }
     bool wide = want - publisher->received > AMB_BATCH_BYTES;
     uint64_t bytes = want - publisher->window;
-    if (wide && publisher->received == publisher->granted &&
+    if (wide && publisher->received == publisher->freed &&
         amb_publisher_may_prepare(publisher->session, want - publisher->received)) {
         return amb_publisher_prepare(
             publisher); /* Takes less than what is to be certain beforehand. */
@@ -128,7 +128,7 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
         amb_publisher_open_window(publisher, want);
         return true;
     }
-    if (publisher->received == publisher->granted && amb_publisher_prepare(publisher)) {
+    if (publisher->received == publisher->freed && amb_publisher_prepare(publisher)) {
         return true;
     }
     publisher->is_rationed = false;
@@ -162,7 +162,7 @@ static bool publisher_serve(struct amb_publisher *publisher)
     if (publisher->want > publisher->window && publisher->window_size < largest) {
         publisher_widen(publisher, largest);
     }
-    uint64_t size = publisher_share(publisher), window = publisher->granted + size;
+    uint64_t size = publisher_share(publisher), window = publisher->freed + size;
     if (publisher->want <= publisher->window) {
         /* Nobody waits: a word to the client, which costs two cores' cache lines, for a fair part
          * of the window only. */
@@ -175,7 +175,7 @@ static bool publisher_serve(struct amb_publisher *publisher)
     }
     uint64_t len = publisher->want - publisher->received;
     /* A batch at a time is everybody's, whatever the share. */
-    uint64_t least = publisher->granted + AMB_BATCH_BYTES;
+    uint64_t least = publisher->freed + AMB_BATCH_BYTES;
     if (publisher->want > window && publisher->want <= least) {
         window = publisher->want;
     }
@@ -234,8 +234,8 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
 
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)
 {
-    publisher->granted += bytes;
-    amb_assert(publisher->granted <= publisher->received);
+    publisher->freed += bytes;
+    amb_assert(publisher->freed <= publisher->received);
     if (__builtin_expect(publisher->window - publisher->received > publisher->reserved, 0) &&
         publisher->prepared.data == NULL) {
         amb_publisher_reserve_open(publisher);

@@ -270,7 +270,7 @@ void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes)
 
 uint64_t client_granted(const struct shard_client *client, uint32_t handle)
 {
-    return client->session->publishers[handle]->granted;
+    return client->session->publishers[handle]->freed;
 }
 
 void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)

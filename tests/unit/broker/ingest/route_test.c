@@ -143,7 +143,7 @@ static void test_what_comes_for_a_publisher_that_is_gone_is_nobodys(void **state
     harness_settle(&w->h);
     assert_int_equal(w->p->settle_count, 0);
     struct amb_publisher *again = w->p->session->publishers[0];
-    assert_int_equal(again->granted, again->received); /* of the former alone, all settled */
+    assert_int_equal(again->freed, again->received); /* of the former alone, all settled */
     assert_int_equal(again->received, client_batch_bytes(1, 100));
     client_send(w->p, 0, 1, 100);
     push(w);
