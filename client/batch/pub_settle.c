@@ -4,7 +4,7 @@
 #include "client/batch/batches.h"
 #include "client/batch/pub.h"
 #include "client/conn/conn.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/wake.h"
 
 void amb_pub_unkeep(struct amb_pub *pub, struct amb_batch *batch)

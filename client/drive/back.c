@@ -3,7 +3,7 @@
 
 #include "client/conn/conn.h"
 #include "client/drive/drive.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/wake.h"
 #include "wire/base/assert.h"
 

@@ -4,7 +4,7 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/options.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_buffer.h"

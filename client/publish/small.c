@@ -5,8 +5,8 @@
 #include "client/batch/batches.h"
 #include "client/batch/flush.h"
 #include "client/drive/drive.h"
-#include "client/drive/due.h"
 #include "client/drive/lock.h"
+#include "client/drive/notify.h"
 #include "client/drive/wake.h"
 #include "wire/base/clock.h"
 

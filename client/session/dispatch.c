@@ -5,7 +5,7 @@
 #include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/drive/control.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/upcalls.h"
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_release.h"

@@ -11,7 +11,7 @@
 #include "client/batch/pub_settle.h"
 #include "client/batch/send.h"
 #include "client/conn/conn.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/tx.h"
 #include "client/drive/wake.h"
 #include "client/memory/commits.h"

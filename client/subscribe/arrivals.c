@@ -2,7 +2,7 @@
 #include "client/subscribe/arrivals.h"
 
 #include "client/conn/conn.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/wake.h"
 #include "client/message/landing.h"
 #include "client/message/returns.h"

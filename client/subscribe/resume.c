@@ -5,7 +5,7 @@
 #include "client/conn/error.h"
 #include "client/drive/back.h"
 #include "client/drive/control.h"
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 #include "client/drive/upcalls.h"
 #include "client/drive/wake.h"
 #include "client/message/sub.h"

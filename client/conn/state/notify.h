@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Things that are due to the program: the descriptors of amb_fd, the callbacks that it wants, and
- * the events that wait for amb_poll. drive/due.c and session/poll.c work on it.
+ * the events that wait for amb_poll. drive/notify.c and session/poll.c work on it.
  *
  * Threads: under the connection's lock, events under a lock of their own. Memory: descriptors,
  * closed by the end of the connection; events are dropped, oldest first, where no thread polls.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/drive/due.h"
+#include "client/drive/notify.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/wake.h"
