@@ -40,8 +40,8 @@ static inline void forward_begin_slice(struct amb_shard *shard)
  * mark that came meanwhile makes it a walk over all. */
 static void walk_cut(struct amb_walk *walk, struct amb_list_node *at, uint32_t left)
 {
-    amb_list_remove(&walk->due);
-    amb_list_insert_before(at, &walk->due);
+    amb_list_remove(&walk->cursors);
+    amb_list_insert_before(at, &walk->cursors);
     walk->unwalked = walk->unwalked == AMB_WALK_ALL ? AMB_WALK_ALL : left;
 }
 
@@ -67,14 +67,15 @@ static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
                                                      : walk->unwalked;
     walk->unwalked = AMB_WALK_NONE;
     struct amb_list_node *next;
-    for (struct amb_list_node *node = walk->due.next; node != &walk->due && left > 0; node = next) {
+    for (struct amb_list_node *node = walk->cursors.next; node != &walk->cursors && left > 0;
+         node = next) {
         if (__builtin_expect(forward_done(shard) >= shard->forward.slice, 0)) {
             walk_cut(walk, node, left);
             return false;
         }
         left--;
         shard->forward.looks++;
-        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, due);
+        struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, in_walk);
         amb_advance(topic, cursor);
         next = node->next;
         if (cursor_may_park(cursor)) {

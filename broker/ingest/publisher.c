@@ -116,8 +116,8 @@ void amb_publisher_end(struct amb_publisher *publisher, uint64_t last, void (*go
     }
 }
 
-static enum amb_status publisher_due(const struct amb_publisher *publisher,
-                                     const struct amb_frame *frame)
+static enum amb_status publisher_expects(const struct amb_publisher *publisher,
+                                         const struct amb_frame *frame)
 {
     if (frame->seq == publisher->batches + 1) {
         return AMB_OK;
@@ -130,7 +130,7 @@ static enum amb_status publisher_due(const struct amb_publisher *publisher,
 enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
                                            const struct amb_frame *frame)
 {
-    enum amb_status status = publisher_due(publisher, frame);
+    enum amb_status status = publisher_expects(publisher, frame);
     if (status == AMB_OK) {
         publisher->batches++;
     }
@@ -155,7 +155,7 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
 {
     uint64_t len = frame->data_len + frame->meta_len;
     uint64_t client = publisher->session->client_id;
-    if (publisher_due(publisher, frame) != AMB_OK) {
+    if (publisher_expects(publisher, frame) != AMB_OK) {
         return AMB_EPROTO;
     }
     if (len > publisher->window - publisher->received) {

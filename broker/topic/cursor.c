@@ -14,14 +14,14 @@ static struct amb_walk *walk_of(const struct amb_cursor *cursor)
 
 void amb_cursor_park(struct amb_cursor *cursor)
 {
-    amb_list_remove(&cursor->due);
+    amb_list_remove(&cursor->in_walk);
     walk_of(cursor)->count--;
 }
 
 static void cursor_enter(struct amb_cursor *cursor, bool is_behind)
 {
     cursor->is_behind = is_behind;
-    amb_list_push_back(&walk_of(cursor)->due, &cursor->due);
+    amb_list_push_back(&walk_of(cursor)->cursors, &cursor->in_walk);
     walk_of(cursor)->count++;
 }
 
@@ -35,7 +35,7 @@ void amb_cursor_sort(struct amb_cursor *cursor, bool is_behind)
 
 static void cursor_unpark(struct amb_cursor *cursor)
 {
-    if (amb_list_is_empty(&cursor->due)) {
+    if (amb_list_is_empty(&cursor->in_walk)) {
         cursor_enter(cursor, true);
     }
 }
@@ -82,7 +82,7 @@ void amb_cursor_attach(struct amb_cursor *cursor, struct amb_topic *topic,
     amb_list_push_back(&topic->cursors, &cursor->of_topic);
     topic->cursor_count++;
     amb_topic_reader_came(topic, cursor->position);
-    amb_list_init(&cursor->due);
+    amb_list_init(&cursor->in_walk);
     cursor_unpark(cursor);
     amb_cursor_spill(cursor, slow == AMB_SLOW_SPILL);
     if (cursor->hold.is_replaying || cursor->recall.prelude != NULL) {
@@ -138,7 +138,7 @@ void amb_cursor_detach(struct amb_cursor *cursor)
     amb_list_remove(&cursor->of_topic);
     cursor->topic->cursor_count--;
     amb_topic_reader_went(cursor->topic, &cursor->position);
-    if (!amb_list_is_empty(&cursor->due)) {
+    if (!amb_list_is_empty(&cursor->in_walk)) {
         amb_cursor_park(cursor);
     }
     amb_list_remove(&cursor->of_sub);

@@ -18,7 +18,7 @@ struct amb_subscription;
 /* A subscription's place in one topic. */
 struct amb_cursor {
     struct amb_list_node of_topic, of_sub;
-    struct amb_list_node due;     /* in one of its topic's walks; empty: parked */
+    struct amb_list_node in_walk; /* in one of its topic's walks; empty: parked */
     struct amb_list_node stalled; /* in its session's list: waits for credit or room */
     struct amb_topic *topic;
     struct amb_subscription *sub; /* NULL: a queue's */

@@ -41,7 +41,7 @@ static void after_settling(struct amb_pub *pub)
     }
     amb_conn_changed(conn);
     if (pub->settle.range_count != 0) {
-        amb_due_callback(conn);
+        amb_notify_callback(conn);
     }
 }
 

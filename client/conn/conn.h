@@ -4,7 +4,7 @@
  * the feature's file works on it. Fields between the parts are the connection's own.
  *
  *   amb_conn ── link_state, driver, io, ucx      drive/, session/io.c: threads move bytes, or sleep
- *       │  ├─── control, session, again, due    drive/, session/: the broker's word; callbacks
+ *       │  ├─── control, session, again, notify drive/, session/: the broker's word; callbacks
  *       │  ├─── handles ─┬─ amb_pub             publish/, batch/: messages out
  *       │  │             └─ amb_sub             subscribe/: messages in
  *       │  ├─── batches, leases                 batch/batches.c, memory/slots.c
@@ -82,7 +82,7 @@ struct amb_conn {
     struct amb_conn_receive receive;
     struct amb_conn_acks acks;
     struct amb_conn_fetch fetch;
-    struct amb_conn_due due;
+    struct amb_conn_notify notify;
     struct amb_conn_control control;
     struct amb_reconnect again;
     struct amb_leases leases;

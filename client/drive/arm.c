@@ -35,7 +35,7 @@ void amb_conn_rearm(struct amb_conn *conn)
     } else if (conn->io.has_thread) {
         amb_io_kick(conn);
     } else {
-        amb_due_set(conn);
+        amb_notify_set(conn);
     }
 }
 
@@ -80,8 +80,8 @@ int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
         next > now_ns + AMB_GPU_LOOK_NS) {
         next = now_ns + AMB_GPU_LOOK_NS;
     }
-    if (conn->due.reply_ns < next) {
-        next = conn->due.reply_ns;
+    if (conn->notify.reply_ns < next) {
+        next = conn->notify.reply_ns;
     }
     /* Segments that are to be mapped; without a session that waits for the next one. */
     return conn->leases.has_work && conn->session.down == AMB_OK && now_ns < next ? now_ns : next;
@@ -90,18 +90,18 @@ int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
 void amb_conn_arm_for_user(struct amb_conn *conn)
 {
     if (!conn->settings.is_poll_mode ||
-        !atomic_load_explicit(&conn->due.is_fd_used, memory_order_relaxed) ||
+        !atomic_load_explicit(&conn->notify.is_fd_used, memory_order_relaxed) ||
         conn->driver.is_taken) {
         return;
     }
-    bool want_flow = conn->due.settled_wanted != 0 || conn->driver.flow_waits != 0;
+    bool want_flow = conn->notify.settled_wanted != 0 || conn->driver.flow_waits != 0;
     amb_conn_disarm(conn); /* The sleeper may want more than before. */
     if (conn->session.down == AMB_OK && !amb_conn_arm(conn, want_flow)) {
-        amb_due_set(conn);
+        amb_notify_set(conn);
     }
     int64_t now = amb_clock_monotonic_ns();
     int64_t next = amb_conn_next_timer(conn, now);
     if (next != INT64_MAX) {
-        amb_due_timer(conn, next - now);
+        amb_notify_timer(conn, next - now);
     }
 }

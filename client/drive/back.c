@@ -12,7 +12,7 @@ static void restored(struct amb_conn *conn)
     atomic_fetch_and_explicit(&conn->trouble, ~AMB_TROUBLE_AWAY, memory_order_release);
     conn->again.tried = 0;
     amb_event_session(conn, AMB_EVENT_RESTORED, AMB_OK, "the broker is back");
-    amb_due_callback(conn);
+    amb_notify_callback(conn);
     amb_conn_changed(conn);
     amb_conn_wake_all(conn);
 }

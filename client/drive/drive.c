@@ -127,7 +127,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
                          int64_t deadline_ns)
 {
     bool want_flow = (wait->flags & AMB_WAIT_FLOW) != 0 || conn->driver.flow_waits != 0 ||
-                     conn->due.settled_wanted != 0;
+                     conn->notify.settled_wanted != 0;
     if (conn->link_state.must_flush && conn->link != NULL) {
         amb_conn_flush_link(conn); /* Left to us, see amb_conn_push. */
     }

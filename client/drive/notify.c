@@ -10,54 +10,55 @@
 
 /* ---- the descriptor ---- */
 
-void amb_due_signal(struct amb_conn *conn)
+void amb_notify_signal(struct amb_conn *conn)
 {
     uint64_t one = 1;
-    if (conn->due.event_fd >= 0) {
-        (void)!write(conn->due.event_fd, &one, sizeof(one));
+    if (conn->notify.event_fd >= 0) {
+        (void)!write(conn->notify.event_fd, &one, sizeof(one));
     }
 }
 
-void amb_due_set(struct amb_conn *conn)
+void amb_notify_set(struct amb_conn *conn)
 {
-    if (atomic_load_explicit(&conn->due.is_fd_used, memory_order_relaxed) && !conn->due.is_fd_set) {
-        conn->due.is_fd_set = true;
-        amb_due_signal(conn);
+    if (atomic_load_explicit(&conn->notify.is_fd_used, memory_order_relaxed) &&
+        !conn->notify.is_fd_set) {
+        conn->notify.is_fd_set = true;
+        amb_notify_signal(conn);
     }
 }
 
-void amb_due_clear(struct amb_conn *conn)
+void amb_notify_clear(struct amb_conn *conn)
 {
     /* After amb_stop it stays readable: the loop of the program shall see that. */
-    if (conn->due.is_fd_set &&
+    if (conn->notify.is_fd_set &&
         !amb_conn_has_trouble(conn, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN)) {
         uint64_t count;
-        (void)!read(conn->due.event_fd, &count, sizeof(count));
-        conn->due.is_fd_set = false;
+        (void)!read(conn->notify.event_fd, &count, sizeof(count));
+        conn->notify.is_fd_set = false;
     }
 }
 
-void amb_due_message(struct amb_conn *conn)
+void amb_notify_message(struct amb_conn *conn)
 {
-    conn->due.has_news = true;
+    conn->notify.has_news = true;
     amb_conn_changed(conn);
-    amb_due_set(conn);
+    amb_notify_set(conn);
 }
 
-void amb_due_callback(struct amb_conn *conn)
+void amb_notify_callback(struct amb_conn *conn)
 {
     amb_conn_changed(conn);
-    amb_due_set(conn);
+    amb_notify_set(conn);
 }
 
-void amb_due_timer(struct amb_conn *conn, int64_t delay_ns)
+void amb_notify_timer(struct amb_conn *conn, int64_t delay_ns)
 {
-    if (conn->due.timer_fd >= 0 &&
-        atomic_load_explicit(&conn->due.is_fd_used, memory_order_relaxed)) {
+    if (conn->notify.timer_fd >= 0 &&
+        atomic_load_explicit(&conn->notify.is_fd_used, memory_order_relaxed)) {
         delay_ns = delay_ns < 1000 ? 1000 : delay_ns;
         struct itimerspec when = {.it_value = {.tv_sec = delay_ns / AMB_NS_PER_SEC,
                                                .tv_nsec = delay_ns % AMB_NS_PER_SEC}};
-        (void)timerfd_settime(conn->due.timer_fd, 0, &when, NULL);
+        (void)timerfd_settime(conn->notify.timer_fd, 0, &when, NULL);
     }
 }
 
@@ -101,7 +102,7 @@ static void queue_event(struct amb_conn *conn, const struct amb_event *event, co
     }
     (void)snprintf(cell->text, sizeof(cell->text), "%s", text);
     (void)pthread_mutex_unlock(&conn->events.lock);
-    amb_due_callback(conn);
+    amb_notify_callback(conn);
 }
 
 void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,

@@ -20,12 +20,12 @@ static inline uint64_t amb_lost_sum(uint64_t a, uint64_t b)
 }
 
 /* A message has become the next of its subscription; a callback is due. Lock held. */
-void amb_due_message(struct amb_conn *conn);
-void amb_due_callback(struct amb_conn *conn);
+void amb_notify_message(struct amb_conn *conn);
+void amb_notify_callback(struct amb_conn *conn);
 /* Makes amb_fd readable from anywhere, async-signal-safe. */
-void amb_due_signal(struct amb_conn *conn);
+void amb_notify_signal(struct amb_conn *conn);
 /* POLL mode: a batch lingers, so amb_fd must become readable soon. Any thread. */
-void amb_due_timer(struct amb_conn *conn, int64_t delay_ns);
+void amb_notify_timer(struct amb_conn *conn, int64_t delay_ns);
 
 /* Queue events; dropped where the program has no on_event. Lock held. */
 void amb_event_session(struct amb_conn *conn, enum amb_event_type type, enum amb_status status,
@@ -42,5 +42,5 @@ void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
 bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out);
 
 /* Makes amb_fd readable, and not readable any more unless the session is over. Lock held. */
-void amb_due_set(struct amb_conn *conn);
-void amb_due_clear(struct amb_conn *conn);
+void amb_notify_set(struct amb_conn *conn);
+void amb_notify_clear(struct amb_conn *conn);

@@ -183,6 +183,6 @@ void amb_landing_leave(struct amb_msg *msg)
         struct amb_conn *conn = arrival->conn;
         atomic_store(&landing->retry_ns, 0);
         amb_conn_wake_all(conn);
-        amb_due_signal(conn);
+        amb_notify_signal(conn);
     }
 }

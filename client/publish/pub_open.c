@@ -210,7 +210,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     conn->handles.pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
     status = ask_open(pub, options);
     if (status == AMB_OK) {
-        conn->due.settled_wanted += pub->callback.on_settled != NULL;
+        conn->notify.settled_wanted += pub->callback.on_settled != NULL;
         amb_conn_arm_for_user(conn); /* For counters, too. */
     } else {
         conn->handles.pubs[pub->handle] = NULL;
@@ -273,7 +273,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
     amb_pub_drop_unsent(pub);
     amb_leases_orphan(pub);
     amb_pub_settle_all(pub, why);
-    conn->due.settled_wanted -= pub->callback.on_settled != NULL;
+    conn->notify.settled_wanted -= pub->callback.on_settled != NULL;
     conn->handles.pubs[pub->handle] = NULL;
     conn->handles.numbers[pub->handle].batches =
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);

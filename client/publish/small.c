@@ -50,7 +50,7 @@ static void leave_to_linger(struct amb_pub *pub)
     if (mode == AMB_IO_WATCH || mode == AMB_IO_DEEP) {
         amb_io_kick(conn);
     } else if (mode == AMB_IO_NONE) {
-        amb_due_timer(conn, pub->rule.linger_ns);
+        amb_notify_timer(conn, pub->rule.linger_ns);
     }
 }
 

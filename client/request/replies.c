@@ -142,8 +142,8 @@ enum amb_status amb_replies_enter(struct amb_conn *conn, struct amb_asked *asked
     replies->count++;
     amb_list_push_back(&replies->open, &asked->node);
     amb_list_init(&asked->of_pub);
-    if (asked->deadline_ns < conn->due.reply_ns) {
-        conn->due.reply_ns = asked->deadline_ns;
+    if (asked->deadline_ns < conn->notify.reply_ns) {
+        conn->notify.reply_ns = asked->deadline_ns;
     }
     return AMB_OK;
 }
@@ -169,7 +169,7 @@ static void make_due(struct amb_conn *conn, struct amb_asked *asked)
 {
     if (asked->on_reply != NULL && asked->is_put) {
         amb_list_push_back(&conn->replies->done, &asked->node);
-        amb_due_callback(conn);
+        amb_notify_callback(conn);
     }
 }
 
@@ -225,7 +225,7 @@ static void collect(struct amb_conn *conn)
 static void expire(struct amb_conn *conn, int64_t now_ns)
 {
     struct amb_replies *replies = conn->replies;
-    conn->due.reply_ns = INT64_MAX;
+    conn->notify.reply_ns = INT64_MAX;
     AMB_LIST_FOR_EACH_SAFE (node, &replies->open) {
         struct amb_asked *asked = AMB_CONTAINER_OF(node, struct amb_asked, node);
         if (asked->on_reply == NULL || !asked->is_put) {
@@ -233,8 +233,8 @@ static void expire(struct amb_conn *conn, int64_t now_ns)
         }
         if (asked->deadline_ns <= now_ns) {
             finish(conn, asked, AMB_ETIMEDOUT, NULL);
-        } else if (asked->deadline_ns < conn->due.reply_ns) {
-            conn->due.reply_ns = asked->deadline_ns;
+        } else if (asked->deadline_ns < conn->notify.reply_ns) {
+            conn->notify.reply_ns = asked->deadline_ns;
         }
     }
 }
@@ -248,14 +248,14 @@ void amb_replies_turn(struct amb_conn *conn)
     if (amb_sub_has_ready(replies->sub)) {
         collect(conn);
     }
-    if (conn->due.reply_ns != INT64_MAX) {
+    if (conn->notify.reply_ns != INT64_MAX) {
         amb_replies_timer(conn, amb_clock_monotonic_ns());
     }
 }
 
 void amb_replies_timer(struct amb_conn *conn, int64_t now_ns)
 {
-    if (conn->replies != NULL && now_ns >= conn->due.reply_ns) {
+    if (conn->replies != NULL && now_ns >= conn->notify.reply_ns) {
         expire(conn, now_ns);
     }
 }
@@ -268,10 +268,10 @@ bool amb_replies_is_due(const struct amb_conn *conn)
 
 int64_t amb_replies_patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
-    if (conn->replies == NULL || conn->due.reply_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
+    if (conn->replies == NULL || conn->notify.reply_ns == INT64_MAX || timeout_ns == AMB_NOWAIT) {
         return timeout_ns;
     }
-    int64_t left = conn->due.reply_ns - amb_clock_monotonic_ns();
+    int64_t left = conn->notify.reply_ns - amb_clock_monotonic_ns();
     left = left > AMB_US ? left : AMB_US;
     return left < timeout_ns ? left : timeout_ns;
 }

@@ -42,7 +42,7 @@ void amb_stop(struct amb_conn *conn)
     }
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_STOPPED, memory_order_seq_cst);
     amb_conn_wake_all(conn);
-    amb_due_signal(conn);
+    amb_notify_signal(conn);
 }
 
 /* Sends every open batch; lock held, given up in between. */

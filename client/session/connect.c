@@ -45,18 +45,18 @@ static bool watch(int epoll_fd, int fd)
 static enum amb_status open_fds(struct amb_conn *conn, struct amb_error *error)
 {
     conn->driver.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    conn->due.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool is_good = conn->driver.wake_fd >= 0 && conn->due.event_fd >= 0;
+    conn->notify.event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    bool is_good = conn->driver.wake_fd >= 0 && conn->notify.event_fd >= 0;
     if (conn->settings.is_poll_mode) {
-        conn->due.user_fd = epoll_create1(EPOLL_CLOEXEC);
-        conn->due.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-        is_good = is_good && conn->due.user_fd >= 0 &&
-                  watch(conn->due.user_fd, conn->due.event_fd) &&
-                  watch(conn->due.user_fd, conn->due.timer_fd) &&
-                  watch(conn->due.user_fd, conn->control.fd) &&
-                  watch(conn->due.user_fd, conn->link_state.epoll_fd);
+        conn->notify.user_fd = epoll_create1(EPOLL_CLOEXEC);
+        conn->notify.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        is_good = is_good && conn->notify.user_fd >= 0 &&
+                  watch(conn->notify.user_fd, conn->notify.event_fd) &&
+                  watch(conn->notify.user_fd, conn->notify.timer_fd) &&
+                  watch(conn->notify.user_fd, conn->control.fd) &&
+                  watch(conn->notify.user_fd, conn->link_state.epoll_fd);
     } else {
-        conn->due.user_fd = conn->due.event_fd;
+        conn->notify.user_fd = conn->notify.event_fd;
         conn->io.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         is_good = is_good && conn->io.wake_fd >= 0;
     }

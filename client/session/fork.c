@@ -42,16 +42,16 @@ static void after_fork_child(void)
             int fd = amb_link_fd(conn->link);
             close_fd(&fd);
         }
-        if (conn->due.user_fd != conn->due.event_fd) {
-            close_fd(&conn->due.user_fd);
+        if (conn->notify.user_fd != conn->notify.event_fd) {
+            close_fd(&conn->notify.user_fd);
         }
         close_fd(&conn->control.fd);
         close_fd(&conn->control.passed_fd);
         close_fd(&conn->link_state.epoll_fd);
         close_fd(&conn->driver.wake_fd);
         close_fd(&conn->io.wake_fd);
-        close_fd(&conn->due.event_fd);
-        close_fd(&conn->due.timer_fd);
+        close_fd(&conn->notify.event_fd);
+        close_fd(&conn->notify.timer_fd);
     }
     (void)pthread_mutex_unlock(&registry_lock);
 }

@@ -57,8 +57,8 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
                                int64_t now_ns, int64_t *timeout_ns)
 {
     *timeout_ns = conn->control.ping_ns + conn->control.heartbeat_ns - now_ns;
-    if (conn->due.reply_ns - now_ns < *timeout_ns) {
-        *timeout_ns = conn->due.reply_ns - now_ns;
+    if (conn->notify.reply_ns - now_ns < *timeout_ns) {
+        *timeout_ns = conn->notify.reply_ns - now_ns;
     }
     if (conn->session.down != AMB_OK) {
         *timeout_ns = AMB_NS_PER_SEC;
@@ -81,7 +81,7 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
         return AMB_IO_TICK;
     }
     turn->active_ns = 0;
-    bool want_flow = conn->due.settled_wanted != 0 || conn->driver.flow_waits != 0;
+    bool want_flow = conn->notify.settled_wanted != 0 || conn->driver.flow_waits != 0;
     if (!amb_conn_arm(conn, want_flow)) {
         *timeout_ns = 0;
         return AMB_IO_AWAKE;

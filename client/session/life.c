@@ -42,7 +42,7 @@ struct amb_conn *amb_conn_create(void)
     amb_conn_io_init(&conn->io);
     amb_conn_driver_init(&conn->driver);
     amb_conn_link_init(&conn->link_state);
-    amb_conn_due_init(&conn->due);
+    amb_conn_notify_init(&conn->notify);
     amb_conn_events_init(&conn->events);
     amb_conn_control_init(&conn->control);
     amb_conn_error_init(&conn->error);
@@ -149,15 +149,15 @@ void amb_conn_teardown(struct amb_conn *conn)
     } /* Else UCX keeps its worker: better lost than freed under it. */
     forget_subs(conn);
     amb_control_fail_all(conn, AMB_ECLOSED, "the connection is closed");
-    if (conn->due.user_fd == conn->due.event_fd) {
-        conn->due.user_fd = -1;
+    if (conn->notify.user_fd == conn->notify.event_fd) {
+        conn->notify.user_fd = -1;
     }
-    close_fd(&conn->due.user_fd);
+    close_fd(&conn->notify.user_fd);
     close_fd(&conn->link_state.epoll_fd);
     close_fd(&conn->control.fd);
     close_fd(&conn->control.passed_fd);
     close_fd(&conn->driver.wake_fd);
     close_fd(&conn->io.wake_fd);
-    close_fd(&conn->due.event_fd);
-    close_fd(&conn->due.timer_fd);
+    close_fd(&conn->notify.event_fd);
+    close_fd(&conn->notify.timer_fd);
 }

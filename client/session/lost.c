@@ -46,7 +46,7 @@ void amb_session_event(struct amb_conn *conn, bool is_lost)
 
 void amb_session_wake(struct amb_conn *conn)
 {
-    amb_due_callback(conn);
+    amb_notify_callback(conn);
     amb_conn_changed(conn);
     amb_conn_wake_all(conn);
     if (conn->io.has_thread) {

@@ -87,11 +87,11 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
         }
     }
     /* Each turn begins behind where the last one ended, so that no subscription starves. */
-    uint32_t high = conn->handles.sub_high, start = conn->due.next_sub;
+    uint32_t high = conn->handles.sub_high, start = conn->notify.next_sub;
     for (uint32_t i = 0; i < high && ran < max; i++) {
         uint32_t at = (start + i) % high;
         if (sub_is_due(conn->handles.subs[at])) {
-            conn->due.next_sub = at + 1;
+            conn->notify.next_sub = at + 1;
             ran += run_messages(conn->handles.subs[at], max - ran);
         }
     }
@@ -109,12 +109,12 @@ static bool is_callback_due(struct amb_conn *conn)
     if (conn->events.on_event != NULL && conn->events.count != 0 && !conn->events.is_running) {
         return true;
     }
-    for (uint32_t i = 0; conn->due.settled_wanted != 0 && i < conn->handles.pub_high; i++) {
+    for (uint32_t i = 0; conn->notify.settled_wanted != 0 && i < conn->handles.pub_high; i++) {
         if (pub_is_due(conn->handles.pubs[i])) {
             return true;
         }
     }
-    for (uint32_t i = 0; conn->due.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
+    for (uint32_t i = 0; conn->notify.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
         if (sub_is_due(conn->handles.subs[i])) {
             return true;
         }
@@ -125,13 +125,13 @@ static bool is_callback_due(struct amb_conn *conn)
 /* Has a message arrived since the last amb_poll that amb_next would still give? Lock held. */
 static bool has_news(struct amb_conn *conn)
 {
-    for (uint32_t i = 0; conn->due.has_news && i < conn->handles.sub_high; i++) {
+    for (uint32_t i = 0; conn->notify.has_news && i < conn->handles.sub_high; i++) {
         if (conn->handles.subs[i] != NULL && is_for_next(conn->handles.subs[i]) &&
             amb_sub_has_ready(conn->handles.subs[i])) {
             return true;
         }
     }
-    conn->due.has_news = false; /* Somebody has taken it already. */
+    conn->notify.has_news = false; /* Somebody has taken it already. */
     return false;
 }
 
@@ -157,7 +157,7 @@ static int64_t left_ns(int64_t deadline_ns)
 static int64_t patience(const struct amb_conn *conn, int64_t timeout_ns)
 {
     int64_t shortest = amb_replies_patience(conn, timeout_ns);
-    for (uint32_t i = 0; conn->due.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
+    for (uint32_t i = 0; conn->notify.messages_wanted != 0 && i < conn->handles.sub_high; i++) {
         const struct amb_sub *sub = conn->handles.subs[i];
         if (sub != NULL && sub->callback.on_message != NULL) {
             shortest = amb_landing_patience(sub, shortest);
@@ -190,7 +190,7 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
                             .arg = conn,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_STOPPABLE |
-                                     (conn->due.settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
+                                     (conn->notify.settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
     int64_t deadline = INT64_MAX;
     if (timeout_ns != AMB_FOREVER) {
         deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
@@ -198,7 +198,7 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
     for (;;) {
         enum amb_status status = wait_due(conn, &wait, deadline);
         bool is_news = has_news(conn);
-        conn->due.has_news = false;
+        conn->notify.has_news = false;
         if (status != AMB_OK && status != AMB_EAGAIN) {
             return status;
         }
@@ -219,8 +219,8 @@ static void harvest_for_user(struct amb_conn *conn)
 {
     if (conn->settings.is_poll_mode) {
         uint64_t count;
-        if (conn->due.timer_fd >= 0) {
-            (void)!read(conn->due.timer_fd, &count, sizeof(count));
+        if (conn->notify.timer_fd >= 0) {
+            (void)!read(conn->notify.timer_fd, &count, sizeof(count));
         }
         amb_conn_harvest(conn);
         amb_conn_disarm(conn);
@@ -251,9 +251,9 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     }
     status = poll_once(conn, timeout_ns);
     if (is_callback_due(conn)) {
-        amb_due_callback(conn); /* Another thread may wait for it. */
+        amb_notify_callback(conn); /* Another thread may wait for it. */
     } else {
-        amb_due_clear(conn);
+        amb_notify_clear(conn);
     }
     amb_conn_arm_for_user(conn);
     amb_conn_unlock(conn);
@@ -272,11 +272,11 @@ int amb_fd(const struct amb_conn *conn)
     /* Asking for it is what makes the library keep it up to date. */
     struct amb_conn *own = (struct amb_conn *)(uintptr_t)conn;
     amb_conn_lock(own);
-    if (!atomic_load_explicit(&own->due.is_fd_used, memory_order_relaxed)) {
-        atomic_store_explicit(&own->due.is_fd_used, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&own->notify.is_fd_used, memory_order_relaxed)) {
+        atomic_store_explicit(&own->notify.is_fd_used, true, memory_order_relaxed);
         bool is_over = amb_conn_has_trouble(own, AMB_TROUBLE_STOPPED | AMB_TROUBLE_DOWN);
         if (is_due(own) || is_over) {
-            amb_due_set(own);
+            amb_notify_set(own);
         }
         amb_conn_arm_for_user(own);
         if (own->io.has_thread) {
@@ -284,5 +284,5 @@ int amb_fd(const struct amb_conn *conn)
         }
     }
     amb_conn_unlock(own);
-    return own->due.user_fd;
+    return own->notify.user_fd;
 }

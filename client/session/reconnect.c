@@ -102,7 +102,7 @@ static void watch(const struct amb_conn *conn, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
     if (conn->settings.is_poll_mode && fd >= 0) {
-        (void)epoll_ctl(conn->due.user_fd, EPOLL_CTL_ADD, fd, &event);
+        (void)epoll_ctl(conn->notify.user_fd, EPOLL_CTL_ADD, fd, &event);
     }
 }
 

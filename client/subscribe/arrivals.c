@@ -209,7 +209,7 @@ enum amb_status amb_sub_ready(struct amb_arrival *arrival, enum amb_status statu
     amb_spinlock_unlock(&sub->lock);
     if (is_first) {
         amb_conn_changed(sub->conn);
-        amb_due_message(sub->conn);
+        amb_notify_message(sub->conn);
     }
     if (atomic_load_explicit(&sub->life.is_shut, memory_order_relaxed)) {
         amb_sub_shut(sub);

@@ -238,9 +238,9 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     enter(sub); /* The first delivery may be here before the answer. */
     status = ask_subscribe(sub, pattern, &checked);
     if (status == AMB_OK) {
-        conn->due.messages_wanted += sub->callback.on_message != NULL;
+        conn->notify.messages_wanted += sub->callback.on_message != NULL;
         if (sub->callback.on_message != NULL && amb_sub_has_ready(sub)) {
-            amb_due_callback(conn); /* It came before the answer, when nobody looked for it. */
+            amb_notify_callback(conn); /* It came before the answer, when nobody looked for it. */
         }
     } else {
         amb_sub_shut(sub); /* The table keeps it until the handle is needed. */
@@ -269,7 +269,7 @@ void amb_sub_detach(struct amb_sub *sub)
                             .timeout_ns = AMB_FOREVER,
                             .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
     (void)amb_conn_wait(conn, &wait);
-    conn->due.messages_wanted -= sub->callback.on_message != NULL;
+    conn->notify.messages_wanted -= sub->callback.on_message != NULL;
     amb_event_forget(conn, NULL, sub);
 }
 

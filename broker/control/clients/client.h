@@ -91,7 +91,7 @@ struct amb_client {
     int passed_fd;            /* a pidfd that came with Auth; -1: none */
     struct amb_list_node out; /* struct client_out */
     uint64_t out_bytes;       /* of the heap */
-    bool is_pong_due;         /* once all of that has left: the newest alone is answered */
+    bool owes_pong;           /* once all of that has left: the newest alone is answered */
     int64_t pong_ns;          /* ... of the Ping's */
     struct amb_heap_account heap;
 

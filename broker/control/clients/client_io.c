@@ -104,7 +104,7 @@ static struct client_out *out_make(struct amb_client *client, const Amb__Control
 
 static bool client_make_pong(struct amb_client *client)
 {
-    client->is_pong_due = false;
+    client->owes_pong = false;
     Amb__Control__Pong pong = AMB__CONTROL__PONG__INIT;
     pong.time_ns = client->pong_ns;
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
@@ -116,7 +116,7 @@ static bool client_make_pong(struct amb_client *client)
 /* False: the connection is broken. */
 static bool client_flush(struct amb_client *client)
 {
-    while (!amb_list_is_empty(&client->out) || client->is_pong_due) {
+    while (!amb_list_is_empty(&client->out) || client->owes_pong) {
         if (amb_list_is_empty(&client->out) && !client_make_pong(client)) {
             return false;
         }
@@ -165,7 +165,7 @@ void amb_client_send(struct amb_client *client, const Amb__Control__Control *mes
 
 void amb_client_send_pong(struct amb_client *client, int64_t time_ns)
 {
-    client->is_pong_due = true;
+    client->owes_pong = true;
     client->pong_ns = time_ns;
     if (!client_flush(client)) {
         amb_client_end(client, "its control connection is broken");

@@ -29,7 +29,7 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->subs);
     amb_list_init(&directory->idle);
     amb_list_init(&directory->leaving);
-    amb_list_init(&directory->counts_due);
+    amb_list_init(&directory->counts_changed);
     amb_list_init(&directory->queues);
     amb_list_init(&directory->chores);
     amb_list_init(&directory->wakers);
@@ -280,7 +280,7 @@ static void sub_come(struct amb_directory *directory, struct amb_dir_sub *sub,
 {
     struct coming *coming = arg;
     coming->posted += amb_directory_connect(directory, topic, sub, coming->done, coming->context);
-    amb_directory_count_due(directory, topic);
+    amb_directory_count_changed(directory, topic);
 }
 
 unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,

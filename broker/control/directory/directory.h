@@ -86,13 +86,13 @@ struct amb_directory {
     struct amb_shard *const *shards;
     unsigned shard_count;
     struct amb_map *by_name;
-    struct amb_patterns patterns;      /* of all subscriptions */
-    struct amb_list_node topics, subs; /* all of them */
-    struct amb_list_node idle;         /* struct amb_dir_topic.idle, longest first */
-    struct amb_list_node leaving;      /* struct amb_dir_topic.node */
-    struct amb_list_node counts_due;   /* struct amb_dir_topic.of_counts: others read it now */
-    struct amb_dir_counts counts;      /* of those that read quiet topics */
-    struct amb_list_node queues;       /* struct amb_dir_queue.node: queues.h */
+    struct amb_patterns patterns;        /* of all subscriptions */
+    struct amb_list_node topics, subs;   /* all of them */
+    struct amb_list_node idle;           /* struct amb_dir_topic.idle, longest first */
+    struct amb_list_node leaving;        /* struct amb_dir_topic.node */
+    struct amb_list_node counts_changed; /* struct amb_dir_topic.of_counts: others read it now */
+    struct amb_dir_counts counts;        /* of those that read quiet topics */
+    struct amb_list_node queues;         /* struct amb_dir_queue.node: queues.h */
     uint32_t topic_count, sub_count;
     uint32_t awake_count; /* of the topics: those that are not quiet */
     uint32_t sys_count;   /* subscriptions to $ topics */

@@ -90,7 +90,7 @@ static unsigned come_to(struct amb_directory *directory, struct amb_dir_sub *sub
             *made += amb_directory_come_quiet(directory, topic, sub);
         } else if (topic != NULL && topic->serial < sub->serial) { /* Else it wakes for this one. */
             posted += amb_directory_connect(directory, topic, sub, done, context);
-            amb_directory_count_due(directory, topic);
+            amb_directory_count_changed(directory, topic);
             ++*made;
         }
     }

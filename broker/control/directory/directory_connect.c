@@ -112,7 +112,7 @@ unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_di
     }
     bool is_lent = sub->session.shard != topic->home;
     bool is_posted = is_lent && topic_lend(directory, topic, sub, -1, done, context);
-    amb_directory_count_due(directory, topic);
+    amb_directory_count_changed(directory, topic);
     amb_directory_rest(directory, topic);
     return is_posted && done != NULL ? 1 : 0;
 }

@@ -110,10 +110,10 @@ void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_to
 
 /* Soon: a client may come or go with a thousand subscriptions to what a thousand publishers have.
  */
-void amb_directory_count_due(struct amb_directory *directory, struct amb_dir_topic *topic)
+void amb_directory_count_changed(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     if (amb_list_is_empty(&topic->of_counts)) {
-        amb_list_push_back(&directory->counts_due, &topic->of_counts);
+        amb_list_push_back(&directory->counts_changed, &topic->of_counts);
     }
 }
 
@@ -121,7 +121,7 @@ void amb_directory_tell(struct amb_directory *directory)
 {
     directory->at_once = 0; /* A round begins, or ends. */
     struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&directory->counts_due)) != NULL) {
+    while ((node = amb_list_pop_front(&directory->counts_changed)) != NULL) {
         amb_directory_tell_topic(directory,
                                  AMB_CONTAINER_OF(node, struct amb_dir_topic, of_counts));
     }

@@ -31,7 +31,7 @@ void amb_directory_tell(struct amb_directory *directory);
 /* The topic's home, and its publishers, are told how many read it. */
 void amb_directory_tell_topic(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* The number of the topic's readers has changed: its publishers are told this round. */
-void amb_directory_count_due(struct amb_directory *directory, struct amb_dir_topic *topic);
+void amb_directory_count_changed(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* One with a wildcard comes to a quiet topic: publishers are told what they must know before it
  * counts as active. Returns how many. */
 unsigned amb_directory_come_quiet(struct amb_directory *directory, struct amb_dir_topic *topic,

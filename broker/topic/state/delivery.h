@@ -24,7 +24,7 @@ struct amb_topic;
 #define AMB_WALK_NONE UINT32_MAX
 
 struct amb_walk {
-    struct amb_list_node due; /* struct amb_cursor.due */
+    struct amb_list_node cursors; /* struct amb_cursor.in_walk */
     uint32_t count;
     /* The next walk comes to the first so many; AMB_WALK_ALL or AMB_WALK_NONE. It is NONE during a
      * walk, so that a mark that comes meanwhile, which makes it ALL, is seen. */
@@ -46,8 +46,8 @@ struct amb_topic_walks {
 
 static inline void amb_topic_walks_init(struct amb_topic_walks *walks)
 {
-    amb_list_init(&walks->keeping_up.due);
-    amb_list_init(&walks->behind.due);
+    amb_list_init(&walks->keeping_up.cursors);
+    amb_list_init(&walks->behind.cursors);
     amb_list_init(&walks->dirty);
 }
 

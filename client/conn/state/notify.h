@@ -16,7 +16,7 @@
 
 #define AMB_CONN_EVENTS_MAX 64u
 
-struct amb_conn_due {
+struct amb_conn_notify {
     int event_fd; /* readable while something is due; only written if is_fd_used */
     int user_fd;  /* amb_fd: event_fd, or in POLL mode an epoll of everything */
     int timer_fd; /* POLL mode: heartbeat and linger; -1 */
@@ -44,10 +44,10 @@ struct amb_conn_events {
     struct amb_event_cell cells[AMB_CONN_EVENTS_MAX];
 };
 
-static inline void amb_conn_due_init(struct amb_conn_due *due)
+static inline void amb_conn_notify_init(struct amb_conn_notify *notify)
 {
-    due->event_fd = due->user_fd = due->timer_fd = -1;
-    due->reply_ns = INT64_MAX;
+    notify->event_fd = notify->user_fd = notify->timer_fd = -1;
+    notify->reply_ns = INT64_MAX;
 }
 
 static inline void amb_conn_events_init(struct amb_conn_events *events)
