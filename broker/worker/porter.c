@@ -103,7 +103,7 @@ static void closing_arrived(struct amb_mail *mail, void *owner)
     } else {
         (void)close(closing->fd);
     }
-    atomic_fetch_sub_explicit(&porter->waiting, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&porter->closing, 1, memory_order_relaxed);
     free(closing);
 }
 
@@ -116,7 +116,7 @@ void amb_porter_close(struct amb_porter *porter, int fd)
         return;
     }
     closing->fd = fd;
-    atomic_fetch_add_explicit(&porter->waiting, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&porter->closing, 1, memory_order_relaxed);
     amb_mail_post(&porter->inbox, &closing->mail, closing_arrived);
 }
 

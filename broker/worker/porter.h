@@ -39,7 +39,7 @@ struct amb_porter {
     bool is_running;
     bool is_stopping;          /* the porter's own */
     _Atomic bool is_refusing;  /* no rings are made any more */
-    _Atomic uint32_t waiting;  /* connections to be closed */
+    _Atomic uint32_t closing;  /* connections to be closed */
     _Atomic uint64_t burdened; /* ... that had descriptors in them */
 };
 
@@ -65,5 +65,5 @@ void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste)
 static inline bool amb_porter_is_behind(const struct amb_porter *porter)
 {
     return porter != NULL &&
-           atomic_load_explicit(&porter->waiting, memory_order_relaxed) > AMB_PORTER_BACKLOG_MAX;
+           atomic_load_explicit(&porter->closing, memory_order_relaxed) > AMB_PORTER_BACKLOG_MAX;
 }

@@ -22,7 +22,7 @@ struct amb_reconnect {
     bool is_former_known; /* there was a session, which the broker is to know */
     _Atomic bool must_stop;
     int cancel_fd;    /* eventfd: the thread shall look at must_stop; -1: none */
-    uint32_t waiting; /* publishers and subscriptions that are not back yet */
+    uint32_t missing; /* publishers and subscriptions that are not back yet */
     uint64_t tried;   /* attempts since the loss */
     uint64_t former_epoch;
     char *urls, *credentials, *trusted;

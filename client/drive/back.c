@@ -19,8 +19,8 @@ static void restored(struct amb_conn *conn)
 
 void amb_back_one(struct amb_conn *conn)
 {
-    amb_assert(conn->again.waiting != 0);
-    if (--conn->again.waiting == 0 && conn->session.down == AMB_OK) {
+    amb_assert(conn->again.missing != 0);
+    if (--conn->again.missing == 0 && conn->session.down == AMB_OK) {
         restored(conn);
     }
 }

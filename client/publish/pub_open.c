@@ -340,7 +340,7 @@ void amb_pub_resume(struct amb_pub *pub)
     amb__control__control__init(&message);
     message.pub_open = open;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
-    conn->again.waiting++;
+    conn->again.missing++;
     amb_control_ask(conn, &message, request);
     amb__control__pub_open__free_unpacked(open, NULL);
 }

@@ -147,7 +147,7 @@ static void graft(struct amb_conn *conn, struct amb_conn *fresh)
 static void resume(struct amb_conn *conn)
 {
     bool is_same = conn->session.epoch == conn->again.former_epoch;
-    conn->again.waiting = 1; /* us, until all are asked for */
+    conn->again.missing = 1; /* us, until all are asked for */
     for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
         if (conn->handles.pubs[i] != NULL) {
             amb_pub_resume(conn->handles.pubs[i]);

@@ -56,7 +56,7 @@ static bool ask_again(struct amb_sub *sub)
     amb__control__control__init(&message);
     message.subscribe = subscribe;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
-    conn->again.waiting++;
+    conn->again.missing++;
     amb_control_ask(conn, &message, request);
     amb__control__subscribe__free_unpacked(subscribe, NULL);
     return true;

@@ -141,7 +141,7 @@ struct amb_dir_topic {
     bool is_asked, is_gone;
     struct amb_party *party;   /* that pays for it, until it leaves; or NULL */
     uint32_t uses, uses_asked; /* counts whoever began to use it; as it was asked */
-    unsigned waiting;          /* leaving: orders without an answer */
+    unsigned unanswered;       /* leaving: orders without an answer */
     bool is_again;             /* leaving: a worker was not ready */
     uint64_t on;               /* leaving: shards that still have it, by bit */
     uint64_t spoken_on;        /* shards on which it has had publishers that have gone, by bit */

@@ -18,8 +18,8 @@ struct amb_dir_chore {
     struct amb_dir_sub *sub; /* the one that comes; NULL: it has gone meanwhile */
     struct amb_dir_sub gone; /* the one that leaves: as it was, with its pairs */
     bool is_leaving;
-    uint32_t next; /* cell, or index of a pair */
-    unsigned waiting;
+    uint32_t next;       /* cell, or index of a pair */
+    unsigned unanswered; /* orders */
     enum amb_status status;
     struct amb_order *last; /* its answer says that the subscription has come */
 };
@@ -27,7 +27,7 @@ struct amb_dir_chore {
 static void chore_end(struct amb_dir_chore *chore)
 {
     amb_list_remove(&chore->node);
-    if (chore->waiting > 0) {
+    if (chore->unanswered > 0) {
         return; /* Its answers come yet. */
     }
     if (chore->sub != NULL) {
@@ -49,7 +49,7 @@ static void chore_answered(void *control, struct amb_order *order)
     (void)control;
     struct amb_dir_chore *chore = order->context;
     chore->directory->slow_orders--;
-    chore->waiting--;
+    chore->unanswered--;
     if (order->status != AMB_OK && chore->status == AMB_OK && !chore->is_leaving) {
         chore->status = order->status;
     }
@@ -73,7 +73,7 @@ static struct amb_dir_chore *chore_begin(struct amb_directory *directory,
 
 static void chore_posted(struct amb_dir_chore *chore, unsigned orders)
 {
-    chore->waiting += orders;
+    chore->unanswered += orders;
     chore->directory->slow_orders += orders;
 }
 

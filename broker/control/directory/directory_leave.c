@@ -27,7 +27,7 @@ static void leave_answered(void *control, struct amb_order *order)
         topic->is_again = true;
     }
     amb_order_free(order);
-    if (--topic->waiting == 0 && !topic->is_again && !topic->directory->is_over) {
+    if (--topic->unanswered == 0 && !topic->is_again && !topic->directory->is_over) {
         topic->stage++;
         leave_go_on(topic);
     }
@@ -41,7 +41,7 @@ static void leave_ask(struct amb_dir_topic *topic, unsigned shard,
         topic->is_again = true;
         return;
     }
-    topic->waiting++;
+    topic->unanswered++;
     if (kind == &amb_order_topic_remove) {
         AMB_CONTAINER_OF(order, struct amb_order_topic, order)->topic = topic->on_shard[shard];
     }
@@ -203,7 +203,7 @@ void amb_directory_tick(struct amb_directory *directory)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &directory->leaving) {
         struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-        if (topic->is_again && topic->waiting == 0) {
+        if (topic->is_again && topic->unanswered == 0) {
             leave_go_on(topic);
         }
     }

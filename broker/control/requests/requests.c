@@ -35,7 +35,7 @@ void *amb_request_order(struct amb_client *client, uint64_t id, uint32_t handle,
     request->client = client;
     request->id = id;
     request->handle = handle;
-    request->waiting = 1;
+    request->unanswered = 1;
     request->is_work = is_work;
     request->heap = heap;
     if (is_work) {

@@ -16,9 +16,9 @@ struct amb_request {
     struct amb_client *client;
     uint64_t id;
     uint32_t handle;
-    bool is_work;     /* answered as soon as a worker can */
-    uint64_t heap;    /* charged for it, and for its order */
-    unsigned waiting; /* orders without an answer */
+    bool is_work;        /* answered as soon as a worker can */
+    uint64_t heap;       /* charged for it, and for its order */
+    unsigned unanswered; /* orders without an answer */
     enum amb_status status;
     uint32_t topic;       /* id, of a publisher */
     uint32_t subscribers; /* of it, told to the topic before the publisher */

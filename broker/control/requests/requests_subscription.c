@@ -48,7 +48,7 @@ static void subscribe_step(void *control, struct amb_order *order)
         request->status = order->status;
     }
     amb_order_free(order);
-    if (--request->waiting > 0) {
+    if (--request->unanswered > 0) {
         return;
     }
     struct amb_client *client = request->client;
@@ -167,7 +167,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     ask->filter = filter;
     if (!amb_queues_are_wanted(subscribe)) {
         amb_order_post(control->shards[client->session.shard], &ask->order);
-        request->waiting +=
+        request->unanswered +=
             amb_directory_subscribe(&control->directory, sub, subscribe_step, request);
         return;
     }
@@ -179,7 +179,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
                                                   subscribe_step, request, &posted, &why);
     if (status == AMB_OK) {
         /* The queue and its cursors have been ordered: the member comes behind them. */
-        request->waiting += posted;
+        request->unanswered += posted;
         amb_order_post(control->shards[client->session.shard], &ask->order);
         return;
     }

@@ -505,7 +505,7 @@ static void status_collected(void *owner, struct amb_order *order)
         query->left_out += part->left_out;
     }
     amb_order_free(order);
-    if (--query->waiting == 0) {
+    if (--query->unanswered == 0) {
         query_finish(query, owner);
     }
 }
@@ -563,12 +563,12 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         struct amb_status_order *order =
             amb_order_new(&amb_status_collect, status_collected, state);
         if (order != NULL) {
-            state->waiting++;
+            state->unanswered++;
             order->rows_left = AMB_STATUS_ROWS_MAX;
             amb_order_post(control->shards[i], &order->order);
         }
     }
-    if (state->waiting == 0) {
+    if (state->unanswered == 0) {
         query_finish(state, control);
     }
 }

@@ -52,9 +52,9 @@ struct amb_status_query {
     uint64_t last_id;                /* of its rows: others are left out; UINT64_MAX: none is */
     char pattern[AMB_TOPIC_MAX + 1]; /* of topics; "": all */
     size_t pattern_len;
-    unsigned waiting;
-    uint64_t left_out; /* rows */
-    json_t **shards;   /* the answer of each worker */
+    unsigned unanswered; /* orders */
+    uint64_t left_out;   /* rows */
+    json_t **shards;     /* the answer of each worker */
 };
 
 extern const struct amb_status_table amb_status_topics, amb_status_subs, amb_status_queues,

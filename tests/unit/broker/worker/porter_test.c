@@ -28,7 +28,7 @@
 static void await_closed(const struct amb_porter *porter)
 {
     int64_t deadline_ns = amb_clock_monotonic_ns() + DEADLINE_NS;
-    while (atomic_load(&porter->waiting) != 0) {
+    while (atomic_load(&porter->closing) != 0) {
         assert_true(amb_clock_monotonic_ns() < deadline_ns);
         (void)usleep(1000);
     }
