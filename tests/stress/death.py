@@ -25,6 +25,7 @@ PHASES = ("connect", "close", "publish", "lease", "lease", "hold", "hold")
 # Seconds from fork to death: connect and handshake, first messages, full traffic.
 MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
 STOPPED = 0.15  # of the rounds: stopped for a while first, and some of them going on then
+WARM_MAX = 20  # victims a link
 LATE_MS = 3000  # two cores, a debug build and publishers at full rate beside it
 
 
@@ -46,6 +47,33 @@ def kill_all(victims, pids):
         victims.kill_victim(pid)
     for pid in pids:
         victims.bury(pid)
+
+
+def start_all(victims, broker, name, links):
+    """Victims that hold messages, once each has published some and holds some."""
+    names = [f"{name}-{i}" for i in range(len(links))]
+    pids = [victims.start(broker.url(link), n, "hold") for n, link in zip(names, links)]
+
+    def are_busy():
+        rows = [row for row in broker.clients() if row["name"] in names]
+        return len(rows) == len(names) and all(
+            row.get("messages_in", 0) > 0 and row.get("messages_out", 0) > 0 for row in rows
+        )
+
+    until(30, are_busy, f"{name}: every victim publishes and receives")
+    return pids
+
+
+def warm_up(victims, broker, links):
+    """A link's first use on a worker may leave something behind for good, once: here is that use.
+    The broker chooses the worker, so there are victims until each worker has had each link."""
+    pids, met = [], set()
+    for i in range(WARM_MAX):
+        pids += start_all(victims, broker, f"warm-{i}", links)
+        met |= {(row["link"], row["worker"]) for row in broker.clients()}
+        if len(met) == len(links) * WORKERS:
+            return pids
+    raise Failure(f"after {len(pids)} victims only these links and workers: {met}")
 
 
 def check_returned(broker, before, seconds=1.0):
@@ -117,16 +145,7 @@ def test(rig, options):
 
     victims = Victims(rig)
 
-    # Each link's first use on each worker may leave something behind for good, once.
-    def some(name):
-        return [
-            victims.start(broker.url(link), f"{name}-{i}", "hold")
-            for i, link in enumerate(tuple(links) * 2)
-        ]
-
-    warm = some("warm")
-    time.sleep(1)
-    kill_all(victims, warm)
+    kill_all(victims, warm_up(victims, broker, links))
     broker.ask("status")  # The one who asks stays connected from here on.
     time.sleep(1)
     before = standing(broker)
@@ -157,8 +176,7 @@ def test(rig, options):
             check(checker.is_running(), f"{checker.name}: {checker.log()}")
     print(f"{deaths} deaths in {time.monotonic() - start:.1f} s", flush=True)
 
-    last = some("last")
-    time.sleep(1)
+    last = start_all(victims, broker, "last", tuple(links) * 2)
     stop_checkers(checkers, deaths)
     kill_all(victims, last)
     seconds = check_returned(broker, before)
