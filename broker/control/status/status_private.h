@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts that the two files of status share. status.c asks and answers, on the control thread.
- * status_worker.c makes the rows of one shard, on its worker.
+ * The parts that the files of status share. status.c asks all workers, status_rows.c puts their
+ * rows together, and status_answer.c sends them, on the control thread. status_worker.c makes the
+ * rows of one shard, on its worker.
  */
 #pragma once
 
