@@ -9,13 +9,12 @@
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/dispatch.h"
+#include "broker/worker/links.h"
 #include "broker/worker/porter.h"
 #include "broker/worker/ucxport.h"
 #include "wire/base/assert.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/ucx/ucx_link.h"
-
-#include <sys/epoll.h>
 
 #define CLOSE_POLLS_MAX 64u   /* of a session's link, */
 #define CLOSE_POLL_BUDGET 64u /* ... so many frames each */
@@ -24,24 +23,6 @@
 #define RELEASE_BUDGET 4096u /* references of a quarantined session that go in one turn */
 
 /* Opened -------------------------------------------------------------------------------------- */
-
-/* Has the worker's epoll report what happens on the session's link. */
-static enum amb_status session_watch(struct amb_session *session)
-{
-    int fd = amb_link_fd(session->link);
-    if (fd < 0 || session->shard->poll.epoll_fd < 0) {
-        return AMB_OK;
-    }
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
-                                .data.u64 =
-                                    amb_shard_watch_tag(session->index, session->generation)};
-    if (epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-        return AMB_ENOMEM;
-    }
-    session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
-    session->has_edge = true;
-    return AMB_OK;
-}
 
 static enum amb_status session_make_link(struct amb_session *session,
                                          struct amb_session_opening *opening)
@@ -73,7 +54,7 @@ static enum amb_status session_make_link(struct amb_session *session,
     case AMB_LINK_SIM:
         return AMB_ENOTSUP;
     }
-    return status == AMB_OK ? session_watch(session) : status;
+    return status == AMB_OK ? amb_links_watch(session) : status;
 }
 
 enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32_t generation,
@@ -105,7 +86,7 @@ enum amb_status amb_session_attach(struct amb_session *session, int fd)
     }
     enum amb_status status = amb_stream_create(fd, &amb_dispatch_events, session, &session->link);
     if (status == AMB_OK) {
-        status = session_watch(session);
+        status = amb_links_watch(session);
         amb_session_unstall(session);
     }
     return status;
@@ -173,16 +154,6 @@ bool amb_sessions_are_heard(const struct amb_shard *shard, uint64_t number)
 
 /* Closing ------------------------------------------------------------------------------------- */
 
-/* The client shares its ring's bell: an item that is left behind would stay, and wake us, for as
- * long as anybody there keeps it. */
-static void session_unwatch(const struct amb_session *session)
-{
-    int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
-    if (fd >= 0 && session->shard->poll.epoll_fd >= 0) {
-        (void)epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-    }
-}
-
 void amb_session_close(struct amb_session *session, bool keep_held,
                        void (*closed)(void *arg, uint64_t held_bytes), void *arg)
 {
@@ -196,7 +167,7 @@ void amb_session_close(struct amb_session *session, bool keep_held,
     AMB_LIST_FOR_EACH (node, &session->subscription_list) {
         amb_subscription_detach(AMB_CONTAINER_OF(node, struct amb_subscription, node));
     }
-    session_unwatch(session);
+    amb_links_unwatch(session);
     if (amb_link_close(session->link)) {
         amb_session_link_gone(session);
     }

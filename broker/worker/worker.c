@@ -19,6 +19,7 @@
 #include "broker/topic/compact.h"
 #include "broker/topic/history.h"
 #include "broker/topic/topic.h"
+#include "broker/worker/links.h"
 #include "broker/worker/session_life.h"
 #include "broker/worker/shard_setup.h"
 #include "broker/worker/ucxport.h"
@@ -35,28 +36,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define WORKER_POLL_BUDGET 32u /* frames of one link in one turn */
 #define WORKER_SPIN_AUTO_NS (200 * AMB_NS_PER_US)
 /* Between two looks at streams of large batches, each a system call: so long, then twice. */
 #define WORKER_PAUSE_MIN_NS (16 * AMB_NS_PER_US)
 #define WORKER_PAUSE_MAX_NS (32 * AMB_NS_PER_US)
 #define WORKER_SLEEP_MAX_NS (4 * AMB_NS_PER_SEC)
-#define WORKER_EVENTS 64
 #define WORKER_REAL_NS AMB_NS_PER_MS /* how often the clock of the day is read */
-/* While some links are known to have more, the others are asked about every so many turns, or after
- * so long. Turns are long where somebody takes all that he can get. Cold ones too, where all that
- * are warm are asked each turn. */
-#define WORKER_EDGES_EVERY 4u
-#define WORKER_EDGES_NS (100 * AMB_NS_PER_US)
-#define WORKER_ASK_ALL 2u
-/* So many sessions are asked every turn, whatever they do. With more, those that were idle for so
- * many turns are asked so many a turn. One more is asked for each WORKER_COLD_NS since the last
- * turn began: a look takes about 100 ns. */
-#define WORKER_WARM_FEW 8u
-#define WORKER_COOL_TURNS 4096u
-#define WORKER_COLD_LOOKS 4u
-#define WORKER_COLD_NS (4 * AMB_NS_PER_US)
-#define WORKER_COLD_MOST 1024u
 /* Idle for so long, a worker gives back the segments that it does not need. */
 #define WORKER_TRIM_NS (10 * AMB_NS_PER_SEC)
 
@@ -78,127 +63,6 @@ static void shard_retry_starving(struct amb_shard *shard)
     }
 }
 
-/* Notes whose links have something. Returns whether the inbox's bell has rung. */
-static bool shard_harvest(struct amb_shard *shard, int timeout_ms)
-{
-    struct epoll_event events[WORKER_EVENTS];
-    bool rang = false;
-    int count = epoll_wait(shard->poll.epoll_fd, events, WORKER_EVENTS, timeout_ms);
-    for (int i = 0; i < count; i++) {
-        uint64_t tag = events[i].data.u64;
-        if (tag == AMB_SHARD_TAG_BELL) {
-            rang = true;
-        } else if (tag != AMB_SHARD_TAG_UCX) {
-            struct amb_session *session =
-                amb_session_find(shard, (uint32_t)(tag >> 32), (uint32_t)tag);
-            if (session != NULL) {
-                session->has_edge = true;
-                amb_session_stir(session);
-            }
-        }
-    }
-    return rang;
-}
-
-/* Asking a socket that has nothing costs a system call, so those are left alone which epoll has not
- * named. One call asks for all of them. If the warm ones are asked all the same, it is for the cold
- * ones, which nobody else asks. */
-static void shard_find_edges(struct amb_shard *shard, bool is_asking_all)
-{
-    uint64_t turn = amb_stat_get(&shard->stats.turns);
-    bool is_often = shard->poll.busy == 0 && !is_asking_all;
-    bool is_due = is_often || turn % WORKER_EDGES_EVERY == 0 ||
-                  shard->now_ns - shard->poll.edges_ns >= WORKER_EDGES_NS;
-    if (shard->poll.resting == 0 || !is_due) {
-        return;
-    }
-    shard->poll.edges_ns = shard->now_ns;
-    if (shard_harvest(shard, 0)) {
-        amb_inbox_disarm(&shard->inbox, true);
-    }
-}
-
-static unsigned shard_poll_link(struct amb_shard *shard, struct amb_session *session,
-                                bool is_asking_all)
-{
-    if (session->is_watched && !session->has_edge && !is_asking_all) {
-        shard->poll.resting++;
-        return 0;
-    }
-    unsigned done = amb_link_poll(session->link, WORKER_POLL_BUDGET);
-    if (session->is_watched) {
-        session->has_edge = done != 0 && !session->link->is_dry;
-        shard->poll.resting += !session->has_edge;
-        shard->poll.busy += session->has_edge;
-    }
-    return done;
-}
-
-/* Nothing of it waits that this worker could move without being told. */
-static bool session_may_cool(const struct amb_session *session)
-{
-    return session->is_link_down ||
-           (session->link != NULL && session->link->queued == 0 && !session->book.has_news &&
-            amb_list_is_empty(&session->book.commits) && amb_list_is_empty(&session->stalled));
-}
-
-static unsigned cold_looks(const struct amb_shard *shard, int64_t since_ns)
-{
-    uint64_t looks = WORKER_COLD_LOOKS + (uint64_t)(since_ns > 0 ? since_ns : 0) / WORKER_COLD_NS;
-    looks = looks < WORKER_COLD_MOST ? looks : WORKER_COLD_MOST;
-    return looks < shard->poll.cold_count ? (unsigned)looks : shard->poll.cold_count;
-}
-
-static unsigned shard_poll_cold(struct amb_shard *shard, int64_t since_ns)
-{
-    unsigned done = 0;
-    for (unsigned i = cold_looks(shard, since_ns); i > 0 && !amb_list_is_empty(&shard->poll.cold);
-         i--) {
-        struct amb_list_node *node = amb_list_pop_front(&shard->poll.cold);
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
-        amb_list_push_back(&shard->poll.cold, node);
-        if (amb_session_is_up(session) && (!session->is_watched || session->has_edge)) {
-            unsigned got = amb_link_poll(session->link, WORKER_POLL_BUDGET);
-            if (got != 0) {
-                amb_session_stir(session);
-            }
-            done += got;
-        }
-    }
-    shard->poll.resting += shard->poll.cold_watched;
-    return done;
-}
-
-/* since_ns: the last turn began so long ago. */
-static unsigned shard_poll_links(struct amb_shard *shard, int64_t since_ns)
-{
-    unsigned done = 0;
-    /* Few sockets and short messages: asking each is the quickest. */
-    bool is_asking_all =
-        !shard->poll.is_bulk && shard->poll.resting + shard->poll.busy <= WORKER_ASK_ALL;
-    if (!is_asking_all || shard->poll.cold_watched != 0) {
-        shard_find_edges(shard, is_asking_all);
-    }
-    shard->poll.resting = shard->poll.busy = 0;
-    bool may_cool = shard->poll.warm_count > WORKER_WARM_FEW;
-    AMB_LIST_FOR_EACH_SAFE (node, &shard->poll.warm) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
-        unsigned got = 0;
-        if (amb_session_is_up(session)) {
-            got = shard_poll_link(shard, session, is_asking_all);
-        }
-        done += got;
-        session->idle_turns = got != 0 ? 0 : session->idle_turns + 1;
-        if (may_cool && session->idle_turns > WORKER_COOL_TURNS && session_may_cool(session)) {
-            amb_session_cool(session);
-        }
-    }
-    if (!amb_list_is_empty(&shard->poll.cold)) {
-        done += shard_poll_cold(shard, since_ns);
-    }
-    return done;
-}
-
 unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns)
 {
     int64_t since_ns = now_ns - shard->now_ns;
@@ -213,7 +77,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (shard->ucx.worker != NULL) {
         done += amb_ucx_worker_progress(shard->ucx.worker);
     }
-    done += shard_poll_links(shard, since_ns);
+    done += amb_links_poll(shard, since_ns);
     if (!amb_list_is_empty(&shard->forward.blocked)) {
         (void)amb_hold_expire(shard);
     }
@@ -259,31 +123,14 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     return done;
 }
 
-static void shard_disarm(struct amb_shard *shard)
-{
-    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (amb_session_is_up(session)) {
-            amb_link_disarm(session->link);
-        }
-    }
-}
-
 /* Asks everybody for a wake-up. False: there is work. */
 static bool shard_arm(struct amb_shard *shard)
 {
     if (amb_shard_is_dirty(shard) || !amb_inbox_arm(&shard->inbox)) {
         return false;
     }
-    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
-        if (amb_session_is_up(session) &&
-            (!amb_link_arm(session->link, amb_session_wants_flow(session)) ||
-             amb_commit_may_tell(session) || (session->is_watched && session->has_edge))) {
-            session->has_edge = true;
-            amb_session_stir(session);
-            return false;
-        }
+    if (!amb_links_arm(shard)) {
+        return false;
     }
     return shard->ucx.worker == NULL || amb_ucx_worker_arm(shard->ucx.worker);
 }
@@ -324,10 +171,10 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
     bool rang = false;
     if (max_ns > 0 && shard_arm(shard)) {
         amb_stat_add(&shard->stats.sleeps, 1);
-        rang = shard_harvest(shard, (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS));
+        rang = amb_links_wait(shard, (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS));
     }
     amb_inbox_disarm(&shard->inbox, rang);
-    shard_disarm(shard);
+    amb_links_disarm(shard);
 }
 
 static int64_t worker_spin_ns(const struct amb_shard *shard)

@@ -3,10 +3,8 @@
  * A worker: the thread that runs one shard. Its loop is the table of contents of the data path:
  * mail, links (dispatch, ingest, route), topics (forward), links again (flush), and sleep.
  *
- * A socket is polled when epoll has named it; where they are few and messages short, each turn.
- * Other links are polled each turn, cold ones in turn. Idle, it spins with sched_yield for a while
- * after the last work. Then it asks every link, its UCX worker and its inbox for a wake-up and
- * sleeps in epoll.
+ * Idle, it spins with sched_yield for a while after the last work. Then it asks every link
+ * (links.h), its UCX worker and its inbox for a wake-up and sleeps in epoll.
  */
 #pragma once
 

@@ -32,7 +32,7 @@ struct amb_shard_outgoing {
     struct amb_pool pool;
 };
 
-/* Warm and cold links: session.c sorts them, worker.c asks them. */
+/* Warm and cold links: session.c sorts them, links.c asks them. */
 struct amb_shard_poll {
     struct amb_list_node warm, cold; /* struct amb_session.heat */
     uint32_t warm_count, cold_count, cold_watched;

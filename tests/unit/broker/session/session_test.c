@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions: found by value, mappings, room in the link; warm and cold.
+ * Sessions: found by value, mappings, room in the link.
  */
 #include "broker/delivery/reader/subscription.h"
 #include "broker/session/retire.h"
@@ -12,9 +12,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -238,98 +235,6 @@ static void test_a_link_has_room_for_so_many_frames(void **state)
     client_drain(slow, 0);
 }
 
-static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state)
-{
-    struct world *w = *state;
-    struct amb_shard *shard = &w->h.shards[0];
-    struct shard_client *others[40];
-    for (unsigned i = 0; i < 40; i++) {
-        others[i] = shard_client_create(&w->h, 0, &(struct client_options){.may_map = true});
-    }
-    client_open_pub(others[30], 0, w->topic, false);
-    client_subscribe(others[20], 0, w->topic, NULL);
-    harness_settle(&w->h);
-    for (unsigned i = 0; i < 5000; i++) {
-        client_send(w->p, 0, 1, 16);
-        amb_link_flush(w->p->link);
-        for (unsigned at = 0; at < 2; at++) {
-            (void)harness_turn(&w->h, at);
-        }
-        (void)shard_client_turn(w->p);
-        (void)shard_client_turn(w->s);
-        (void)shard_client_turn(others[20]);
-        client_release_all(w->s, 0);
-        client_release_all(others[20], 0);
-    }
-    /* Sessions that publish and that receive are warm, at any place. */
-    assert_true(shard->poll.warm_count <= 8 && shard->poll.warm_count >= 2);
-    assert_false(w->p->session->is_cold);
-    assert_false(others[20]->session->is_cold);
-    assert_true(others[30]->session->is_cold);
-    client_send(others[30], 0, 1, 16);
-    amb_link_flush(others[30]->link);
-    for (unsigned i = 0; i < 42 / 4 + 1; i++) {
-        (void)harness_turn(&w->h, 0);
-    }
-    assert_false(others[30]->session->is_cold);
-    harness_settle(&w->h);
-    assert_int_equal(others[30]->pubs[0].accepted, 1);
-    assert_int_equal(w->s->subs[0].lost, 0);
-    assert_int_equal(w->s->subs[0].last, 5001);
-    assert_int_equal(others[20]->subs[0].last, 5001);
-    client_drain(w->s, 0);
-    client_drain(others[20], 0);
-}
-
-/* The session's link is as a socket then, of which the worker's epoll tells. Returns what makes it
- * tell. */
-static int watch(struct amb_shard *shard, struct amb_session *session)
-{
-    int fd = eventfd(0, EFD_CLOEXEC);
-    assert_true(fd >= 0);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET,
-                                .data.u64 =
-                                    amb_shard_watch_tag(session->index, session->generation)};
-    assert_int_equal(epoll_ctl(shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event), 0);
-    session->is_watched = true;
-    return fd;
-}
-
-/* One or two sockets are asked without epoll, but not when they are cold. A worker that is busy
- * with others does not sleep, which would find them. */
-static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **state)
-{
-    struct world *w = *state;
-    struct amb_shard *shard = &w->h.shards[0];
-    struct shard_client *socket = shard_client_create(&w->h, 0, NULL);
-    for (unsigned i = 0; i < 8; i++) {
-        (void)shard_client_create(&w->h, 0, NULL);
-    }
-    shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    assert_true(shard->poll.epoll_fd >= 0);
-    int fd = watch(shard, socket->session);
-    client_open_pub(socket, 0, w->topic, false);
-    for (unsigned i = 0; i < 5000; i++) {
-        (void)harness_turn(&w->h, 0);
-    }
-    assert_true(socket->session->is_cold);
-    assert_int_equal(shard->poll.cold_watched, 1);
-    client_send(socket, 0, 1, 16);
-    amb_link_flush(socket->link);
-    assert_int_equal(eventfd_write(fd, 1), 0);
-    for (unsigned i = 0; i < 4; i++) {
-        (void)harness_turn(&w->h, 0);
-    }
-    assert_false(socket->session->is_cold);
-    assert_int_equal(socket->session->msgs_in, 1);
-    (void)close(fd);
-    (void)close(shard->poll.epoll_fd);
-    shard->poll.epoll_fd = -1;
-    harness_settle(&w->h);
-    assert_int_equal(w->s->subs[0].last, 1);
-    client_drain(w->s, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,8 +253,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_refused_segment_that_goes_leaves_no_trace,
                                         setup_without_windows, teardown),
         T(test_a_link_has_room_for_so_many_frames),
-        T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
-        T(test_a_silent_socket_is_found_while_the_worker_stays_awake),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/worker/links.h"
+
+#include "broker/ingest/commit.h"
+#include "broker/session/session.h"
+#include "broker/shard/shard.h"
+#include "wire/base/clock.h"
+#include "wire/link/link.h"
+
+#include <sys/epoll.h>
+
+#define LINKS_POLL_BUDGET 32u /* frames of one link in one turn */
+#define LINKS_EVENTS 64
+/* While some links are known to have more, the others are asked about every so many turns, or after
+ * so long. Turns are long where somebody takes all that he can get. Cold ones too, where all that
+ * are warm are asked each turn. */
+#define LINKS_EDGES_EVERY 4u
+#define LINKS_EDGES_NS (100 * AMB_NS_PER_US)
+#define LINKS_ASK_ALL 2u
+/* So many sessions are asked every turn, whatever they do. With more, those that were idle for so
+ * many turns are asked so many a turn. One more is asked for each LINKS_COLD_NS since the last
+ * turn began: a look takes about 100 ns. */
+#define LINKS_WARM_FEW 8u
+#define LINKS_COOL_TURNS 4096u
+#define LINKS_COLD_LOOKS 4u
+#define LINKS_COLD_NS (4 * AMB_NS_PER_US)
+#define LINKS_COLD_MOST 1024u
+
+enum amb_status amb_links_watch(struct amb_session *session)
+{
+    int fd = amb_link_fd(session->link);
+    if (fd < 0 || session->shard->poll.epoll_fd < 0) {
+        return AMB_OK;
+    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+                                .data.u64 =
+                                    amb_shard_watch_tag(session->index, session->generation)};
+    if (epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        return AMB_ENOMEM;
+    }
+    session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
+    session->has_edge = true;
+    return AMB_OK;
+}
+
+/* The client shares its ring's bell: an item that is left behind would stay, and wake us, for as
+ * long as anybody there keeps it. */
+void amb_links_unwatch(const struct amb_session *session)
+{
+    int fd = session->link == NULL ? -1 : amb_link_fd(session->link);
+    if (fd >= 0 && session->shard->poll.epoll_fd >= 0) {
+        (void)epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    }
+}
+
+bool amb_links_wait(struct amb_shard *shard, int timeout_ms)
+{
+    struct epoll_event events[LINKS_EVENTS];
+    bool rang = false;
+    int count = epoll_wait(shard->poll.epoll_fd, events, LINKS_EVENTS, timeout_ms);
+    for (int i = 0; i < count; i++) {
+        uint64_t tag = events[i].data.u64;
+        if (tag == AMB_SHARD_TAG_BELL) {
+            rang = true;
+        } else if (tag != AMB_SHARD_TAG_UCX) {
+            struct amb_session *session =
+                amb_session_find(shard, (uint32_t)(tag >> 32), (uint32_t)tag);
+            if (session != NULL) {
+                session->has_edge = true;
+                amb_session_stir(session);
+            }
+        }
+    }
+    return rang;
+}
+
+/* Asking a socket that has nothing costs a system call, so those are left alone which epoll has not
+ * named. One call asks for all of them. If the warm ones are asked all the same, it is for the cold
+ * ones, which nobody else asks. */
+static void links_find_edges(struct amb_shard *shard, bool is_asking_all)
+{
+    uint64_t turn = amb_stat_get(&shard->stats.turns);
+    bool is_often = shard->poll.busy == 0 && !is_asking_all;
+    bool is_due = is_often || turn % LINKS_EDGES_EVERY == 0 ||
+                  shard->now_ns - shard->poll.edges_ns >= LINKS_EDGES_NS;
+    if (shard->poll.resting == 0 || !is_due) {
+        return;
+    }
+    shard->poll.edges_ns = shard->now_ns;
+    if (amb_links_wait(shard, 0)) {
+        amb_inbox_disarm(&shard->inbox, true);
+    }
+}
+
+static unsigned links_poll_link(struct amb_shard *shard, struct amb_session *session,
+                                bool is_asking_all)
+{
+    if (session->is_watched && !session->has_edge && !is_asking_all) {
+        shard->poll.resting++;
+        return 0;
+    }
+    unsigned done = amb_link_poll(session->link, LINKS_POLL_BUDGET);
+    if (session->is_watched) {
+        session->has_edge = done != 0 && !session->link->is_dry;
+        shard->poll.resting += !session->has_edge;
+        shard->poll.busy += session->has_edge;
+    }
+    return done;
+}
+
+/* Nothing of it waits that this worker could move without being told. */
+static bool session_may_cool(const struct amb_session *session)
+{
+    return session->is_link_down ||
+           (session->link != NULL && session->link->queued == 0 && !session->book.has_news &&
+            amb_list_is_empty(&session->book.commits) && amb_list_is_empty(&session->stalled));
+}
+
+static unsigned cold_looks(const struct amb_shard *shard, int64_t since_ns)
+{
+    uint64_t looks = LINKS_COLD_LOOKS + (uint64_t)(since_ns > 0 ? since_ns : 0) / LINKS_COLD_NS;
+    looks = looks < LINKS_COLD_MOST ? looks : LINKS_COLD_MOST;
+    return looks < shard->poll.cold_count ? (unsigned)looks : shard->poll.cold_count;
+}
+
+static unsigned links_poll_cold(struct amb_shard *shard, int64_t since_ns)
+{
+    unsigned done = 0;
+    for (unsigned i = cold_looks(shard, since_ns); i > 0 && !amb_list_is_empty(&shard->poll.cold);
+         i--) {
+        struct amb_list_node *node = amb_list_pop_front(&shard->poll.cold);
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
+        amb_list_push_back(&shard->poll.cold, node);
+        if (amb_session_is_up(session) && (!session->is_watched || session->has_edge)) {
+            unsigned got = amb_link_poll(session->link, LINKS_POLL_BUDGET);
+            if (got != 0) {
+                amb_session_stir(session);
+            }
+            done += got;
+        }
+    }
+    shard->poll.resting += shard->poll.cold_watched;
+    return done;
+}
+
+unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns)
+{
+    unsigned done = 0;
+    /* Few sockets and short messages: asking each is the quickest. */
+    bool is_asking_all =
+        !shard->poll.is_bulk && shard->poll.resting + shard->poll.busy <= LINKS_ASK_ALL;
+    if (!is_asking_all || shard->poll.cold_watched != 0) {
+        links_find_edges(shard, is_asking_all);
+    }
+    shard->poll.resting = shard->poll.busy = 0;
+    bool may_cool = shard->poll.warm_count > LINKS_WARM_FEW;
+    AMB_LIST_FOR_EACH_SAFE (node, &shard->poll.warm) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
+        unsigned got = 0;
+        if (amb_session_is_up(session)) {
+            got = links_poll_link(shard, session, is_asking_all);
+        }
+        done += got;
+        session->idle_turns = got != 0 ? 0 : session->idle_turns + 1;
+        if (may_cool && session->idle_turns > LINKS_COOL_TURNS && session_may_cool(session)) {
+            amb_session_cool(session);
+        }
+    }
+    if (!amb_list_is_empty(&shard->poll.cold)) {
+        done += links_poll_cold(shard, since_ns);
+    }
+    return done;
+}
+
+void amb_links_disarm(struct amb_shard *shard)
+{
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (amb_session_is_up(session)) {
+            amb_link_disarm(session->link);
+        }
+    }
+}
+
+bool amb_links_arm(struct amb_shard *shard)
+{
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+        if (amb_session_is_up(session) &&
+            (!amb_link_arm(session->link, amb_session_wants_flow(session)) ||
+             amb_commit_may_tell(session) || (session->is_watched && session->has_edge))) {
+            session->has_edge = true;
+            amb_session_stir(session);
+            return false;
+        }
+    }
+    return true;
+}

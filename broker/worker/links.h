@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The links of a worker's sessions. A turn asks some of them, the worker's epoll watches some, and
+ * all are armed before it sleeps.
+ *
+ * A socket is polled when epoll has named it; where they are few and messages short, each turn.
+ * Other links are polled each turn, cold ones in turn.
+ *
+ * Threads: the shard's worker.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_session;
+struct amb_shard;
+
+/* Has the worker's epoll report what happens on the session's link. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_links_watch(struct amb_session *session);
+/* The link is about to close. */
+void amb_links_unwatch(const struct amb_session *session);
+
+/* The links' part of a turn: reads what has come. since_ns: the last turn began so long ago.
+ * Returns how much was done. */
+unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns);
+
+/* Asks each link for a wake-up. False: one has something. */
+bool amb_links_arm(struct amb_shard *shard);
+/* Sleeps in epoll, and notes whose links have something. True: the inbox's bell has rung. */
+bool amb_links_wait(struct amb_shard *shard, int timeout_ms);
+void amb_links_disarm(struct amb_shard *shard);
