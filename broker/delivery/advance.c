@@ -4,6 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/hold.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/give.h"
 #include "broker/delivery/reader/pace.h"
 #include "broker/delivery/reader/pick.h"

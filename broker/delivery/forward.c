@@ -3,8 +3,8 @@
 
 #include "broker/delivery/advance.h"
 #include "broker/delivery/lend.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/sift.h"
-#include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
 #include "broker/ingest/route.h"
 #include "broker/session/outgoing.h"

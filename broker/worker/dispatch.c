@@ -2,6 +2,7 @@
 #include "broker/worker/dispatch.h"
 
 #include "broker/delivery/acks/taker_ack.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/commit.h"

@@ -3,6 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/base/party.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/quarantine.h"

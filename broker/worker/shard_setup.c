@@ -4,7 +4,7 @@
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/acks/queue_life.h"
-#include "broker/delivery/reader/subscription.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"

@@ -5,6 +5,7 @@
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/acks/taker_seat.h"
 #include "broker/delivery/reader/deliver.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/piece.h"
 #include "broker/session/session.h"

@@ -2,6 +2,7 @@
 #include "broker/delivery/reader/give.h"
 
 #include "broker/delivery/reader/deliver.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/pick.h"
 #include "broker/delivery/reader/piece.h"

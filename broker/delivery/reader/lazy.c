@@ -3,6 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"

@@ -3,6 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/sift.h"
 #include "broker/delivery/reader/subscription.h"

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A subscription of a session: its credit, its deliveries until they are given back, and its
- * cursors in the topics that match.
+ * A subscription of a session: it begins, has cursors in the topics that match, and ends. Its
+ * deliveries are the subject of deliveries.h.
  *
- * Deliveries have numbers 1, 2, 3, ..., counted by handle: those of a subscription go on where its
- * predecessor's ended. A client gives them back by number only, and this table says the meaning of
- * a number. So a client can name nothing that it was not given. Nor can it give back anew a
- * delivery that was another subscription's.
- *
- * Threads: the shard's worker. Memory: the table of deliveries doubles as needed, up to the
- * subscription's credit in messages.
+ * Threads: the shard's worker. Memory: an allocation each, with the table of deliveries.
  */
 #pragma once
 
@@ -126,10 +120,6 @@ static inline uint64_t amb_subscription_out(const struct amb_subscription *subsc
 {
     return subscription->msgs_out & (AMB_SUBSCRIPTION_NO_CREDIT - 1);
 }
-/* Its session closes: gives up what is out, at most `budget` deliveries, and counts that down.
- * True: that was all. Deliveries held in place go to the quarantine if keep_held. */
-bool amb_subscription_give_up(struct amb_subscription *subscription, bool keep_held,
-                              unsigned *budget);
 /* Detaches its cursors. Deliveries held in place go to the session's quarantine if keep_held, else
  * they are given back. */
 void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_held);
@@ -149,30 +139,5 @@ void amb_subscription_detach(struct amb_subscription *subscription);
 AMB_MUST_CHECK enum amb_status amb_subscription_attach(struct amb_subscription *subscription,
                                                        struct amb_topic *topic,
                                                        const struct amb_begun *begun);
-
-/* One delivery always passes when nothing is outstanding. Beside one that is, a second one does, in
- * two cases. However many messages it has, it passes where the credit is more than one of them. For
- * a program that keeps one message and waits for the next knows nothing of batches. However many
- * bytes it has, it passes to a client that maps, whose own memory it takes nothing of. Else
- * messages of more than half the credit would each wait for the release of the one before. */
-bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
-                                 uint64_t bytes);
-/* Notes a delivery; its number is then subscription->delivered. entry: in place, gets a reference;
- * NULL: by copy. ENOMEM, ELIMIT. */
-AMB_MUST_CHECK enum amb_status amb_subscription_deliver(struct amb_subscription *subscription,
-                                                        uint32_t msgs, uint64_t bytes,
-                                                        struct amb_entry *entry);
-/* Gives back 1..number. EPROTO: more than was delivered. */
-AMB_MUST_CHECK enum amb_status amb_subscription_release(struct amb_subscription *subscription,
-                                                        uint64_t number);
-/* Gives back number..number+count-1; those that are back already are ignored. EPROTO. */
-AMB_MUST_CHECK enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
-                                                              uint64_t number, uint32_t count);
-
-/* Lazy: the oldest payload that is kept without being pinned goes stale. False: there is none. */
-bool amb_subscription_drop_kept(struct amb_subscription *subscription);
-/* The client will read it in place: it stays until the release, or the process's end. */
-void amb_subscription_keep_mapped(struct amb_subscription *subscription,
-                                  struct amb_delivery *delivery);
-/* Memory is short: all of them, of all subscriptions. True: there was something. */
-bool amb_subscriptions_drop_kept(struct amb_shard *shard);
+/* It goes if it has ended, and the last release has come. */
+void amb_subscription_end_if_empty(struct amb_subscription *subscription);

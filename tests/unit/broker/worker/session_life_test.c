@@ -3,6 +3,7 @@
  * A session's life on its worker, arrow by arrow: it opens, is heard, closes, is cleared and
  * quarantined, and goes.
  */
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/worker/session_life.h"

@@ -6,6 +6,7 @@
  * behind.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"

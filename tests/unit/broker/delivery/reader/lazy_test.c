@@ -4,6 +4,7 @@
  * publisher on shard 0, topics at home on shard 1; `near` maps there, `far` reads on shard 2.
  */
 #include "broker/config/config.h"
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"

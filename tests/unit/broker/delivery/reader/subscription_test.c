@@ -2,6 +2,7 @@
 /*
  * Subscriptions: credit, releases in any order, ends. Everything on one shard.
  */
+#include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/subscription.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
