@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/shard/book.h"
 
-#include "broker/base/party.h"
 #include "broker/shard/segment_lease.h"
 
 void amb_lease_book_init(struct amb_lease_book *book, struct amb_heap_account *heap)
@@ -20,14 +19,7 @@ void amb_lease_book_end(struct amb_lease_book *book, bool is_quarantined)
     }
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
         struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
-        lease->book = NULL;
-        lease->is_quarantined =
-            is_quarantined && lease->state != AMB_LEASE_FILLING; /* else never given */
-        amb_party_kept(lease->segment->party, lease->segment->size);
-        if (!lease->is_quarantined) {
-            amb_list_remove(&lease->of_book);
-        }
-        amb_segment_lease_close(lease);
+        amb_segment_lease_orphan(lease, is_quarantined);
     }
     book->has_news = false;
 }
@@ -47,9 +39,7 @@ void amb_lease_book_release(struct amb_lease_book *book)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &book->leases) {
         struct amb_segment_lease *lease = AMB_CONTAINER_OF(node, struct amb_segment_lease, of_book);
-        amb_list_remove(&lease->of_book);
-        lease->is_quarantined = false;
-        amb_segment_lease_free(lease);
+        amb_segment_lease_release(lease);
     }
 }
 
@@ -90,7 +80,7 @@ void amb_commit_begin(struct amb_lease_book *book, struct amb_commit *commit,
 {
     commit->number = ++book->committed;
     commit->lease = lease;
-    lease->commits++;
+    amb_segment_lease_ref(lease);
     amb_list_init(&commit->news);
     amb_list_push_back(&book->commits, &commit->node);
 }
@@ -145,12 +135,11 @@ void amb_commit_over(struct amb_commit *commit)
     }
     amb_commit_untake(commit);
     commit->lease = NULL;
-    lease->commits--;
     struct amb_lease_book *book = lease->book;
     if (book != NULL) {
         commit_leave(book, commit);
     }
-    amb_segment_lease_free(lease);
+    amb_segment_lease_unref(lease);
 }
 
 uint64_t amb_lease_book_over(const struct amb_lease_book *book)

@@ -157,7 +157,7 @@ void amb_gpuslot_take(struct amb_segment_lease *lease, uint64_t len, struct amb_
     amb_list_init(&commit->node);
     enum amb_status status = amb_commit_take(commit, *offset, len);
     amb_assert(status == AMB_OK);
-    lease->commits++;
+    amb_segment_lease_ref(lease);
     lease->used_ns = lease->shard->now_ns;
     (void)atomic_fetch_add_explicit(&pool->received, 1, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&pool->received_bytes, len, memory_order_relaxed);

@@ -48,11 +48,18 @@ static void lease_destroy(struct amb_segment_lease *lease)
     free(lease);
 }
 
-void amb_segment_lease_free(struct amb_segment_lease *lease)
+/* Nobody reads there any more, and nobody can write. */
+static void lease_end_if_unused(struct amb_segment_lease *lease)
 {
     if (lease->state == AMB_LEASE_CLOSED && lease->commits == 0 && !lease->is_quarantined) {
         lease_destroy(lease);
     }
+}
+
+void amb_segment_lease_unref(struct amb_segment_lease *lease)
+{
+    lease->commits--;
+    lease_end_if_unused(lease);
 }
 
 /* Of a party that keeps what was closed, that counts as well. */
@@ -321,7 +328,26 @@ void amb_segment_lease_close(struct amb_segment_lease *lease)
     }
     lease->state = AMB_LEASE_CLOSED;
     amb_segment_finish(lease->segment);
-    amb_segment_lease_free(lease);
+    lease_end_if_unused(lease);
+}
+
+void amb_segment_lease_orphan(struct amb_segment_lease *lease, bool is_quarantined)
+{
+    lease->book = NULL;
+    lease->is_quarantined =
+        is_quarantined && lease->state != AMB_LEASE_FILLING; /* else never given */
+    amb_party_kept(lease->segment->party, lease->segment->size);
+    if (!lease->is_quarantined) {
+        amb_list_remove(&lease->of_book);
+    }
+    amb_segment_lease_close(lease);
+}
+
+void amb_segment_lease_release(struct amb_segment_lease *lease)
+{
+    amb_list_remove(&lease->of_book);
+    lease->is_quarantined = false;
+    lease_end_if_unused(lease);
 }
 
 struct amb_segment_lease *amb_segment_lease_find(const struct amb_lease_book *book,

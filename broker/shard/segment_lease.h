@@ -114,7 +114,19 @@ void amb_segment_lease_close(struct amb_segment_lease *lease);
 /* By id: NULL if there is none, or it is closed. */
 struct amb_segment_lease *amb_segment_lease_find(const struct amb_lease_book *book,
                                                  uint64_t segment);
-/* It is gone now if it is closed, no commit names it and no process may write there. */
-void amb_segment_lease_free(struct amb_segment_lease *lease);
+
+/* A closed lease goes when no commit names it and no process can write there. Each of these may be
+ * its end. */
+/* A commit names it, */
+static inline void amb_segment_lease_ref(struct amb_segment_lease *lease)
+{
+    lease->commits++;
+}
+/* ... and is over. */
+void amb_segment_lease_unref(struct amb_segment_lease *lease);
+/* Its session ends, which closes it. is_quarantined: its client's process may still write there, */
+void amb_segment_lease_orphan(struct amb_segment_lease *lease, bool is_quarantined);
+/* ... and is gone. */
+void amb_segment_lease_release(struct amb_segment_lease *lease);
 /* All that are left, in use or not: the shard ends. */
 void amb_segment_lease_fini(struct amb_shard *shard);
