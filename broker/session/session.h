@@ -122,7 +122,7 @@ struct amb_session {
     int64_t trimmed_ns;         /* when tables that are not used were looked for */
     bool is_over_heap;          /* it is ended for that */
     struct amb_lease_book book; /* segments that its client writes, and its commits */
-    void (*closed)(void *arg, uint64_t held_bytes); /* or NULL */
+    void (*closed)(void *arg, uint64_t quarantined_bytes); /* or NULL */
     void *closed_arg;
     uint64_t settled;      /* frames that had to wait in the link and wait no more */
     uint64_t settled_seen; /* ... when it was last asked whether the client reads, */

@@ -70,10 +70,10 @@ const struct amb_order_kind amb_order_session_attach = {
     .size = AMB_ORDER_SIZE(struct amb_order_session_attach),
 };
 
-static void session_closed(void *arg, uint64_t held_bytes)
+static void session_closed(void *arg, uint64_t quarantined_bytes)
 {
     struct amb_order_session_end *end = arg;
-    end->closing.held_bytes = held_bytes;
+    end->closing.quarantined_bytes = quarantined_bytes;
     amb_order_answer(&end->order);
 }
 

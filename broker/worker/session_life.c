@@ -156,7 +156,7 @@ bool amb_sessions_are_heard(const struct amb_shard *shard, uint64_t number)
 /* Closing ------------------------------------------------------------------------------------- */
 
 void amb_session_close(struct amb_session *session, bool keep_held,
-                       void (*closed)(void *arg, uint64_t held_bytes), void *arg)
+                       void (*closed)(void *arg, uint64_t quarantined_bytes), void *arg)
 {
     amb_assert(session->state == AMB_SESSION_OPEN);
     session->state = AMB_SESSION_CLOSING;
@@ -216,18 +216,18 @@ static void session_free(struct amb_session *session)
  * ring. */
 static void session_cleared(struct amb_session *session)
 {
-    void (*closed)(void *arg, uint64_t held_bytes) = session->closed;
+    void (*closed)(void *arg, uint64_t quarantined_bytes) = session->closed;
     void *closed_arg = session->closed_arg;
     amb_list_remove(&session->clearing);
     amb_quarantine_begin(session);
     session->state = AMB_SESSION_QUARANTINED;
-    uint64_t held_bytes = amb_quarantine_bytes(session) +
-                          (session->ring_waste == NULL ? 0 : session->ring_waste->bytes);
-    if (held_bytes == 0) {
+    uint64_t quarantined_bytes = amb_quarantine_bytes(session) +
+                                 (session->ring_waste == NULL ? 0 : session->ring_waste->bytes);
+    if (quarantined_bytes == 0) {
         session_free(session);
     }
     if (closed != NULL) {
-        closed(closed_arg, held_bytes);
+        closed(closed_arg, quarantined_bytes);
     }
 }
 

@@ -58,7 +58,7 @@ struct amb_session_closing {
     struct amb_list_node hearing; /* of shard->hearing.closings, while its client's last words */
     uint64_t number;              /* ... are heard */
     uint32_t polls;               /* of its link, so far */
-    uint64_t held_bytes;          /* out: > 0: quarantined, the session still exists */
+    uint64_t quarantined_bytes;   /* out: > 0: quarantined, the session still exists */
 };
 
 /* With its link, but for a stream, which comes with amb_session_attach. On failure it is undone.
@@ -86,11 +86,11 @@ bool amb_sessions_are_heard(const struct amb_shard *shard, uint64_t number);
 /*
  * Cuts the session's link and gives up what it has: publishers, subscriptions, what is under way.
  * keep_held: deliveries in place stay, quarantined. `closed` is called with arg once that is done,
- * at once or later. held_bytes 0: the session is gone, else it is quarantined. Where very much is
- * out that takes several turns (AMB_SHARD_CLEAR_TURN).
+ * at once or later. quarantined_bytes 0: the session is gone, else it is quarantined. Where very
+ * much is out that takes several turns (AMB_SHARD_CLEAR_TURN).
  */
 void amb_session_close(struct amb_session *session, bool keep_held,
-                       void (*closed)(void *arg, uint64_t held_bytes), void *arg);
+                       void (*closed)(void *arg, uint64_t quarantined_bytes), void *arg);
 /* The upcall of its link: what a ring leaves behind when it closes. */
 void amb_session_take_waste(struct amb_session *session, struct amb_link_waste *waste);
 /* The upcall of its link, which is gone. */

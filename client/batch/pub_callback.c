@@ -27,7 +27,7 @@ unsigned amb_pub_run_settled(struct amb_pub *pub, unsigned max)
     unsigned ran = 0;
     pub->callback.is_running = true;
     pub->callback.thread = pthread_self();
-    while (ran < max && !pub->callback.is_free_due && amb_settle_take(&pub->settle, &range)) {
+    while (ran < max && !pub->callback.must_free && amb_settle_take(&pub->settle, &range)) {
         struct amb_settled settled = {.size = sizeof(settled),
                                       .status = range.status,
                                       .first = range.first,
@@ -43,7 +43,7 @@ unsigned amb_pub_run_settled(struct amb_pub *pub, unsigned max)
     }
     pub->callback.is_running = false;
     amb_conn_changed(conn);
-    if (pub->callback.is_free_due) { /* Closed inside its own callback. */
+    if (pub->callback.must_free) { /* Closed inside its own callback. */
         amb_pub_free(pub);
     }
     return ran;

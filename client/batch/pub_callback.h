@@ -15,8 +15,8 @@ struct amb_pub;
 struct amb_pub_callback {
     amb_settled_fn on_settled;
     void *arg;
-    bool is_running;  /* on `thread` */
-    bool is_free_due; /* the publisher was closed inside it: freed when it returns */
+    bool is_running; /* on `thread` */
+    bool must_free;  /* the publisher was closed inside it: freed when it returns */
     pthread_t thread;
 };
 

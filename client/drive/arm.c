@@ -76,7 +76,7 @@ int64_t amb_conn_next_timer(const struct amb_conn *conn, int64_t now_ns)
         next > now_ns + AMB_PUB_LINGER_NS) {
         next = now_ns + AMB_PUB_LINGER_NS;
     }
-    if (atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0 &&
+    if (atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0 &&
         next > now_ns + AMB_GPU_LOOK_NS) {
         next = now_ns + AMB_GPU_LOOK_NS;
     }

@@ -56,7 +56,7 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
     waiting->next = *list;
     *list = waiting;
     if (status == AMB_OK) {
-        atomic_fetch_add_explicit(&gpu->conn->gpu.waiting, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&gpu->conn->gpu.waiting_count, 1, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
     return status;
@@ -91,7 +91,7 @@ static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait, amb_gpu_re
 static bool release_due(struct amb_conn *conn, bool must_wait)
 {
     /* A close does not trust the counter: the devices' locks order it with late releases. */
-    if (!must_wait && atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) == 0) {
+    if (!must_wait && atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) == 0) {
         return false;
     }
     /* The devices stay: they are added in front, and go with the connection's memory. */
@@ -102,11 +102,11 @@ static bool release_due(struct amb_conn *conn, bool must_wait)
         struct amb_msg *msg;
         amb_gpu_release_fn release = NULL;
         while ((msg = take_over(gpu, must_wait, &release)) != NULL) {
-            atomic_fetch_sub_explicit(&conn->gpu.waiting, 1, memory_order_relaxed);
+            atomic_fetch_sub_explicit(&conn->gpu.waiting_count, 1, memory_order_relaxed);
             release(msg);
         }
     }
-    return atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0;
 }
 
 bool amb_conn_gpus_look(struct amb_conn *conn)

@@ -367,7 +367,7 @@ enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns)
     amb_pub_call_settled(pub);
     amb_conn_lock(conn);
     if (pub->callback.is_running) {
-        pub->callback.is_free_due = true; /* We are inside it: amb_poll frees it. */
+        pub->callback.must_free = true; /* We are inside it: amb_poll frees it. */
     } else {
         amb_pub_free(pub);
     }

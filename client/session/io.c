@@ -179,7 +179,7 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
     if (work == 0 || conn->driver.is_taken) { /* Else more may have come meanwhile. */
         mode = choose(conn, turn, work, now, &timeout_ns);
     }
-    if (atomic_load_explicit(&conn->gpu.waiting, memory_order_relaxed) != 0 &&
+    if (atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0 &&
         timeout_ns > AMB_GPU_LOOK_NS) {
         timeout_ns = AMB_GPU_LOOK_NS;
     }

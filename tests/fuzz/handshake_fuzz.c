@@ -443,7 +443,7 @@ FUZZ_PLAIN static void answer_order(struct amb_order *order, uint8_t how)
     } else if (order->kind == &amb_order_session_close) {
         struct amb_order_session_end *end =
             AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
-        end->closing.held_bytes = end->closing.keep_held && (how & 4) != 0 ? 4096 : 0;
+        end->closing.quarantined_bytes = end->closing.keep_held && (how & 4) != 0 ? 4096 : 0;
     } else {
         amb_assert(order->kind == &amb_order_session_release ||
                    order->kind == &amb_order_session_heard ||

@@ -152,7 +152,7 @@ static void visit_closed(void *owner, struct amb_order *order)
     struct visit *visit = order->context;
     visit->waiting--;
     uint64_t held =
-        AMB_CONTAINER_OF(order, struct amb_order_session_end, order)->closing.held_bytes;
+        AMB_CONTAINER_OF(order, struct amb_order_session_end, order)->closing.quarantined_bytes;
     amb_order_free(order);
     SIM_EVENT(s, "closed session held", (uint64_t)(visit - visits), held);
     if (held == 0) {

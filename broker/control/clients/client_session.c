@@ -93,7 +93,7 @@ static void session_closed(void *owner, struct amb_order *order)
     struct amb_client *client = order->context;
     const struct amb_order_session_end *end =
         AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
-    client->quarantined_bytes = end->closing.held_bytes;
+    client->quarantined_bytes = end->closing.quarantined_bytes;
     bool has_fallen = client->quarantined_bytes < client->charged_bytes;
     amb_client_charge(client, client->quarantined_bytes);
     if (has_fallen) {

@@ -106,7 +106,7 @@ static void status_collected(void *owner, struct amb_order *order)
     }
     if (query->view->table ==
         &amb_status_topics) { /* Others are counted by the directory's rows. */
-        query->left_out += part->left_out;
+        query->omitted += part->omitted;
     }
     amb_order_free(order);
     if (--query->unanswered == 0) {
@@ -168,7 +168,7 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
             amb_order_new(&amb_status_collect, status_collected, state);
         if (order != NULL) {
             state->unanswered++;
-            order->rows_left = AMB_STATUS_ROWS_MAX;
+            order->row_budget = AMB_STATUS_ROWS_MAX;
             amb_order_post(control->shards[i], &order->order);
         }
     }

@@ -46,11 +46,11 @@ static void answer_cut(struct amb_status_query *query, json_t *answer, size_t ke
     json_t *rows = json_object_get(answer, query->view->name);
     while (json_is_array(rows) && json_array_size(rows) > keep) {
         (void)json_array_remove(rows, json_array_size(rows) - 1);
-        query->left_out++;
+        query->omitted++;
     }
-    if (query->left_out > 0) {
+    if (query->omitted > 0) {
         (void)json_object_set_new(answer, "not_shown",
-                                  json_integer(amb_status_num(query->left_out)));
+                                  json_integer(amb_status_num(query->omitted)));
     }
 }
 

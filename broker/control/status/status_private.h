@@ -54,7 +54,7 @@ struct amb_status_query {
     char pattern[AMB_TOPIC_MAX + 1]; /* of topics; "": all */
     size_t pattern_len;
     unsigned unanswered; /* orders */
-    uint64_t left_out;   /* rows */
+    uint64_t omitted;    /* rows */
     json_t **shards;     /* the answer of each worker */
 };
 

@@ -33,7 +33,7 @@ static bool query_may(struct amb_status_query *query, const json_t *rows, uint64
     if (id <= query->last_id && json_array_size(rows) < AMB_STATUS_ROWS_MAX) {
         return true;
     }
-    query->left_out++;
+    query->omitted++;
     return false;
 }
 

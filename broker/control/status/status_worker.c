@@ -53,11 +53,11 @@ static const char *priority_name(enum amb_priority priority)
 /* May one more row be made? */
 static bool walk_may(struct amb_status_walk *walk)
 {
-    if (walk->order->rows_left == 0) {
-        walk->order->left_out++;
+    if (walk->order->row_budget == 0) {
+        walk->order->omitted++;
         return false;
     }
-    walk->order->rows_left--;
+    walk->order->row_budget--;
     walk->cost += STATUS_ROW;
     return true;
 }

@@ -14,10 +14,10 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard);
 /* A question, whose context is the query: only what it is about, and as far as one turn goes. */
 struct amb_status_order {
     struct amb_order order;
-    json_t *json;       /* out: an object */
-    uint64_t at;        /* where the walk is, */
-    bool is_done;       /* ... and whether that is its end */
-    uint32_t rows_left; /* that may be made */
-    uint64_t left_out;  /* rows that were not */
+    json_t *json;        /* out: an object */
+    uint64_t at;         /* where the walk is, */
+    bool is_done;        /* ... and whether that is its end */
+    uint32_t row_budget; /* rows that may be made */
+    uint64_t omitted;    /* rows that were not */
 };
 extern const struct amb_order_kind amb_status_collect;

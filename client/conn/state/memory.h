@@ -33,7 +33,7 @@ struct amb_conn_gpu {
     pthread_mutex_t lock; /* of the lists and of staged_in */
     struct amb_gpu *devices;
     struct amb_import *imports;         /* ranges of the broker's memory there */
-    _Atomic uint32_t waiting;           /* releases that wait for a stream */
+    _Atomic uint32_t waiting_count;     /* releases that wait for a stream */
     _Atomic uint64_t staged_out;        /* bytes brought from the host to a GPU */
     uint64_t staged_in;                 /* bytes of GPU memory published by way of the host, */
     char staged_why[AMB_GPU_WHY_BYTES]; /* ... and the last reason */

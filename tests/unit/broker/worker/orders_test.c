@@ -80,7 +80,7 @@ static void close_session(uint32_t index)
 {
     struct amb_order *order = prepare(&amb_order_session_close, index);
     assert_int_equal(carry_out(0, order), AMB_OK);
-    assert_int_equal(answer.end.closing.held_bytes, 0);
+    assert_int_equal(answer.end.closing.quarantined_bytes, 0);
 }
 
 static bool is_open_fd(int fd)
@@ -149,7 +149,7 @@ static void test_closing_a_session_that_is_gone_is_answered(void **state)
     harness_init(&harness, 1, NULL);
     struct amb_order *order = prepare(&amb_order_session_close, 99);
     assert_int_equal(carry_out(0, order), AMB_ECLOSED);
-    assert_int_equal(answer.end.closing.held_bytes, 0);
+    assert_int_equal(answer.end.closing.quarantined_bytes, 0);
     order = prepare(&amb_order_session_release, 99);
     assert_int_equal(carry_out(0, order), AMB_ENOTFOUND);
     harness_fini(&harness);

@@ -64,10 +64,10 @@ static uint8_t type_of(const struct world *w, uint64_t number)
     return client_delivery(w->s, 0, number)->frame.type;
 }
 
-static void note_closed(void *arg, uint64_t held_bytes)
+static void note_closed(void *arg, uint64_t quarantined_bytes)
 {
     uint64_t *held = arg;
-    *held = held_bytes;
+    *held = quarantined_bytes;
 }
 
 static struct amb_session *open_session(struct amb_shard *shard, uint32_t index,
