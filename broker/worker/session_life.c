@@ -261,6 +261,12 @@ void amb_session_link_gone(struct amb_session *session)
         amb_publisher_destroy(&publisher);
     }
     amb_assert(session->reserved == 0);
+    /* There is nothing to give up. And one that could not be opened must be gone when that is
+     * answered: its index is free then. */
+    if (amb_list_is_empty(&session->subscription_list)) {
+        session_cleared(session);
+        return;
+    }
     amb_list_push_back(&session->shard->clearing.sessions, &session->clearing);
     sessions_clear(session->shard);
 }

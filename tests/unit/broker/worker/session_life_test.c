@@ -299,6 +299,30 @@ static void test_a_session_with_very_much_out_goes_over_several_turns(void **sta
     assert_false(amb_shard_is_dirty(shard));
 }
 
+/* Control gives its index to another as soon as the answer is there. One that ended before may
+ * still give deliveries up then. */
+static void test_a_session_that_does_not_open_is_gone_at_once(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *c = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(c, 0, w->topic, NULL);
+    for (unsigned i = 0; i <= AMB_SHARD_CLEAR_TURN; i++) {
+        assert_int_equal(amb_subscription_deliver(c->session->subscriptions[0], 1, 16, NULL),
+                         AMB_OK);
+    }
+    shard->clearing.budget = AMB_SHARD_CLEAR_TURN;
+    client_close(c, false);
+    assert_false(c->is_closed);
+    struct amb_session_opening opening = {.link = AMB_LINK_SIM};
+    assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOTSUP);
+    assert_null(amb_session_find(shard, 9, 1));
+    struct amb_session_opening next = {.link = AMB_LINK_STREAM};
+    assert_int_equal(amb_session_open(shard, 9, 3, &next), AMB_OK);
+    amb_session_close(amb_session_find(shard, 9, 3), false, NULL, NULL);
+    harness_settle(&w->h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +339,7 @@ int main(void)
         T(test_a_session_that_holds_nothing_in_place_is_not_quarantined),
         T(test_a_closed_session_holds_no_publisher_back),
         T(test_a_session_with_very_much_out_goes_over_several_turns),
+        T(test_a_session_that_does_not_open_is_gone_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
