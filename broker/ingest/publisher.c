@@ -255,7 +255,10 @@ void amb_publisher_confirmed(struct amb_publisher *publisher, const struct amb_t
 void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry)
 {
     struct amb_session *session = publisher->session;
-    if (!publisher_may_tell(publisher)) {
+    if (__builtin_expect(entry->status == AMB_ECLOSED && publisher->seq != NULL, 0)) {
+        publisher->is_mute = true; /* From here on: an answer would settle those before, too. */
+    }
+    if (publisher->is_mute || !publisher_may_tell(publisher)) {
         return;
     }
     publisher->accepted = entry->origin.batch;

@@ -72,6 +72,7 @@ struct amb_publisher {
     int64_t starving_since_ns;
     struct amb_list_node node;
     uint64_t *seq;           /* of a named one: messages that have come; or NULL */
+    bool is_mute;            /* named, and a batch of its was refused since the broker ends */
     bool is_ending;          /* goes when batch `last` has been routed */
     uint64_t last;           /* ... the last one that the client has sent */
     void (*gone)(void *arg); /* of an ending one, may be NULL */
@@ -103,7 +104,11 @@ AMB_MUST_CHECK enum amb_status amb_publisher_admit(struct amb_publisher *publish
 /* The same for a COMMIT's, which takes nothing from the window: its order. */
 AMB_MUST_CHECK enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
                                                           const struct amb_frame *frame);
-/* The entry is appended, or refused (entry->status): tells the client. */
+/*
+ * The entry is appended, or refused (entry->status): tells the client. A broker that ends refuses
+ * the batches that still come. It does not say so to a publisher with a name. That client keeps
+ * each batch that is not answered, and sends it again in its next session.
+ */
 void amb_publisher_receipt(struct amb_publisher *publisher, const struct amb_entry *entry);
 /* A batch that was taken has been delivered to all its readers, or not at all: tells the client. */
 void amb_publisher_confirmed(struct amb_publisher *publisher, const struct amb_tally *tally);

@@ -108,7 +108,7 @@ def test_a_broker_dies(rig, links):
 
 def test_a_client_freezes(rig, links):
     place = Place(rig, "freezes")
-    place.start("-o", "limits.peer_timeout=1s", "-o", "limits.heartbeat=200ms")
+    place.start("-o", "limits.peer_timeout=2s", "-o", "limits.heartbeat=200ms")
     clients = {link: rig.start([rig.program("test-returner"), place.url(link), "frozen"])
                for link in links}
     for client in clients.values():
@@ -125,7 +125,7 @@ def test_a_client_freezes(rig, links):
     time.sleep(0.5)
     for client in clients.values():
         client.signal(signal.SIGSTOP)
-    time.sleep(2.5)
+    time.sleep(3.5)
     for client in clients.values():
         client.signal(signal.SIGCONT)
     for link, client in clients.items():
@@ -147,9 +147,9 @@ def test_a_client_freezes(rig, links):
 
 def test_named_publishers_send_again(rig, links):
     """What is sent again when a session was lost comes once, and all of it; so it does for the next
-    life of the program. Over a broker's death nothing is unknown."""
+    life of the program. Over a broker's end or death nothing is unknown."""
     place = Place(rig, "named")
-    place.start("-o", "limits.peer_timeout=1s", "-o", "limits.heartbeat=200ms")
+    place.start("-o", "limits.peer_timeout=2s", "-o", "limits.heartbeat=200ms")
     def start(link):
         return rig.start([rig.program("test-returner"), place.url(link), "nothing", f"n.{link}",
                           f"me-{link}"])
@@ -166,7 +166,7 @@ def test_named_publishers_send_again(rig, links):
         time.sleep(pause)
         for publisher in publishers.values():
             publisher.signal(signal.SIGSTOP)
-        time.sleep(1.7)
+        time.sleep(2.7)
         for publisher in publishers.values():
             publisher.signal(signal.SIGCONT)
         for publisher in publishers.values():
@@ -190,11 +190,15 @@ def test_named_publishers_send_again(rig, links):
     publishers = {link: start(link) for link in links}
     for publisher in publishers.values():
         publisher.expect("ready")
-    time.sleep(0.3)
-    place.broker.kill()
-    place.start()
+    # What is under way when a broker begins to end is refused by it, and taken by the next one.
+    for end in (signal.SIGTERM, signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
+        time.sleep(0.3)
+        place.broker.signal(end)
+        place.broker.wait()
+        place.start()
+        for publisher in publishers.values():
+            expect_event(publisher, "restored")
     for publisher in publishers.values():
-        expect_event(publisher, "restored")
         check(totals(publisher)["unknown"] == 0, publisher.log())
     place.broker.kill()
 

@@ -228,6 +228,25 @@ static void test_while_draining_batches_are_refused_in_their_turn(void **state)
     assert_int_equal(client_granted(w->c, 0), w->batches * 32);
 }
 
+/* Its client sends them again in its next session, so it must not hear that they are settled. */
+static void test_while_draining_a_publisher_with_a_name_hears_no_more(void **state)
+{
+    struct world *w = *state;
+    uint64_t come = 0;
+    w->c->session->publishers[0]->seq = &come;
+    struct head a = take(w, 1);
+    w->h.shards[0].is_draining = true;
+    assert_null(take(w, 2).dst);
+    assert_null(take(w, 1).dst);
+    assert_int_equal(complete(w, &a), AMB_OK);
+    w->c->pubs[0].batches = 3;
+    harness_settle(&w->h);
+    assert_int_equal(w->c->settle_count, 1);
+    assert_int_equal(w->c->settles[0].status, AMB_OK);
+    assert_int_equal(w->c->pubs[0].accepted, 1);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
 static void test_without_memory_a_batch_is_refused_and_its_window_comes_back(void **state)
 {
     struct world *w = *state;
@@ -271,6 +290,7 @@ int main(void)
         T(test_a_publisher_that_ends_goes_with_its_session),
         T(test_a_batch_for_no_publisher_is_discarded),
         T(test_while_draining_batches_are_refused_in_their_turn),
+        T(test_while_draining_a_publisher_with_a_name_hears_no_more),
         T(test_without_memory_a_batch_is_refused_and_its_window_comes_back),
         T(test_messages_without_payload_are_messages),
     };
