@@ -66,10 +66,12 @@ def start_all(victims, broker, name, links):
 
 def warm_up(victims, broker, links):
     """A link's first use on a worker may leave something behind for good, once: here is that use.
-    The broker chooses the worker, so there are victims until each worker has had each link."""
+    The broker chooses the worker, by the order of arrival, so that changes until each worker has had
+    each link."""
     pids, met = [], set()
     for i in range(WARM_MAX):
-        pids += start_all(victims, broker, f"warm-{i}", links)
+        turned = i % len(links)
+        pids += start_all(victims, broker, f"warm-{i}", links[turned:] + links[:turned])
         met |= {(row["link"], row["worker"]) for row in broker.clients()}
         if len(met) == len(links) * WORKERS:
             return pids
