@@ -3,6 +3,7 @@
 
 #include "broker/base/party.h"
 #include "broker/config/config.h"
+#include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_connect.h"
 #include "broker/control/directory/directory_counts.h"
@@ -50,24 +51,22 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
 
 void amb_directory_fini(struct amb_directory *directory)
 {
-    if (directory->by_name == NULL) {
-        free(directory->free_ids);
-        free(directory->by_cell);
-        directory->free_ids = NULL;
-        directory->by_cell = NULL;
-        return;
+    if (directory->by_name != NULL) {
+        amb_pairs_fini(directory);
+        amb_pair_accounts_fini(directory);
+        struct amb_list_node *node;
+        while ((node = amb_list_pop_front(&directory->topics)) != NULL ||
+               (node = amb_list_pop_front(&directory->leaving)) != NULL) {
+            amb_directory_topic_free(AMB_CONTAINER_OF(node, struct amb_dir_topic, node),
+                                     directory->shard_count);
+        }
+        amb_map_destroy(&directory->by_name);
+        amb_patterns_fini(&directory->patterns);
     }
-    amb_pairs_fini(directory);
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&directory->topics)) != NULL ||
-           (node = amb_list_pop_front(&directory->leaving)) != NULL) {
-        amb_directory_topic_free(AMB_CONTAINER_OF(node, struct amb_dir_topic, node),
-                                 directory->shard_count);
-    }
-    amb_map_destroy(&directory->by_name);
-    amb_patterns_fini(&directory->patterns);
     free(directory->free_ids);
+    free(directory->by_cell);
     directory->free_ids = NULL;
+    directory->by_cell = NULL;
 }
 
 /* Topics -------------------------------------------------------------------------------------- */

@@ -31,6 +31,11 @@ void amb_pair_account_unref(struct amb_pair_account **account)
     *account = NULL;
 }
 
+void amb_pair_accounts_fini(struct amb_directory *directory)
+{
+    amb_pair_account_unref(&directory->going);
+}
+
 void amb_pair_account_add(struct amb_pair_account *account, int64_t pairs)
 {
     if (account != NULL) {

@@ -12,6 +12,8 @@
 /* With one reference. party: or NULL. NULL: no memory. */
 struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party);
 void amb_pair_account_unref(struct amb_pair_account **account);
+/* The directory ends. */
+void amb_pair_accounts_fini(struct amb_directory *directory);
 /* Before a subscription comes: the key of the limit that its pairs would exceed; NULL: none. */
 const char *amb_directory_lacks_pairs(struct amb_directory *directory,
                                       const struct amb_pair_account *account, const char *pattern,

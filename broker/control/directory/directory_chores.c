@@ -249,7 +249,6 @@ bool amb_directory_is_busy(const struct amb_directory *directory)
 
 void amb_pairs_fini(struct amb_directory *directory)
 {
-    amb_pair_account_unref(&directory->going);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&directory->chores)) != NULL) {
         struct amb_dir_chore *chore = AMB_CONTAINER_OF(node, struct amb_dir_chore, node);
@@ -258,6 +257,4 @@ void amb_pairs_fini(struct amb_directory *directory)
         free(chore->gone.pairs);
         free(chore);
     }
-    free(directory->by_cell);
-    directory->by_cell = NULL;
 }
