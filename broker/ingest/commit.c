@@ -137,7 +137,7 @@ void amb_commit_tell_news(struct amb_session *session)
     }
     uint64_t number;
     uint32_t count;
-    /* The rest when these have left; by then the counter may speak for many of them. */
+    /* The rest when these are sent; by then the counter may speak for many of them. */
     while (session->link->queued < COMMIT_FREED_QUEUED_MAX &&
            amb_lease_book_next(book, &number, &count)) {
         commit_send_freed(session, number, count);

@@ -200,7 +200,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
 {
     struct amb_publisher *publisher = session->publishers[frame->handle];
     if (frame->number != session->book.committed + 1) {
-        return commit_violation(session, "whose number is not due");
+        return commit_violation(session, "whose number is not expected");
     }
     if (publisher == NULL) { /* Closed while it was under way: its body is thrown away, */
         session->frames_ignored++;

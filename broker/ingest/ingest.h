@@ -21,8 +21,8 @@ struct amb_session;
 AMB_MUST_CHECK enum amb_status amb_ingest_head(struct amb_session *session,
                                                const struct amb_frame *frame, void **dst,
                                                void **cookie, struct amb_link_mem **mem);
-/* The same of a COMMIT. EPROTO: its number is not due, or the segment is not one of this session's
- * that is sealed. */
+/* The same of a COMMIT. EPROTO: its number is not expected, or the segment is not one of this
+ * session's that is sealed. */
 AMB_MUST_CHECK enum amb_status amb_ingest_commit(struct amb_session *session,
                                                  const struct amb_frame *frame, void **dst,
                                                  void **cookie, struct amb_link_mem **mem);

@@ -122,7 +122,7 @@ static enum amb_status publisher_expects(const struct amb_publisher *publisher,
     if (frame->seq == publisher->batches + 1) {
         return AMB_OK;
     }
-    amb_warn("client %" PRIu64 ": publisher %u sent batch %" PRIu64 ", %" PRIu64 " was due",
+    amb_warn("client %" PRIu64 ": publisher %u sent batch %" PRIu64 ", %" PRIu64 " was expected",
              publisher->session->client_id, publisher->handle, frame->seq, publisher->batches + 1);
     return amb_session_broken(publisher->session, "a batch out of turn");
 }
@@ -177,7 +177,7 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
 
 static void publisher_accept(struct amb_publisher *publisher)
 {
-    /* Counters overtake frames: nothing is accepted past a refusal that has not left. */
+    /* Counters overtake frames: nothing is accepted past a refusal that is not sent. */
     if (publisher->refusals == 0) {
         amb_session_flow(publisher->session, AMB_FLOW_ACCEPTED, publisher->handle,
                          publisher->accepted);

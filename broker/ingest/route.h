@@ -8,8 +8,8 @@
  *   receipt (ACCEPTED, SETTLED) ◄──────── at once
  *   grant (WINDOW) ◄───────────────────── at once, or when the holding readers have caught up
  *
- * Where both are one worker these are plain calls. A quiet topic (directory.h) holds its first
- * entries before they are appended, until it is awake.
+ * Where both are one worker these are plain calls. A quiet topic (directory.h) puts its
+ * first entries aside before they are appended, until it is awake.
  * Threads: the shard's worker. Memory: the mail is embedded in the entry.
  */
 #pragma once
@@ -27,7 +27,7 @@ void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home);
 void amb_route_hand_over(struct amb_shard *home, struct amb_entry *entry);
 /* A tally (tally.h) is at its end, at the publisher's worker: that one is told. */
 void amb_route_confirmed(struct amb_mail *tally, void *owner);
-/* All readers have their cursors: appends what a quiet topic has held. At home only. */
+/* All readers have their cursors: appends what a quiet topic has waiting. At home only. */
 void amb_route_awake(struct amb_topic *topic);
 /* Gives back the windows that may be given back now. At home only. */
 void amb_route_grants(struct amb_topic *topic);

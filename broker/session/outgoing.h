@@ -42,8 +42,8 @@ AMB_MUST_CHECK enum amb_status amb_outgoing_send(struct amb_session *session,
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_name(struct amb_session *session,
                                                       const struct amb_frame *frame,
                                                       const char *name, uint32_t *naming);
-/* Sends a frame about a publisher. AMB_OK: it has left. AMB_EAGAIN: on_settled will be called when
- * it has. ENOMEM, or the link is down. */
+/* Sends a frame about a publisher. AMB_OK: it is sent. AMB_EAGAIN: on_settled will be called when
+ * it is. ENOMEM, or the link is down. */
 AMB_MUST_CHECK enum amb_status amb_outgoing_send_watched(struct amb_session *session,
                                                          const struct amb_frame *frame,
                                                          uint32_t opened,

@@ -26,7 +26,8 @@ struct amb_quarantined {
 void amb_quarantine_take(struct amb_session *session, struct amb_entry *entry);
 /* All deliveries are given up, or taken; its leases end, or join it. */
 void amb_quarantine_begin(struct amb_session *session);
-/* Bytes of what it holds. 0: its process can reach nothing any more. */
+/* Bytes of what it holds, without its ring (session->ring_waste), which the caller adds. 0: its
+ * process can reach no delivery and no lease any more. */
 uint64_t amb_quarantine_bytes(const struct amb_session *session);
 /* The process is gone: gives back what the session holds, so many deliveries at most. True: that
  * was all. */

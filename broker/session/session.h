@@ -3,14 +3,12 @@
  * A session: one client's life on its worker. It has a link, up to AMB_HANDLES_MAX publishers and
  * as many subscriptions, and knows which segments its client has mapped.
  *
- *   OPEN ──(link down, order to close)──► CLOSING ──(link gone)──► [QUARANTINED] ──► gone
+ * The README of this room has a session's states, and the function of each change. Quarantined: the
+ * client's process may still read deliveries in place and its ring, and write its leases. They stay
+ * until the control thread has seen the process end.
  *
- * Quarantined: the client's process may still read what was delivered to it in place. Those
- * references stay until the control thread has seen the process end. The README of this room has
- * the function of each arrow.
- *
- * Threads: the shard's worker. Memory: one allocation; made and freed by orders of the control
- * thread (orders.h).
+ * Threads: the shard's worker. Memory: one allocation; made and freed by
+ * broker/worker/session_life.h.
  */
 #pragma once
 

@@ -5,8 +5,11 @@
  *
  * In host memory (in GPU memory there are no pages to fill: OFFERED ─► SEALED):
  *
- *   FILLING ─► OFFERED ─► SEALING ─► SEALED ──(LeaseClose)──► CLOSED ─► gone at 0 commits
- *      pages     the client maps       commits may name it        └ end of the session, from any
+ *   FILLING ─► OFFERED ─► SEALING ─► SEALED ─► CLOSED ─► gone
+ *     pages     the client maps      commits may name it
+ *
+ * LeaseClose, a failure, or the end of the session closes a lease, from any state. A closed lease
+ * is gone when no commit names it and no process can write there.
  *
  * A segment is never used for another client. The process of one that ended without a word may
  * write there until it is gone: the memory stays charged so long.
@@ -65,8 +68,10 @@ struct amb_segment_lease {
     bool is_own;                         /* the shard's */
     int64_t used_ns;                     /* of the shard's own: when a slot of it was taken last, */
     int64_t spoiled_ns;                  /* when a transfer into it failed; 0: never */
-    struct amb_list_node of_book, of_shard; /* or in shard->gpuslots.leases, and of_shard */
-    uint64_t taken[];                       /* a bit a slot */
+    /* of_book: of book->leases, or of shard->gpuslots.leases, where it is the shard's own.
+     * of_shard: of shard->leases.all. */
+    struct amb_list_node of_book, of_shard;
+    uint64_t taken[]; /* a bit a slot */
 };
 
 /* Would such a lease be within the limits? *size: the bytes of its segment. EINVAL, ELIMIT, with
@@ -115,14 +120,15 @@ void amb_segment_lease_close(struct amb_segment_lease *lease);
 struct amb_segment_lease *amb_segment_lease_find(const struct amb_lease_book *book,
                                                  uint64_t segment);
 
-/* A closed lease goes when no commit names it and no process can write there. Each of these may be
- * its end. */
-/* A commit names it, */
+/* A commit names it. */
 static inline void amb_segment_lease_ref(struct amb_segment_lease *lease)
 {
     lease->commits++;
 }
-/* ... and is over. */
+
+/* Each of these three may be the end of the lease. */
+
+/* A commit that names it is over. */
 void amb_segment_lease_unref(struct amb_segment_lease *lease);
 /* Its session ends, which closes it. is_quarantined: its client's process may still write there, */
 void amb_segment_lease_orphan(struct amb_segment_lease *lease, bool is_quarantined);

@@ -12,10 +12,11 @@
 #define LINKS_POLL_BUDGET 32u /* frames of one link in one turn */
 #define LINKS_EVENTS 64
 /* While some links are known to have more, the others are asked about every so many turns, or after
- * so long. Turns are long where somebody takes all that he can get. Cold ones too, where all that
- * are warm are asked each turn. */
+ * so long. Turns are long where somebody takes all that he can get. Cold links are asked about as
+ * seldom where each warm one is polled every turn. */
 #define LINKS_EDGES_EVERY 4u
 #define LINKS_EDGES_NS (100 * AMB_NS_PER_US)
+/* Up to so many watched links, all are asked, where messages are short. */
 #define LINKS_ASK_ALL 2u
 /* So many sessions are asked every turn, whatever they do. With more, those that were idle for so
  * many turns are asked so many a turn. One more is asked for each LINKS_COLD_NS since the last

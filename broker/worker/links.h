@@ -4,7 +4,7 @@
  * all are armed before it sleeps.
  *
  * A socket is polled when epoll has named it; where they are few and messages short, each turn.
- * Other links are polled each turn, cold ones in turn.
+ * Other links are polled each turn, and some of the cold ones, one after another.
  *
  * Threads: the shard's worker.
  */
@@ -29,6 +29,7 @@ unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns);
 
 /* Asks each link for a wake-up. False: one has something. */
 bool amb_links_arm(struct amb_shard *shard);
-/* Sleeps in epoll, and notes whose links have something. True: the inbox's bell has rung. */
+/* Asks epoll, sleeps there for up to timeout_ms, and notes the sessions whose links have something.
+ * True: the inbox's bell has rung. */
 bool amb_links_wait(struct amb_shard *shard, int timeout_ms);
 void amb_links_disarm(struct amb_shard *shard);

@@ -55,8 +55,9 @@ void *amb_order_new(const struct amb_order_kind *kind, amb_order_done_fn done, v
 /* Makes one that has come back another kind of the same struct, to be posted once more. */
 void amb_order_renew(struct amb_order *order, const struct amb_order_kind *kind,
                      amb_order_done_fn done);
-/* The order is the worker's until done is called, which frees it with amb_order_free. done NULL:
- * it is freed without an answer. */
+/* The order is the worker's until done is called. From then on it is the control thread's, which
+ * frees it with amb_order_free, or posts it once more, now or later. done NULL: it is freed without
+ * an answer. */
 void amb_order_post(struct amb_shard *shard, struct amb_order *order);
 /* NULL: nothing. */
 void amb_order_free(struct amb_order *order);

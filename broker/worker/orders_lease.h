@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders about leases. Their pages are the maker's work, some at a time. So an order goes to and
- * fro between worker and maker until all of them are there.
+ * Orders about leases. Their pages are the maker's work, some at a time. An order goes to the maker
+ * and waits there in turn with others. It comes back when all of its pages are there.
  *
  * Threads: the order's worker, and the maker.
  */
@@ -17,17 +17,17 @@ struct amb_gpu_pool;
 
 struct amb_order_lease {
     struct amb_order order;
-    uint64_t segment; /* out when opening */
-    uint64_t slot;    /* opening: this and what follows */
-    uint32_t slots;
-    struct amb_gpu_pool *pool;          /* NULL: host memory */
+    uint64_t segment;                   /* out when opening */
+    uint64_t slot;                      /* opening: bytes of a slot */
+    uint32_t slots;                     /* opening */
+    struct amb_gpu_pool *pool;          /* opening; NULL: host memory */
     uint64_t gpu_offset;                /* out, of that */
     uint64_t size;                      /* out */
     int fd;                             /* out: writable; the asker closes it */
     struct amb_maker_wait wait;         /* for memory that is about to come back, */
     int64_t asked_ns;                   /* ... since */
     struct amb_segment_lease_pass pass; /* opening, or mapped: of pages */
-    const char *why;                    /* the same; out: what status means, a static text */
+    const char *why;                    /* out: what status means, a static text */
 };
 /* Open and mapped go on for some turns, as they allocate pages. */
 extern const struct amb_order_kind amb_order_lease_open;

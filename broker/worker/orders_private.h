@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts that the files of orders (orders_*.c, one for each kind of thing that is ordered)
- * share.
+ * The parts that the files of orders share. These are orders_*.c, one for each subject.
  *
  * Threads: the worker.
  */

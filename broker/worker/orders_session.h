@@ -42,8 +42,8 @@ struct amb_order_session_end {
 extern const struct amb_order_kind amb_order_session_close;
 extern const struct amb_order_kind amb_order_session_release;
 
-/* Its answer says more: sessions that were closed before have been heard to their end, and nothing
- * comes from them any more. */
+/* Its answer says more than that of amb_order_nothing. Sessions whose closing was ordered before
+ * have been heard (amb_session_hear), and nothing comes from them any more. */
 struct amb_order_fence {
     struct amb_order order;
     bool has_begun;

@@ -270,7 +270,7 @@ static void topic_recount(struct amb_shard *shard, struct amb_order *order)
         AMB_CONTAINER_OF(order, struct amb_order_recount, order);
     struct amb_topic *topic = amb_shard_topic(shard, change->topic);
     if (topic == NULL) {
-        return; /* It has left. */
+        return; /* It has gone. */
     }
     struct amb_lend *lend = amb_replay_lend(topic, change->sub);
     lend = lend != NULL ? lend : &topic->lending.lends[change->borrower];

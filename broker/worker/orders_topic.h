@@ -19,7 +19,7 @@ struct amb_order_topic {
     struct amb_topic *topic;
 };
 extern const struct amb_order_kind amb_order_topic_add;
-/* At home: EAGAIN while somebody has not read all of it. */
+/* At home: EAGAIN while somebody has not read all of it, or while it has history. */
 extern const struct amb_order_kind amb_order_topic_ask;
 /* Nobody writes it any more, and its cursors go with it. It is out of the shard's tables then, and
  * empty. EAGAIN: its name is being sent, or somebody has not read all of it. */
@@ -57,7 +57,7 @@ struct amb_order_lend {
 };
 extern const struct amb_order_kind amb_order_lend;
 
-/* At home, too: a reader goes on, and is slow in another way. */
+/* At home: a reader's slow policy has changed. */
 struct amb_order_recount {
     struct amb_order order;
     uint64_t sub;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A session's life on its worker, from its opening to the end of its quarantine. Each change of its
- * state (session.h) is a function here; orders ask for it (orders_session.c), or its link does
- * (dispatch.c).
+ * state (session.h) is a function here. An order asks for it (orders_session.c), the link
+ * (dispatch.c), or the turn (worker.c).
  *
  *   amb_session_open
  *     ▼
@@ -55,8 +55,8 @@ struct amb_session_opening {
 struct amb_session_closing {
     bool keep_held; /* its client's process may still read what it has in place */
     bool has_begun;
-    struct amb_list_node hearing; /* of shard->hearing.closings, while its client's last words */
-    uint64_t number;              /* ... are heard */
+    struct amb_list_node hearing; /* of shard->hearing.closings, while last words are heard */
+    uint64_t number;              /* of this closing: see amb_sessions_newest */
     uint32_t polls;               /* of its link, so far */
     uint64_t quarantined_bytes;   /* out: > 0: quarantined, the session still exists */
 };
@@ -73,9 +73,10 @@ AMB_MUST_CHECK enum amb_status amb_session_attach(struct amb_session *session, i
 void amb_session_link_down(struct amb_session *session, enum amb_status why, const char *text);
 
 /*
- * A client's frames from before it left still count: its Bye overtakes the deliveries that it has
- * given back and acknowledged. True: all have been read. False: this turn has read enough, and
- * the next one goes on. Then it is to be closed.
+ * A client's frames from before its Bye still count: the Bye overtakes the deliveries that it has
+ * given back and acknowledged. True: the session is to be closed. All frames have been read, or
+ * its link is down, or its polls of all turns are used up. False: this turn has read enough, and
+ * the next one goes on.
  */
 bool amb_session_hear(struct amb_session *session, struct amb_session_closing *closing);
 /* The number of the newest session that is, or was, heard. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shard's beginning and end. Apart from shard.c because it knows how large an entry and an
- * outgoing batch are, and they stand above the shard.
+ * A shard's beginning and end, and its limits. This file is apart from shard.c, because it begins
+ * and ends parts of rooms above the shard: session, topic, delivery.
  *
  * Threads: the starting thread, before the worker begins and after it has ended; limits, the
  * worker.

@@ -151,7 +151,7 @@ struct amb_batch_rule {
     uint64_t much;       /* bytes that show it */
     int64_t first_ns;    /* when the open batch got its first message */
     int64_t seen_ns;     /* the newest time that a caller gave */
-    int64_t last_ns;     /* when a batch left, by seen_ns: the clock is not read for that alone */
+    int64_t last_ns;     /* when a batch was sent, by seen_ns: the clock is not read for it alone */
     uint32_t min_bytes;
     int64_t look_ns; /* when it was looked at last */
     uint32_t slow_looks;
@@ -167,5 +167,5 @@ void amb_batch_rule_open(struct amb_batch_rule *rule, int64_t now_ns);
 /* Shall a batch of count messages and `bytes` leave? is_in_flight: an earlier one still travels. */
 bool amb_batch_rule_ask(struct amb_batch_rule *rule, uint32_t count, uint64_t bytes,
                         bool is_in_flight, int64_t now_ns);
-/* It has left, with so many bytes. */
+/* It was sent, with so many bytes. */
 void amb_batch_rule_sent(struct amb_batch_rule *rule, uint64_t bytes);

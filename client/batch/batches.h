@@ -53,7 +53,7 @@ void amb_batch_charge(struct amb_conn *conn, struct amb_batch *batch);
 /* It is open again. */
 void amb_batch_discharge(struct amb_conn *conn, struct amb_batch *batch);
 
-/* A packed copy of an open batch, which is to be reset if that has left. NULL: it does not pay. */
+/* A packed copy of an open batch, which is to be reset if that is sent. NULL: it does not pay. */
 struct amb_batch *amb_batch_pack(struct amb_conn *conn, struct amb_batch *batch);
 /* Packs a batch of a publisher's queue if that pays; the one that has its place from now on. */
 struct amb_batch *amb_batch_pack_queued(struct amb_conn *conn, struct amb_batch *batch);

@@ -25,5 +25,5 @@ struct amb_batch *amb_commit_queue_first(const struct amb_pub *pub);
 /* Sends the queue. AMB_OK: it is empty. EAGAIN: no window, or a GPU is not done. Else the link is
  * down. */
 enum amb_status amb_commit_queue_flush(struct amb_pub *pub);
-/* Gives back what has not left. Connection's lock held. */
+/* Gives back what is not sent. Connection's lock held. */
 void amb_commit_queue_drop(struct amb_pub *pub);

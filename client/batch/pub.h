@@ -48,7 +48,7 @@ struct amb_pub {
     bool is_named;           /* it has a name, and sends again what may be lost */
     bool avoids_slots;       /* it has a name, or its messages are for one reader: an inbox */
     uint32_t batch_msgs;     /* 0 while `queue` has batches */
-    _Atomic uint32_t inside; /* calls that may wait: it is not freed before they have left */
+    _Atomic uint32_t inside; /* calls that may wait: it is not freed before they have returned */
     _Atomic bool is_closing; /* they turn back */
     _Atomic uint32_t wary;   /* AMB_WARY_ */
     uint64_t looked_ticks;   /* when CUDA was looked for */
@@ -93,7 +93,7 @@ static inline bool amb_pub_in_flight(const struct amb_pub *pub)
            atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
 }
 
-/* A call that may wait: the publisher, and its connection, stay until it has left. */
+/* A call that may wait: the publisher, and its connection, stay until it has returned. */
 static inline void amb_pub_enter(struct amb_pub *pub)
 {
     amb_conn_enter(pub->conn);

@@ -52,7 +52,7 @@ enum amb_status amb_batch_send(struct amb_pub *pub, struct amb_batch *batch, uin
     status = amb_conn_tx_send(conn, &batch->out);
     if (__builtin_expect(status != AMB_OK && status != AMB_EAGAIN, 0) && !is_leased &&
         conn->again.is_on) {
-        /* It has not left, and may in another session. */
+        /* It is not sent, and may be in another session. */
         amb_settle_unsent(&pub->settle);
         pub->window.sent -= size;
         atomic_store_explicit(&pub->sent_batches, number - 1, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settlement of one publisher: the sequence numbers of each batch on its way, the broker's word on
- * it, and ranges for on_settled. A million messages cost one slot a batch. Ranges that join and
+ * it, and ranges for on_settled. A million messages cost one cell a batch. Ranges that join and
  * agree are merged, and failures are bounded.
  *
  * Threads: owner only (the connection's lock). Memory: two rings that double.
@@ -54,7 +54,7 @@ void amb_settle_init(struct amb_settle *settle, bool keeps_ranges, uint64_t form
 void amb_settle_fini(struct amb_settle *settle);
 /* Room for one more batch, so that amb_settle_sent cannot fail. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_settle_reserve(struct amb_settle *settle);
-/* Batch last + 1, of `bytes`, whose last message is last_seq, has left. */
+/* Batch last + 1, of `bytes`, whose last message is last_seq, is sent. */
 void amb_settle_sent(struct amb_settle *settle, uint64_t last_seq, uint64_t bytes);
 /* The broker's word on one batch: status, log_seq, matched, dropped of `said`. EPROTO: no such
  * batch is on its way. */
@@ -71,7 +71,7 @@ AMB_MUST_CHECK enum amb_status amb_settle_upto(struct amb_settle *settle, uint64
 void amb_settle_rest(struct amb_settle *settle, uint64_t last_seq, enum amb_status why);
 /* The last message that was sent. */
 uint64_t amb_settle_sent_seq(const struct amb_settle *settle);
-/* The newest batch has not left after all. */
+/* The newest batch is not sent after all. */
 void amb_settle_unsent(struct amb_settle *settle);
 /* Nothing is on its way any more, and the next batch has number 1 again. */
 void amb_settle_restart(struct amb_settle *settle);

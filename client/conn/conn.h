@@ -111,7 +111,7 @@ static inline bool amb_conn_has_trouble(const struct amb_conn *conn, uint32_t wh
 
 /*
  * A call that may wait is counted from beginning to end. A close by another thread makes the call
- * turn back, and frees nothing before it has left.
+ * turn back, and frees nothing before it has returned.
  */
 static inline void amb_conn_enter(struct amb_conn *conn)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events and callbacks that are due to the program, and the descriptor that shows it. Events wait
- * in a queue. The readiness of amb_fd is kept up only if the program has asked for it. Threads: as
+ * News for the program: events, callbacks, and the descriptor that shows them. Events wait in a
+ * queue. The readiness of amb_fd is kept up only if the program has asked for it. Threads: as
  * each function says.
  */
 #pragma once
@@ -19,7 +19,7 @@ static inline uint64_t amb_lost_sum(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-/* A message has become the next of its subscription; a callback is due. Lock held. */
+/* A message has become the next of its subscription; a callback shall run. Lock held. */
 void amb_notify_message(struct amb_conn *conn);
 void amb_notify_callback(struct amb_conn *conn);
 /* Makes amb_fd readable from anywhere, async-signal-safe. */

@@ -17,7 +17,7 @@ struct amb_conn;
 struct amb_conn_upcalls {
     /* Arrivals in conn->returned are reported to the broker, and used again. Lock held. */
     void (*take_back)(struct amb_conn *conn);
-    /* Sends the batches that are due; returns how many have left. Lock held. */
+    /* Sends the batches that are due; returns how many were sent. Lock held. */
     unsigned (*flush_due)(struct amb_conn *conn);
     /* Hands the link every acknowledgement that waits in conn->acks.waiting. Lock held. */
     void (*acks_send)(struct amb_conn *conn);

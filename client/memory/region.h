@@ -14,7 +14,7 @@ struct amb_region;
 
 /* A message is brought to that address. NULL: it is in no region. */
 struct amb_region *amb_region_enter(struct amb_conn *conn, uint64_t address);
-/* It has left. region may be NULL. */
+/* The message has gone. region may be NULL. */
 void amb_region_leave(struct amb_region *region);
 void amb_regions_init(struct amb_conn *conn);
 /* No message is out any more. */

@@ -59,7 +59,7 @@ struct amb_slots {
     uint64_t slot;     /* bytes of one */
     uint32_t count;
     uint32_t free_count, free_head;
-    uint32_t taken;  /* by leases and messages that have not left */
+    uint32_t taken;  /* by leases and messages that are not sent */
     uint32_t depth;  /* slots that the broker has when the next lease waits, see slots.c */
     bool was_used;   /* since somebody looked */
     bool is_over;    /* its session is: goes with the last lease in it */

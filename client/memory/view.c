@@ -113,7 +113,7 @@ void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
     enter(conn, view, id, size, (uint8_t *)(uintptr_t)address);
 }
 
-/* Unmaps a dropped segment once nothing needs it; frees it once its last frame has left. */
+/* Unmaps a dropped segment once nothing needs it; frees it once its last frame is sent. */
 static void finish_drop(struct amb_view *view)
 {
     if (!view->is_dropped || view->held != 0 || view->out.is_queued) {

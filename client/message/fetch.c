@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* Its caller has left, and the link has nothing of it. */
+/* Its caller has gone, and the link has nothing of it. */
 static void free_if_over(struct amb_fetch *fetch)
 {
     if (!fetch->is_abandoned || fetch->state == AMB_FETCH_COMING || fetch->out.is_queued) {
@@ -96,7 +96,7 @@ enum amb_status amb_fetch_ask(const struct amb_msg *msg, uint64_t offset, uint64
     return AMB_OK;
 }
 
-/* The place of all of it. A caller that has left gives it back. */
+/* The place of all of it. A caller that has gone gives it back. */
 static enum amb_status note_place(struct amb_fetch *fetch, const struct amb_frame *frame)
 {
     struct amb_conn *conn = fetch->conn;

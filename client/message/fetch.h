@@ -5,8 +5,8 @@
  * pass.
  *
  *   FETCH ──► asked ──► (FETCHED) coming ──► done ──► copied by the caller
- *                │            └─ its caller has left: thrown away when it is whole
- *                └─ its caller has left: the answer is awaited, and thrown away
+ *                │            └─ its caller has gone: thrown away when it is whole
+ *                └─ its caller has gone: the answer is awaited, and thrown away
  *
  * On a ring a whole payload is asked for in place first, and in pieces if that is not to be had.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The inside of fetch.c: one piece of a payload that was asked for.
- * Threads: under the connection's lock. Memory: the heap's, until its caller has left and the link
+ * Threads: under the connection's lock. Memory: the heap's, until its caller has gone and the link
  * has nothing of it.
  */
 #pragma once
@@ -33,5 +33,5 @@ struct amb_fetch {
     uint32_t life;            /* of the session that was asked */
     enum amb_fetch_state state;
     enum amb_status status;
-    bool is_abandoned; /* its caller has left */
+    bool is_abandoned; /* its caller has gone */
 };

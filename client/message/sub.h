@@ -3,7 +3,10 @@
  * A subscription. An arrival is appended under two locks, the connection's and the subscription's.
  * Taking a message needs the second alone, so the next message of a batch costs no look at the
  * link. The state of a feature is a part, in a header of state/.
- * Memory: counted: the user's handle and each arrival.
+ *
+ * Threads: `callback` stands above `lock`, and is under the connection's lock where it changes. The
+ * other fields above `lock`, but for `refs`, are set once. So are the credits and `is_choosy`,
+ * which stand below. Memory: counted: the user's handle and each arrival.
  */
 #pragma once
 

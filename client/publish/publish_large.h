@@ -8,11 +8,11 @@
 #include "client/batch/pub.h"
 #include "client/publish/put.h"
 
-/* As a batch of its own, which is prepared once: *large is NULL at first, and when it has left.
+/* As a batch of its own, which is prepared once: *large is NULL at first, and when it is sent.
  * EAGAIN: no room. ENOMEM. */
 enum amb_status amb_put_large(struct amb_pub *pub, const struct amb_put *put,
                               struct amb_batch **large, uint64_t *seq);
-/* One that was prepared and has not left. */
+/* One that was prepared and is not sent. */
 void amb_large_drop(struct amb_pub *pub, struct amb_batch *batch);
 /* How much of send_memory_max such a batch takes. */
 uint64_t amb_large_memory(const struct amb_pub *pub, const struct amb_put *put);

@@ -7,11 +7,11 @@
  *     └─ (Attach: the connection becomes the stream link of another client)
  *
  * ENDING: the connection is closed; the session's worker is giving up what it had. A client whose
- * process may still read what was delivered to it in place stays, quarantined, until its pidfd says
- * that the process is gone. The README of this room has the function of each arrow.
+ * process may still read or write something in place stays, quarantined. It goes when its pidfd
+ * says that the process is gone. The README of this room has the function of each arrow.
  *
- * Threads: the control thread. Memory: one allocation; a client is freed when it has ended and no
- * order of it is under way.
+ * Threads: the control thread. Memory: one allocation; a client is freed when it has ended, no
+ * order of it is under way, and it has no session.
  */
 #pragma once
 
@@ -83,7 +83,8 @@ struct amb_client {
     uint64_t quarantined_bytes;
     struct amb_party *party;    /* that is charged: from Auth on */
     uint64_t mapped_max;        /* that its session may hold in place */
-    uint64_t charged_bytes;     /* to that one, for a session that ends without a word */
+    uint64_t charged_bytes;     /* to its party, for a session that ends without a word: mapped_max
+                                 * until the worker has counted, then quarantined_bytes */
     enum amb_status end_status; /* that it was told as the end of its session; OK: none */
 
     struct amb_control_reader reader;
@@ -91,7 +92,7 @@ struct amb_client {
     int passed_fd;            /* a pidfd that came with Auth; -1: none */
     struct amb_list_node out; /* struct client_out */
     uint64_t out_bytes;       /* of the heap */
-    bool owes_pong;           /* once all of that has left: the newest alone is answered */
+    bool owes_pong;           /* once all of that is sent: the newest alone is answered */
     int64_t pong_ns;          /* ... of the Ping's */
     struct amb_heap_account heap;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The session of a client, as the control thread knows it: the orders to its worker, from LIVE to
- * the end of its quarantine. broker/worker/session_life.h is the other side. A client is held while
- * orders of it are under way.
+ * The session of a client, as the control thread knows it: the orders to its worker, to the end of
+ * its quarantine. The order that opens it is in requests/handshake.c. The session of a client that
+ * has ended while OPENING is closed here, too. broker/worker/session_life.h is the other side. A
+ * client is held while orders of it are under way.
  *
  * Threads: the control thread. Memory: its end needs none: that order was made with the session.
  */
@@ -10,7 +11,7 @@
 
 struct amb_client;
 
-/* Its session may hold as much in place as its share is by now, if that is more than it was. */
+/* Tells the worker that the session may hold more in place, if its share has grown. */
 void amb_client_raise_mapped(struct amb_client *client);
 /* Has the worker close the session of a client that has ended. */
 void amb_client_close_session(struct amb_client *client);

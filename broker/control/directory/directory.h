@@ -105,7 +105,7 @@ struct amb_directory {
     uint64_t pairs_gone;            /* pairs that topics took along, of all time */
     struct amb_pair_account *going; /* there were too many pairs, and its client ends for it */
     struct amb_list_node chores;    /* struct amb_dir_chore.node: pairs still to make or undo */
-    unsigned at_once;               /* topics that subscriptions came to and left, this round */
+    unsigned at_once;               /* topics that subscriptions came to or went from, this round */
     unsigned slow_orders;           /* under way: of chores, and counts for homes */
     struct amb_list_node wakers;    /* struct amb_waker.line: parties take turns, a topic each */
     struct amb_waker no_party;      /* of topics that no party's client publishes to */

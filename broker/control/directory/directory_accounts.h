@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accounts of pairs: a client is charged for those of its subscriptions, up to its limit, that of
- * its user, and that of all. Where all are in use, the client with the most of them goes.
+ * Accounts of pairs: a client is charged for those of its subscriptions. The limits are its own,
+ * its party's (half of the pairs that others leave), its user's, and that of all. A Subscribe is
+ * refused past any of them. Where topics wake, those of the client and of all hold. Where all pairs
+ * are in use, one client goes: of the party with the most pairs, the client with the most.
  *
  * Threads: the control thread. Memory: an allocation a client.
  */

@@ -4,8 +4,8 @@
  *
  * A subscription has the ids of the topics that it was attached to, so its end undoes just those. A
  * topic that leaves stays in these lists. Its id names nothing from then on, and goes when the list
- * is full or at its limit. Pairs are made and undone by directory_chores.c and, where a topic
- * wakes, directory_wake.c.
+ * is full or its client is at its limit. Pairs are made and undone by directory_chores.c and, where
+ * a topic wakes, directory_wake.c.
  *
  * Threads: the control thread. Memory: 4 bytes a pair.
  */

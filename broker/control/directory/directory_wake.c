@@ -19,7 +19,7 @@ static struct amb_dir_topic *topic_find(const struct amb_directory *directory, u
     if (topic != NULL) {
         return topic;
     }
-    /* Rarely: it had been idle and left while the message was on its way. */
+    /* Rarely: it was idle, and goes while the message is on its way. */
     AMB_LIST_FOR_EACH (node, &directory->leaving) {
         topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
         if (topic->id == id) {

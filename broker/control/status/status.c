@@ -105,7 +105,7 @@ static void status_collected(void *owner, struct amb_order *order)
         return;
     }
     if (query->view->table ==
-        &amb_status_topics) { /* Others are counted by the directory's rows. */
+        &amb_status_topics) { /* Rows of other tables are counted as control makes them. */
         query->omitted += part->omitted;
     }
     amb_order_free(order);

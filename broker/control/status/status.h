@@ -20,5 +20,6 @@
 
 struct amb_client;
 
-/* Answers with AdminReply pieces, or Error: EFORBIDDEN, EINVAL. */
+/* Answers with AdminReply pieces, or Error: EFORBIDDEN, EINVAL, ENOMEM, ETOOLARGE. Of "durable rm"
+ * also ENOTFOUND and EBUSY. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of one worker: itself, its memory and, by order, its sessions and topics.
+ * Rows of one worker: itself, its memory and, by order, its sessions, subscriptions, queues and
+ * topics.
  *
  * Threads: the shard's worker.
  */
@@ -11,7 +12,7 @@
 
 json_t *amb_status_shard_worker(const struct amb_shard *shard);
 json_t *amb_status_shard_memory(const struct amb_shard *shard);
-/* A question, whose context is the query: only what it is about, and as far as one turn goes. */
+/* Its context is the query. It makes the rows that the query asks for, as far as one turn goes. */
 struct amb_status_order {
     struct amb_order order;
     json_t *json;        /* out: an object */

@@ -8,20 +8,22 @@
  * a number. So a client can name nothing that it was not given. Nor can it give back anew a
  * delivery that was another subscription's.
  *
- * Threads: the shard's worker. Memory: the table of deliveries doubles as needed, up to the
- * subscription's credit in messages.
+ * Threads: the shard's worker. Memory: the table doubles to span all from the oldest delivery that
+ * is out to the newest. It has at most 2 * AMB_CREDIT_MSGS_MAX cells, and the session's heap bounds
+ * it.
  */
 #pragma once
 
 #include "broker/delivery/reader/subscription.h"
 
-#define AMB_DELIVERIES_FIRST UINT64_C(32) /* places of the first table */
+#define AMB_DELIVERIES_FIRST UINT64_C(32) /* cells of the first table */
 
-/* One delivery always passes when nothing is outstanding. Beside one that is, a second one does, in
- * two cases. However many messages it has, it passes where the credit is more than one of them. For
- * a program that keeps one message and waits for the next knows nothing of batches. However many
- * bytes it has, it passes to a client that maps, whose own memory it takes nothing of. Else
- * messages of more than half the credit would each wait for the release of the one before. */
+/* A delivery always passes when nothing is outstanding. Else its messages and its bytes must fit
+ * the credit. For a second one, beside a single one that is out, there are two exceptions:
+ * - Its messages do not count where the credit is more than one message. A program that keeps one
+ *   message and waits for the next knows nothing of batches.
+ * - Its bytes do not count where the client maps, as it takes no memory of the client's. Else
+ *   messages of more than half the credit would each wait for the release of the one before. */
 bool amb_subscription_has_credit(const struct amb_subscription *subscription, uint32_t msgs,
                                  uint64_t bytes);
 /* Notes a delivery; its number is then subscription->delivered. entry: in place, gets a reference;

@@ -99,7 +99,7 @@ static void fetch_settled(struct amb_session *session, uint32_t handle, uint32_t
     session->fetches--;
 }
 
-/* The answer of a FETCH. `entry`: of its data, kept until that has left. */
+/* The answer of a FETCH. `entry`: of its data, kept until that is sent. */
 static enum amb_status fetch_send(struct amb_session *session, const struct amb_frame *frame,
                                   const uint8_t *data, struct amb_entry *entry)
 {

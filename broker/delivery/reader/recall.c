@@ -72,7 +72,7 @@ static void prelude_asked(struct amb_mail *mail, void *owner)
     struct amb_prelude *prelude = AMB_CONTAINER_OF(mail, struct amb_prelude, mail);
     struct amb_topic *topic = amb_shard_topic(home, prelude->topic);
     if (topic == NULL || topic->keys == NULL) {
-        prelude->is_over = true; /* It has left, and the slice that it kept with it. */
+        prelude->is_over = true; /* It has gone, and the slice that it kept with it. */
     } else {
         slice_read(prelude, topic, prelude->wanted);
         slice_lend(prelude, home);

@@ -29,9 +29,9 @@ struct amb_shard;
 struct amb_topic;
 
 struct amb_delivery {
-    struct amb_entry *entry; /* delivered in place: one reference; else NULL */
+    struct amb_entry *entry; /* in place, or kept for a lazy reader: one reference; else NULL */
     struct amb_tally *tally; /* counts it as delivered when it comes back; or NULL */
-    uint64_t bytes;          /* of one that is back: all before that number are, too; or 0 */
+    uint64_t bytes;          /* once it is back: a number, all before which are back, too; or 0 */
     uint32_t msgs;
     bool is_released;
     uint8_t lazy;   /* enum amb_lazy: entry is kept for a fetch, or stale: lazy.h; or MAPPED */

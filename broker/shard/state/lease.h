@@ -12,7 +12,7 @@
 
 struct amb_shard_leases {
     struct amb_list_node all; /* struct amb_segment_lease.of_shard */
-    uint64_t bytes;           /* of their segments */
+    uint64_t bytes;           /* of their segments in host memory */
 };
 
 static inline void amb_shard_leases_init(struct amb_shard_leases *leases)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of broker/session in a shard: the sessions, and the turn in which each link is asked.
+ * The state of broker/session in a shard: the sessions, frames that are out, and the turn in which
+ * each link is asked.
  *
  * Threads: the shard's worker. Memory: embedded in the shard; the table is one allocation,
  * the pool has its own.

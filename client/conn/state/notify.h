@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Things that are due to the program: the descriptors of amb_fd, the callbacks that it wants, and
- * the events that wait for amb_poll. drive/notify.c and session/poll.c work on it.
+ * News for the program: the descriptors of amb_fd, the callbacks that it wants, and the events that
+ * wait for amb_poll. drive/notify.c and session/poll.c work on it.
  *
  * Threads: under the connection's lock, events under a lock of their own. Memory: descriptors,
  * closed by the end of the connection; events are dropped, oldest first, where no thread polls.
@@ -17,7 +17,7 @@
 #define AMB_CONN_EVENTS_MAX 64u
 
 struct amb_conn_notify {
-    int event_fd; /* readable while something is due; only written if is_fd_used */
+    int event_fd; /* readable while there is news; only written if is_fd_used */
     int user_fd;  /* amb_fd: event_fd, or in POLL mode an epoll of everything */
     int timer_fd; /* POLL mode: heartbeat and linger; -1 */
     _Atomic bool is_fd_used;

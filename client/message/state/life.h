@@ -40,7 +40,7 @@ struct amb_sub_life {
     bool is_user_done;    /* closed by the program */
     bool is_ending;       /* the broker was asked to end it, */
     bool is_ended;        /* and has */
-    bool is_gone;         /* its handle is another one's: no word on it can leave */
+    bool is_gone;         /* its handle is another one's: no word on it can be sent any more */
     bool is_open;         /* the broker has answered */
     bool is_restarted;    /* the broker is another one: nobody knows what was lost before the next
                              message */
