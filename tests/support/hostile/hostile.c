@@ -69,9 +69,11 @@ static void set_out(struct hostile *h)
     char topic[64];
     (void)snprintf(topic, sizeof(topic), "hostile.t%u", (unsigned)hostile_below(h, 32));
     h->is_deaf = hostile_below(h, 8) == 0;
-    (void)hostile_pub_open(h, 0, topic, hostile_below(h, 2) == 0);
-    (void)hostile_pub_open(h, 1, "hostile.one", true);
-    (void)hostile_subscribe(h, 0, "hostile.>", AMB_SLOW_DROP_OLDEST, UINT64_C(1) << 20, false);
+    /* All are open, or an attack on one would be a frame for nobody, which is ignored. */
+    (void)hostile_await(h, hostile_pub_open(h, 0, topic, hostile_below(h, 2) == 0));
+    (void)hostile_await(h, hostile_pub_open(h, 1, "hostile.one", true));
+    (void)hostile_await(
+        h, hostile_subscribe(h, 0, "hostile.>", AMB_SLOW_DROP_OLDEST, UINT64_C(1) << 20, false));
     (void)hostile_await(h, hostile_subscribe(h, 1, "check.>", AMB_SLOW_DROP_OLDEST,
                                              UINT64_C(16) << 20, hostile_below(h, 4) == 0));
     /* A busy machine offers segments late, and attacks on them would pass without one. */
@@ -130,8 +132,10 @@ static void judge(struct hostile *h, enum hostile_verdict verdict, struct tally 
     if (verdict == HOSTILE_LIVES && h->is_over) {
         hostile_fail("ended for nothing: %d %s", h->over_status, h->over_text);
     }
-    if (verdict == HOSTILE_ENDS && (!h->is_over || h->over_text[0] == '\0')) {
-        hostile_fail(h->is_over ? "ended without a reason" : "not ended");
+    if (verdict == HOSTILE_ENDS &&
+        (!h->is_over || h->over_text[0] == '\0' || strstr(h->over_text, "heartbeat") != NULL)) {
+        hostile_fail("%s: %s", h->is_over ? "ended without a reason of its own" : "not ended",
+                     h->over_text);
     }
     if (h->is_over) {
         (void)__atomic_fetch_add(&tally->ended, 1, __ATOMIC_RELAXED);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define BODY 4096u
+#define AHEAD (UINT64_C(1) << 40) /* of every delivery that a round makes */
 
 static enum hostile_verdict release_beyond(struct hostile *h)
 {
@@ -128,9 +129,9 @@ static enum hostile_verdict wrong_seq(struct hostile *h)
     h->pubs[0].batches += hostile_below(h, 2) == 0 ? UINT64_MAX : 1 + hostile_below(h, 100);
     uint64_t window = h->pubs[0].window;
     h->pubs[0].window = UINT64_MAX;
-    (void)hostile_publish(h, 0, 10);
+    bool is_sent = hostile_publish(h, 0, 10);
     h->pubs[0].window = window;
-    return HOSTILE_ENDS;
+    return is_sent ? HOSTILE_ENDS : HOSTILE_EITHER; /* Its link may be full. */
 }
 
 /* A body that does not add up to its head. */
@@ -187,18 +188,19 @@ static enum hostile_verdict wrong_types(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
-/* A payload of what came whole, or never came. */
+/* A payload of what came whole, or never came. What has been given back is answered as stale. */
 static enum hostile_verdict fetch_wrong(struct hostile *h)
 {
+    bool is_ahead = hostile_below(h, 2) == 0;
     const struct amb_frame frame = {.type = AMB_FRAME_FETCH,
                                     .handle = 0,
-                                    .number = 1 + hostile_below(h, 100),
+                                    .number = 1 + hostile_below(h, 100) + (is_ahead ? AHEAD : 0),
                                     .first = (uint32_t)hostile_below(h, AMB_BATCH_MSGS_MAX),
                                     .seq = hostile_edge(h),
                                     .offset = hostile_below(h, UINT32_MAX - AMB_FETCH_MAX),
                                     .data_len = 1 + hostile_below(h, AMB_FETCH_MAX)};
     hostile_frame(h, &frame, NULL);
-    return HOSTILE_ENDS;
+    return is_ahead ? HOSTILE_ENDS : HOSTILE_EITHER;
 }
 
 /* Of a subscription that is not there: answered, each time. No more at once than may wait. */
