@@ -188,7 +188,7 @@ static enum hostile_verdict wrong_types(struct hostile *h)
     return HOSTILE_ENDS;
 }
 
-/* A payload of what came whole, or never came. What has been given back is answered as stale. */
+/* A payload of a message that came whole, or never came. One that was given back is stale. */
 static enum hostile_verdict fetch_wrong(struct hostile *h)
 {
     bool is_ahead = hostile_below(h, 2) == 0;
