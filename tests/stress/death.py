@@ -9,7 +9,6 @@ they must lose nothing, see no wrong byte and no long silence. After the last de
 broker took for the victims (descriptors, sessions, segment bytes) is back within a second.
 """
 import json
-import os
 import pathlib
 import random
 import signal
@@ -18,7 +17,7 @@ import time
 from collections import Counter
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import LINKS, Failure, Victims, check, main, until
+from harness import LINKS, Failure, Victims, check, main, patience, until
 
 WORKERS = 2
 PHASES = ("connect", "close", "publish", "lease", "lease", "hold", "hold")
@@ -27,11 +26,6 @@ MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
 STOPPED = 0.15  # of the rounds: stopped for a while first, and some of them going on then
 WARM_MAX = 20  # victims a link
 LATE_MS = 3000  # two cores, a debug build and publishers at full rate beside it
-
-
-def late_ms_max():
-    """A message is late by the processes that wait for a core before it, and there may be many."""
-    return LATE_MS * max(1.0, os.getloadavg()[0] / (2 * os.cpu_count()))
 
 
 def standing(broker):
@@ -133,7 +127,7 @@ def stop_checkers(checkers, deaths):
         report = json.loads(report)
         check(report["watched"] >= deaths, "the victims hardly came to publish")
         late_ms = report["late_ms"]
-        check(late_ms <= late_ms_max(), f"{checker.name}: a message took {late_ms} ms")
+        check(late_ms <= patience(LATE_MS), f"{checker.name}: a message took {late_ms} ms")
 
 
 def test(rig, options):

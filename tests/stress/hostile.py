@@ -17,8 +17,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from death import check_returned, late_ms_max, standing
-from harness import check, main
+from death import LATE_MS, check_returned, standing
+from harness import check, main, patience
 
 PAIRS = (("ring", "ring"), ("stream", "ring"))
 
@@ -48,7 +48,7 @@ def stop_checkers(checkers):
         print(f"{checker.name}: {report}")
         check(status == 0, f"{checker.name} ended with {status}: {checker.log()}")
         late_ms = json.loads(report)["late_ms"]
-        check(late_ms <= late_ms_max(), f"{checker.name}: a message took {late_ms} ms")
+        check(late_ms <= patience(LATE_MS), f"{checker.name}: a message took {late_ms} ms")
 
 
 def attack(rig, broker, options, honest=()):
