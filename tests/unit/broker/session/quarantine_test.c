@@ -4,8 +4,7 @@
  */
 #include "broker/session/quarantine.h"
 #include "broker/session/session.h"
-#include "tests/support/shard/shard_client.h"
-#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_pair.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,36 +12,17 @@
 
 #include <cmocka.h>
 
-struct world {
-    struct shard_harness h;
-    uint32_t topic;
-    struct shard_client *p, *s;
-};
-
 static int setup(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 1, NULL);
-    w->topic = harness_topic(&w->h, "t", 0);
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->s = shard_client_create(&w->h, 0,
-                               &(struct client_options){.may_map = true, .answers_offers = true});
+    struct shard_pair *w =
+        shard_pair_begin(1, &(struct client_options){.may_map = true, .answers_offers = true});
     client_open_pub(w->p, 0, w->topic, false);
     client_subscribe(w->s, 0, w->topic, NULL);
     *state = w;
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static void publish(struct world *w, unsigned batches)
+static void publish(struct shard_pair *w, unsigned batches)
 {
     for (unsigned i = 0; i < batches; i++) {
         client_send(w->p, 0, 1, 16);
@@ -53,7 +33,7 @@ static void publish(struct world *w, unsigned batches)
 /* The deliveries that a process held go a part at a time once it is gone. */
 static void test_what_was_held_is_given_back_in_slices(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     publish(w, 20); /* The first ones by copy: the segment is not mapped yet. */
     client_close(w->s, true);
     harness_settle(&w->h);
@@ -70,7 +50,7 @@ static void test_what_was_held_is_given_back_in_slices(void **state)
 
 static void test_its_bytes_are_those_that_are_counted(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     _Atomic uint64_t *counted = &w->h.shards[0].stats.quarantined_bytes;
     publish(w, 10);
     assert_int_equal(amb_quarantine_bytes(w->s->session), 0); /* It is open. */
@@ -89,7 +69,7 @@ static void test_its_bytes_are_those_that_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_what_was_held_is_given_back_in_slices),
         T(test_its_bytes_are_those_that_are_counted),
     };

@@ -5,8 +5,7 @@
 #include "broker/delivery/reader/subscription.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
-#include "tests/support/shard/shard_client.h"
-#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_pair.h"
 #include "wire/link/sim.h"
 
 #include <setjmp.h>
@@ -17,21 +16,10 @@
 
 #define KIB UINT64_C(1024)
 
-struct world {
-    struct shard_harness h;
-    uint32_t topic;
-    struct shard_client *p, *s;
-};
-
-static struct world *begin(uint64_t windows_max)
+static struct shard_pair *begin(uint64_t windows_max)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 2, NULL);
+    struct shard_pair *w = shard_pair_begin(2, &(struct client_options){.may_map = true});
     w->h.shards[0].windows.max = windows_max;
-    w->topic = harness_topic(&w->h, "t", 0);
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
     client_open_pub(w->p, 0, w->topic, false);
     client_subscribe(w->s, 0, w->topic, NULL);
     harness_settle(&w->h);
@@ -51,32 +39,9 @@ static int setup_without_windows(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static void publish(struct world *w, uint64_t len)
-{
-    if (!client_may_send(w->p, 0, 1, len)) {
-        client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));
-        harness_settle(&w->h);
-    }
-    client_send(w->p, 0, 1, len);
-    harness_settle(&w->h);
-}
-
-static uint8_t type_of(const struct world *w, uint64_t number)
-{
-    return client_delivery(w->s, 0, number)->frame.type;
-}
-
 static void test_a_session_is_found_by_index_and_generation_only(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     const struct amb_session *session = w->s->session;
     struct amb_shard *shard = &w->h.shards[1];
     assert_ptr_equal(amb_session_find(shard, session->index, session->generation), session);
@@ -87,51 +52,51 @@ static void test_a_session_is_found_by_index_and_generation_only(void **state)
 
 static void test_small_bodies_are_copied_until_their_segment_is_mapped(void **state)
 {
-    struct world *w = *state;
-    publish(w, 100);
-    assert_int_equal(type_of(w, 1), AMB_FRAME_DELIVER);
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 100);
+    assert_int_equal(shard_pair_frame_type(w, 1), AMB_FRAME_DELIVER);
     assert_int_equal(w->s->segment_count, 1);
-    publish(w, 100);
-    assert_int_equal(type_of(w, 2), AMB_FRAME_DELIVER);
+    shard_pair_publish(w, 100);
+    assert_int_equal(shard_pair_frame_type(w, 2), AMB_FRAME_DELIVER);
     assert_int_equal(w->s->segment_count, 1); /* offered once */
     client_map(w->s, w->s->segments[0].id);
-    publish(w, 100);
-    assert_int_equal(type_of(w, 3), AMB_FRAME_MAP);
+    shard_pair_publish(w, 100);
+    assert_int_equal(shard_pair_frame_type(w, 3), AMB_FRAME_MAP);
     client_check_held(w->s, 0);
 }
 
 static void test_large_bodies_wait_for_the_mapping(void **state)
 {
-    struct world *w = *state;
-    publish(w, 200 * KIB);
-    publish(w, 100);
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 200 * KIB);
+    shard_pair_publish(w, 100);
     assert_int_equal(w->s->subs[0].last, 0); /* nor does what is behind it pass */
     client_map(w->s, w->s->segments[0].id);
     harness_settle(&w->h);
     assert_int_equal(w->s->subs[0].last, 2);
-    assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
+    assert_int_equal(shard_pair_frame_type(w, 1), AMB_FRAME_MAP);
 }
 
 static void test_a_refused_mapping_means_copies(void **state)
 {
-    struct world *w = *state;
-    publish(w, 200 * KIB);
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 200 * KIB);
     client_refuse(w->s, w->s->segments[0].id);
     harness_settle(&w->h);
-    publish(w, 100);
+    shard_pair_publish(w, 100);
     assert_int_equal(w->s->subs[0].last, 2);
-    assert_int_equal(type_of(w, 1), AMB_FRAME_DELIVER);
-    assert_int_equal(type_of(w, 2), AMB_FRAME_DELIVER);
+    assert_int_equal(shard_pair_frame_type(w, 1), AMB_FRAME_DELIVER);
+    assert_int_equal(shard_pair_frame_type(w, 2), AMB_FRAME_DELIVER);
 }
 
 static void test_who_may_not_map_is_offered_nothing(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct shard_client *remote = shard_client_create(&w->h, 0, NULL);
     client_subscribe(remote, 0, w->topic, NULL);
     client_subscribe(w->s, 1, w->topic, &(struct amb_subscription_options){.copy = true});
     harness_settle(&w->h);
-    publish(w, 200 * KIB);
+    shard_pair_publish(w, 200 * KIB);
     assert_int_equal(remote->segment_count, 0);
     assert_int_equal(remote->subs[0].last, 1);
     assert_int_equal(w->s->subs[1].last, 1);
@@ -140,7 +105,7 @@ static void test_who_may_not_map_is_offered_nothing(void **state)
 
 static void test_made_up_segments_are_ignored(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_send_frame(w->s, &(struct amb_frame){.type = AMB_FRAME_SEG_READY, .segment = 77});
     client_send_frame(w->s, &(struct amb_frame){.type = AMB_FRAME_SEG_GONE, .segment = 77});
     harness_settle(&w->h);
@@ -151,28 +116,28 @@ static void test_made_up_segments_are_ignored(void **state)
 /* Each offer is a descriptor that waits until the client reads it. */
 static void test_who_unmaps_a_segment_unasked_is_not_offered_it_again(void **state)
 {
-    struct world *w = *state;
-    publish(w, 200 * KIB);
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 200 * KIB);
     uint64_t segment = w->s->segments[0].id;
     client_map(w->s, segment);
     harness_settle(&w->h);
-    assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
+    assert_int_equal(shard_pair_frame_type(w, 1), AMB_FRAME_MAP);
     for (unsigned i = 0; i < 3; i++) {
         client_send_frame(w->s,
                           &(struct amb_frame){.type = AMB_FRAME_SEG_GONE, .segment = segment});
         harness_settle(&w->h);
-        publish(w, 100);
-        assert_int_equal(type_of(w, 2 + i), AMB_FRAME_DELIVER);
+        shard_pair_publish(w, 100);
+        assert_int_equal(shard_pair_frame_type(w, 2 + i), AMB_FRAME_DELIVER);
     }
     assert_int_equal(w->s->segment_count, 1);
 }
 
 static void test_a_segment_that_goes_is_dropped_by_its_clients(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     w->s->answers_offers = true;
-    publish(w, 3000 * KIB); /* a segment of its own */
-    assert_int_equal(type_of(w, 1), AMB_FRAME_MAP);
+    shard_pair_publish(w, 3000 * KIB); /* a segment of its own */
+    assert_int_equal(shard_pair_frame_type(w, 1), AMB_FRAME_MAP);
     client_drain(w->s, 0);
     assert_int_equal(w->s->drops, 0); /* kept for the next one */
     amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
@@ -183,8 +148,8 @@ static void test_a_segment_that_goes_is_dropped_by_its_clients(void **state)
 
 static void test_a_segment_that_goes_before_it_is_mapped_is_dropped_then(void **state)
 {
-    struct world *w = *state;
-    publish(w, 100);
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 100);
     client_drain(w->s, 0);
     amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
@@ -197,15 +162,15 @@ static void test_a_segment_that_goes_before_it_is_mapped_is_dropped_then(void **
 
 static void test_a_refused_segment_that_goes_leaves_no_trace(void **state)
 {
-    struct world *w = *state;
-    publish(w, 100);
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 100);
     client_refuse(w->s, w->s->segments[0].id);
     client_drain(w->s, 0);
     amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
     harness_settle(&w->h);
     assert_int_equal(w->s->session->mapping_count, 0);
     /* ... or is refused after it has gone. */
-    publish(w, 100);
+    shard_pair_publish(w, 100);
     uint64_t segment = w->s->segments[1].id;
     client_drain(w->s, 0);
     amb_bufpool_trim(&w->h.shards[0].memory.bufpool, 0);
@@ -216,7 +181,7 @@ static void test_a_refused_segment_that_goes_leaves_no_trace(void **state)
 
 static void test_a_link_has_room_for_so_many_frames(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct shard_client *slow =
         shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
     client_subscribe(slow, 0, w->topic, NULL);
@@ -238,7 +203,7 @@ static void test_a_link_has_room_for_so_many_frames(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_a_session_is_found_by_index_and_generation_only),
         T(test_small_bodies_are_copied_until_their_segment_is_mapped),
         T(test_large_bodies_wait_for_the_mapping),
@@ -249,9 +214,9 @@ int main(void)
         T(test_a_segment_that_goes_is_dropped_by_its_clients),
         cmocka_unit_test_setup_teardown(
             test_a_segment_that_goes_before_it_is_mapped_is_dropped_then, setup_without_windows,
-            teardown),
+            shard_pair_teardown),
         cmocka_unit_test_setup_teardown(test_a_refused_segment_that_goes_leaves_no_trace,
-                                        setup_without_windows, teardown),
+                                        setup_without_windows, shard_pair_teardown),
         T(test_a_link_has_room_for_so_many_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

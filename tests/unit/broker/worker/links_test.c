@@ -4,8 +4,7 @@
  */
 #include "broker/session/session.h"
 #include "broker/worker/links.h"
-#include "tests/support/shard/shard_client.h"
-#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_pair.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,20 +15,9 @@
 
 #include <cmocka.h>
 
-struct world {
-    struct shard_harness h;
-    uint32_t topic;
-    struct shard_client *p, *s;
-};
-
 static int setup(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 2, NULL);
-    w->topic = harness_topic(&w->h, "t", 0);
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
+    struct shard_pair *w = shard_pair_begin(2, &(struct client_options){.may_map = true});
     client_open_pub(w->p, 0, w->topic, false);
     client_subscribe(w->s, 0, w->topic, NULL);
     harness_settle(&w->h);
@@ -37,17 +25,9 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
 static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     struct shard_client *others[40];
     for (unsigned i = 0; i < 40; i++) {
@@ -106,7 +86,7 @@ static int watch(struct amb_shard *shard, struct amb_session *session)
  * with others does not sleep, which would find them. */
 static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     struct shard_client *socket = shard_client_create(&w->h, 0, NULL);
     for (unsigned i = 0; i < 8; i++) {
@@ -140,7 +120,7 @@ static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **st
 /* Before it sleeps: a link that has something keeps it awake, and is asked first. */
 static void test_a_link_that_has_something_is_not_slept_over(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     assert_true(amb_links_arm(shard));
     amb_links_disarm(shard);
@@ -158,7 +138,7 @@ static void test_a_link_that_has_something_is_not_slept_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
         T(test_a_silent_socket_is_found_while_the_worker_stays_awake),
         T(test_a_link_that_has_something_is_not_slept_over),

@@ -7,8 +7,7 @@
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/worker/session_life.h"
-#include "tests/support/shard/shard_client.h"
-#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_pair.h"
 #include "wire/link/sim.h"
 
 #include <setjmp.h>
@@ -19,49 +18,14 @@
 
 #include <cmocka.h>
 
-/* On worker 0 a publisher of the topic, on worker 1 a subscriber that maps. */
-struct world {
-    struct shard_harness h;
-    uint32_t topic;
-    struct shard_client *p, *s;
-};
-
 static int setup(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 2, NULL);
-    w->topic = harness_topic(&w->h, "t", 0);
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->s = shard_client_create(&w->h, 1, &(struct client_options){.may_map = true});
+    struct shard_pair *w = shard_pair_begin(2, &(struct client_options){.may_map = true});
     client_open_pub(w->p, 0, w->topic, false);
     client_subscribe(w->s, 0, w->topic, NULL);
     harness_settle(&w->h);
     *state = w;
     return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static void publish(struct world *w, uint64_t len)
-{
-    if (!client_may_send(w->p, 0, 1, len)) {
-        client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));
-        harness_settle(&w->h);
-    }
-    client_send(w->p, 0, 1, len);
-    harness_settle(&w->h);
-}
-
-static uint8_t type_of(const struct world *w, uint64_t number)
-{
-    return client_delivery(w->s, 0, number)->frame.type;
 }
 
 static void note_closed(void *arg, uint64_t quarantined_bytes)
@@ -89,7 +53,7 @@ static struct amb_session *open_session(struct amb_shard *shard, uint32_t index,
 
 static void test_a_session_opens_with_its_ring_and_goes_when_it_is_closed(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     uint64_t held = UINT64_MAX;
     amb_session_close(open_session(shard, 9, AMB_LINK_RING), false, note_closed, &held);
@@ -99,7 +63,7 @@ static void test_a_session_opens_with_its_ring_and_goes_when_it_is_closed(void *
 
 static void test_a_session_without_its_link_is_undone(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     struct amb_session_opening opening = {.link = AMB_LINK_SIM};
     assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOTSUP);
@@ -109,7 +73,7 @@ static void test_a_session_without_its_link_is_undone(void **state)
 
 static void test_a_session_has_one_stream(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     int pair[2], again[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
@@ -128,7 +92,7 @@ static void test_a_session_has_one_stream(void **state)
 
 static void test_last_words_are_heard_in_the_order_of_the_ends(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     struct amb_session_closing first = {0}, second = {0};
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
@@ -149,7 +113,7 @@ static void test_last_words_are_heard_in_the_order_of_the_ends(void **state)
 
 static void test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
     client_open_pub(c, 0, w->topic, false);
     client_subscribe(c, 0, w->topic, NULL);
@@ -174,7 +138,7 @@ static void test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end(
 
 static void test_closing_cancels_what_waits_in_the_link(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct shard_client *slow =
         shard_client_create(&w->h, 0, &(struct client_options){.link_bytes_max = 1});
     client_subscribe(slow, 0, w->topic, NULL);
@@ -193,7 +157,7 @@ static void test_closing_cancels_what_waits_in_the_link(void **state)
 
 static void test_a_session_without_link_closes_too(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
     assert_true(amb_link_close(c->session->link));
     c->session->link = NULL; /* as one whose stream was never attached */
@@ -208,10 +172,10 @@ static void test_a_session_without_link_closes_too(void **state)
 
 static void test_closing_gives_everything_back(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     w->s->answers_offers = true;
-    publish(w, 100);
-    publish(w, 100);
+    shard_pair_publish(w, 100);
+    shard_pair_publish(w, 100);
     assert_true(harness_used(&w->h) > 0);
     client_close(w->s, false);
     assert_true(w->s->is_closed);
@@ -222,14 +186,14 @@ static void test_closing_gives_everything_back(void **state)
 
 static void test_what_a_process_may_still_read_is_quarantined(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     w->s->answers_offers = true;
-    publish(w, 100); /* by copy */
-    publish(w, 5000);
-    publish(w, 6000);
+    shard_pair_publish(w, 100); /* by copy */
+    shard_pair_publish(w, 5000);
+    shard_pair_publish(w, 6000);
     client_release(w->s, 0, 2);
     harness_settle(&w->h);
-    assert_int_equal(type_of(w, 3), AMB_FRAME_MAP);
+    assert_int_equal(shard_pair_frame_type(w, 3), AMB_FRAME_MAP);
     client_close(w->s, true);
     assert_true(w->s->is_quarantined);
     harness_settle(&w->h);
@@ -237,7 +201,7 @@ static void test_what_a_process_may_still_read_is_quarantined(void **state)
     assert_in_range(used, 6000, 10000);
     /* Its whole allocation, and the entry itself. */
     assert_in_range(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), used, used + 1000);
-    publish(w, 100);
+    shard_pair_publish(w, 100);
     client_check_held(w->s, 0);
     client_die(w->s);
     harness_settle(&w->h);
@@ -247,8 +211,8 @@ static void test_what_a_process_may_still_read_is_quarantined(void **state)
 
 static void test_a_session_that_holds_nothing_in_place_is_not_quarantined(void **state)
 {
-    struct world *w = *state;
-    publish(w, 100); /* by copy, not given back */
+    struct shard_pair *w = *state;
+    shard_pair_publish(w, 100); /* by copy, not given back */
     client_close(w->s, true);
     assert_false(w->s->is_quarantined);
     assert_null(w->s->session);
@@ -256,7 +220,7 @@ static void test_a_session_that_holds_nothing_in_place_is_not_quarantined(void *
 
 static void test_a_closed_session_holds_no_publisher_back(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct shard_client *slow = shard_client_create(&w->h, 0, NULL);
     client_subscribe(slow, 0, w->topic,
                      &(struct amb_subscription_options){
@@ -264,7 +228,7 @@ static void test_a_closed_session_holds_no_publisher_back(void **state)
     client_unsubscribe(w->s, 0);
     harness_settle(&w->h);
     while (client_may_send(w->p, 0, 1, 50000)) {
-        publish(w, 50000);
+        shard_pair_publish(w, 50000);
         assert_true(w->p->pubs[0].batches < 200);
     }
     client_close(slow, false);
@@ -276,7 +240,7 @@ static void test_a_closed_session_holds_no_publisher_back(void **state)
 /* Others have their turns meanwhile. */
 static void test_a_session_with_very_much_out_goes_over_several_turns(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
     client_subscribe(c, 0, w->topic, NULL);
@@ -303,7 +267,7 @@ static void test_a_session_with_very_much_out_goes_over_several_turns(void **sta
  * still give deliveries up then. */
 static void test_a_session_that_does_not_open_is_gone_at_once(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
     client_subscribe(c, 0, w->topic, NULL);
@@ -326,7 +290,7 @@ static void test_a_session_that_does_not_open_is_gone_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_a_session_opens_with_its_ring_and_goes_when_it_is_closed),
         T(test_a_session_without_its_link_is_undone),
         T(test_a_session_has_one_stream),

@@ -4,8 +4,7 @@
  */
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/subscription.h"
-#include "tests/support/shard/shard_client.h"
-#include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_pair.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,35 +12,16 @@
 
 #include <cmocka.h>
 
-struct world {
-    struct shard_harness h;
-    uint32_t topic;
-    struct shard_client *p, *s;
-};
-
 static int setup(void **state)
 {
-    struct world *w = calloc(1, sizeof(*w));
-    assert_non_null(w);
-    harness_init(&w->h, 1, NULL);
-    w->topic = harness_topic(&w->h, "t", 0);
-    w->p = shard_client_create(&w->h, 0, NULL);
-    w->s = shard_client_create(&w->h, 0,
-                               &(struct client_options){.may_map = true, .answers_offers = true});
+    struct shard_pair *w =
+        shard_pair_begin(1, &(struct client_options){.may_map = true, .answers_offers = true});
     client_open_pub(w->p, 0, w->topic, false);
     *state = w;
     return 0;
 }
 
-static int teardown(void **state)
-{
-    struct world *w = *state;
-    harness_fini(&w->h);
-    free(w);
-    return 0;
-}
-
-static void publish(struct world *w, unsigned batches, uint32_t count, uint64_t len)
+static void publish(struct shard_pair *w, unsigned batches, uint32_t count, uint64_t len)
 {
     for (unsigned i = 0; i < batches; i++) {
         client_send(w->p, 0, count, len);
@@ -49,14 +29,14 @@ static void publish(struct world *w, unsigned batches, uint32_t count, uint64_t 
     }
 }
 
-static struct amb_subscription *sub_of(struct world *w, uint32_t handle)
+static struct amb_subscription *sub_of(struct shard_pair *w, uint32_t handle)
 {
     return w->s->session->subscriptions[handle];
 }
 
 static void test_credit_in_messages_is_exact(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 5});
     publish(w, 4, 2, 16);
     assert_int_equal(w->s->subs[0].msgs, 4); /* six would be too many */
@@ -70,7 +50,7 @@ static void test_credit_in_messages_is_exact(void **state)
 
 static void test_credit_in_bytes_is_exact(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     uint64_t bytes = client_batch_bytes(1, 1000);
     client_subscribe(w->s, 0, w->topic,
                      &(struct amb_subscription_options){.credit_bytes = 3 * bytes});
@@ -84,7 +64,7 @@ static void test_credit_in_bytes_is_exact(void **state)
 
 static void test_one_delivery_always_passes_when_nothing_is_out(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(
         w->s, 0, w->topic,
         &(struct amb_subscription_options){.credit_msgs = 1, .credit_bytes = 1, .copy = true});
@@ -98,7 +78,7 @@ static void test_one_delivery_always_passes_when_nothing_is_out(void **state)
 
 static void test_who_maps_gets_a_second_message_however_large(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_bytes = 1});
     publish(w, 4, 1, 1000);
     assert_int_equal(w->s->subs[0].last, 2);
@@ -118,7 +98,7 @@ static void test_who_maps_gets_a_second_message_however_large(void **state)
 /* A program that keeps one message and waits for the next: batches are not its doing. */
 static void test_who_keeps_one_message_gets_the_next_batch_however_many_are_in_it(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic,
                      &(struct amb_subscription_options){.credit_msgs = 2, .copy = true});
     publish(w, 1, 1, 16);
@@ -135,7 +115,7 @@ static void test_who_keeps_one_message_gets_the_next_batch_however_many_are_in_i
 /* The same with bytes, to a client that maps. */
 static void test_who_keeps_the_oldest_message_still_gets_a_second_one(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_bytes = 1});
     publish(w, 4, 1, 1000);
     assert_int_equal(w->s->subs[0].last, 2);
@@ -147,7 +127,7 @@ static void test_who_keeps_the_oldest_message_still_gets_a_second_one(void **sta
 
 static void test_credit_has_defaults_and_a_maximum(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     client_subscribe(
         w->s, 1, w->topic,
@@ -162,7 +142,7 @@ static void test_credit_has_defaults_and_a_maximum(void **state)
 
 static void test_releases_out_of_order_give_credit_and_memory_back(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 10});
     publish(w, 1, 1, 3000); /* by copy: the segment is being mapped */
     publish(w, 9, 1, 3000);
@@ -190,7 +170,7 @@ static void test_releases_out_of_order_give_credit_and_memory_back(void **state)
 
 static void test_numbers_that_were_not_given_are_protocol_errors(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 3, 1, 16);
     struct amb_subscription *sub = sub_of(w, 0);
@@ -212,7 +192,7 @@ static void test_numbers_that_were_not_given_are_protocol_errors(void **state)
 /* Or one frame of 128 bytes would keep a worker busy for seconds. */
 static void test_a_range_costs_no_more_than_what_is_out(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     struct amb_subscription *sub = sub_of(w, 0);
     sub->delivered = sub->released = sub->told = UINT64_C(1) << 60;
@@ -225,7 +205,7 @@ static void test_a_range_costs_no_more_than_what_is_out(void **state)
 /* While the oldest stays out, ranges over all behind it are said again and again, from anywhere. */
 static void test_a_range_said_again_costs_next_to_nothing(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 1000, 1, 16);
     struct amb_subscription *sub = sub_of(w, 0);
@@ -248,7 +228,7 @@ static void test_a_range_said_again_costs_next_to_nothing(void **state)
 
 static void test_the_table_of_deliveries_grows_with_what_is_out(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     for (unsigned i = 0; i < 50; i++) {
         for (unsigned j = 0; j < 20; j++) {
@@ -274,7 +254,7 @@ static void count_gone(void *arg)
 
 static void test_an_ended_one_goes_when_everything_is_back(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     unsigned gone = 0;
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 4, 1, 16);
@@ -298,7 +278,7 @@ static void test_an_ended_one_goes_when_everything_is_back(void **state)
 
 static void test_an_ended_one_that_holds_nothing_goes_at_once(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     unsigned gone = 0;
     client_subscribe(w->s, 0, w->topic, NULL);
     amb_subscription_end(sub_of(w, 0), count_gone, &gone);
@@ -308,7 +288,7 @@ static void test_an_ended_one_that_holds_nothing_goes_at_once(void **state)
 
 static void test_an_ended_one_goes_with_its_session(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     unsigned gone = 0;
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 2, 1, 16);
@@ -320,7 +300,7 @@ static void test_an_ended_one_goes_with_its_session(void **state)
 
 static void test_a_handles_deliveries_are_counted_on(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 3, 1, 16);
     client_drain(w->s, 0);
@@ -336,7 +316,7 @@ static void test_a_handles_deliveries_are_counted_on(void **state)
 
 static void test_a_late_release_of_the_former_owner_gives_nothing_back(void **state)
 {
-    struct world *w = *state;
+    struct shard_pair *w = *state;
     client_subscribe(w->s, 0, w->topic, NULL);
     publish(w, 4, 1, 16);
     client_drain(w->s, 0);
@@ -361,7 +341,7 @@ static void test_a_late_release_of_the_former_owner_gives_nothing_back(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_credit_in_messages_is_exact),
         T(test_credit_in_bytes_is_exact),
         T(test_one_delivery_always_passes_when_nothing_is_out),
