@@ -83,8 +83,7 @@ def refusals(rig, url):
 def broker(rig):
     config = rig.folder / "broker.conf"
     config.write_text(CONFIG)
-    broker = rig.broker("--config", config, "-o", "server.workers=2", "-o",
-                        "limits.peer_timeout=20s")
+    broker = rig.broker("--config", config, "-o", "server.workers=2")
     yield broker
     broker.check_alive()
     broker.stop()

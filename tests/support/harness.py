@@ -40,17 +40,18 @@ def check(condition, text):
 
 def patience(seconds):
     """A limit on this machine now: promises are for one whose processes need not wait for a core."""
-    return seconds * max(1.0, os.getloadavg()[0] / os.cpu_count())
+    return seconds * max(1.0, os.getloadavg()[0] / (2 * os.cpu_count()))
 
 
 def until(seconds, condition, text):
     """Waits for condition() to be true and returns it; longer where the machine is busy."""
-    deadline = time.monotonic() + patience(seconds)
+    limit = patience(seconds)
+    deadline = time.monotonic() + limit
     while True:
         value = condition()
         if value:
             return value
-        check(time.monotonic() < deadline, f"not within {seconds} s: {text}")
+        check(time.monotonic() < deadline, f"not within {limit:.1f} s: {text}")
         time.sleep(0.01)
 
 
