@@ -338,7 +338,7 @@ static const struct amb_config_key keys[] = {
      .default_text = "auto",
      .words = lease_words,
      .max = 4 * TIB,
-     .help = "Memory that one local publisher may write in place, all its lease segments; at most "
+     .help = "Memory that one local client may write in place, all its lease segments; at most "
              "memory.host.size / 4, and auto is that, up to 1G. 0: none, everything is copied."},
     {.path = "limits.max_heap_per_session",
      .type = AMB_CONFIG_SIZE,
