@@ -55,13 +55,17 @@ def totals(client):
             return {line[i]: int(line[i + 1]) for i in range(0, len(line), 2)}
 
 
-def expect_event(client, word, seconds=15):
+def expect_event(client, *words, seconds=15):
+    """Lines up to the one where each of the words has come, in whatever order."""
     deadline = time.monotonic() + seconds
+    missing = set(words)
     while True:
         line = client.line(max(0.1, deadline - time.monotonic()))
-        if line.split()[0] == word:
+        missing.discard(line.split()[0])
+        if not missing:
             return line
-        check(line.split()[0] in ("lost", "restored", "gap", "draining"), f"{client.name}: {line}")
+        check(line.split()[0] in ("lost", "restored", "gap", "draining", "reads"),
+              f"{client.name}: {line}")
 
 
 def test_a_broker_dies(rig, links):
@@ -77,6 +81,8 @@ def test_a_broker_dies(rig, links):
                 env={"RETURNER_POLL": "1"} if way == "poll" else None)
     for client in clients.values():
         client.expect("ready")
+    for client in clients.values():
+        expect_event(client, "reads")
     rounds = 3
     for number in range(rounds):
         time.sleep(0.3)
@@ -92,7 +98,8 @@ def test_a_broker_dies(rig, links):
         place.start()
         start = time.monotonic()
         for (link, way), client in clients.items():
-            expect_event(client, "restored")
+            # A broker that it has read nothing of would be no restart to it.
+            expect_event(client, "restored", "reads")
             took = time.monotonic() - start
             check(took < patience(BACK_WITHIN), f"{link} {way}: back after {took:.2f} s")
     time.sleep(0.3)

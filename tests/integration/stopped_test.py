@@ -119,7 +119,7 @@ def test_a_stopped_reader(rig, broker, link, seconds):
     reader.expect("ready")
     writer = rig.client("test-returner", broker.url("ring"), "silence", "told.a")
     writer.expect("ready")
-    time.sleep(0.5)
+    reader.expect("reads")  # A gap begins behind what was read.
     reader.signal(signal.SIGSTOP)
     time.sleep(seconds)
     reader.signal(signal.SIGCONT)

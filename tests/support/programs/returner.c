@@ -7,8 +7,8 @@
  * Takes the messages of PATTERN, and publishes such to TOPIC, one a millisecond. Each begins with a
  * number of 8 bytes that only grows. "lease" writes them in place. NAME is the publisher's, who
  * sends 20 a millisecond. Prints "ready", then the events of on_event: "lost TEXT", "draining",
- * "restored", "gap COUNT WHY", "closed TEXT". At the end of standard input it flushes, takes what
- * there is, and prints
+ * "restored", "gap COUNT WHY", "closed TEXT"; and "reads" with the first message of each broker. At
+ * the end of standard input it flushes, takes what there is, and prints
  *
  *     sent N unknown N received N missing N lost N restarts N
  *
@@ -59,6 +59,12 @@ static void on_event(struct amb_conn *of, const struct amb_event *event, void *a
     (void)fflush(stdout);
 }
 
+static void say_reads(void)
+{
+    (void)printf("reads\n");
+    (void)fflush(stdout);
+}
+
 static void take(struct amb_msg *msg)
 {
     uint64_t number;
@@ -76,6 +82,9 @@ static void take(struct amb_msg *msg)
         restarts++;
     } else {
         lost += before;
+    }
+    if (received == 0 || before == UINT64_MAX) {
+        say_reads();
     }
     if (received != 0 && before != UINT64_MAX) {
         missing += number - next_number;
