@@ -227,6 +227,13 @@ static void wake(struct ring *ring, uint32_t news)
     }
 }
 
+/* For the peer, which has not been pushed out. */
+static inline bool has_news(const struct ring *ring)
+{
+    return ring->out.flushed != ring->out.tail || ring->out.flow_words != 0 ||
+           ring->in.flushed != ring->in.head;
+}
+
 void ring_push_out(struct ring *ring)
 {
     struct ring_out *out = &ring->out;
@@ -265,10 +272,14 @@ void ring_flush(struct amb_link *link)
     if (link->is_down) {
         return;
     }
-    (void)ring_pump(ring);
+    if (!amb_list_is_empty(&ring->out.queue)) {
+        (void)ring_pump(ring);
+    }
     if (ring->broken != NULL) {
         ring_down(ring, AMB_EPROTO, ring->broken);
         return;
     }
-    ring_push_out(ring);
+    if (has_news(ring)) {
+        ring_push_out(ring);
+    }
 }
