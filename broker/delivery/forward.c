@@ -122,9 +122,13 @@ static void forward_settle(struct amb_topic *topic)
  * list. */
 static bool forward_topic(struct amb_topic *topic)
 {
-    bool is_kept_whole = forward_walk(topic, &topic->walks.keeping_up);
-    forward_begin_slice(topic->shard);
-    bool is_whole = forward_walk(topic, &topic->walks.behind) && is_kept_whole;
+    bool is_whole = forward_walk(topic, &topic->walks.keeping_up);
+    if (amb_list_is_empty(&topic->walks.behind.cursors)) {
+        topic->walks.behind.unwalked = AMB_WALK_NONE;
+    } else {
+        forward_begin_slice(topic->shard);
+        is_whole = forward_walk(topic, &topic->walks.behind) && is_whole;
+    }
     if (is_whole || topic->walks.settled_turn != forward_turn(topic->shard)) {
         forward_settle(topic);
     }
@@ -191,11 +195,21 @@ static unsigned forward_all(struct amb_shard *shard)
     return done;
 }
 
+static bool forward_has_none(const struct amb_shard *shard)
+{
+    for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
+        if (!amb_list_is_empty(&shard->forward.dirty[rank])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 unsigned amb_forward_run(struct amb_shard *shard)
 {
     amb_sift_begin(shard);
     shard->forward.looks = 0;
-    unsigned done = forward_all(shard);
+    unsigned done = forward_has_none(shard) ? 0 : forward_all(shard);
     if (__builtin_expect(!amb_list_is_empty(&shard->sift.waiting), 0)) {
         shard->forward.upto =
             forward_done(shard) + AMB_FORWARD_PART; /* The others' slices do not count. */

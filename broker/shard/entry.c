@@ -60,7 +60,7 @@ struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shar
 }
 
 /* At home, at zero references. */
-static void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
+static inline void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
     amb_payload_end(&entry->payload, home);

@@ -73,7 +73,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->hearing.budget = AMB_SHARD_HEAR_TURN;
     shard->clearing.budget = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
-    amb_entries_end(shard);
+    if (!amb_list_is_empty(&shard->entries.given_up)) {
+        amb_entries_end(shard);
+    }
     if (shard->ucx.worker != NULL) {
         done += amb_ucx_worker_progress(shard->ucx.worker);
     }
@@ -84,8 +86,12 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->queues.dirty) || now_ns >= shard->queues.due_ns) {
         amb_queues_run(shard);
     }
-    (void)amb_pace_tick(shard);
-    (void)amb_spill_tick(shard);
+    if (now_ns >= shard->pace.due_ns) {
+        (void)amb_pace_tick(shard);
+    }
+    if (now_ns >= shard->spill.due_ns) {
+        (void)amb_spill_tick(shard);
+    }
     if (!amb_list_is_empty(&shard->sweep.owners)) {
         done += amb_sweep_run(shard);
     }
@@ -94,13 +100,19 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->takers.busy) || now_ns >= shard->takers.due_ns) {
         done += amb_takers_run(shard);
     }
-    (void)amb_compact_run(shard);
-    (void)amb_history_tick(shard);
+    if (now_ns >= shard->compact.due_ns) {
+        (void)amb_compact_run(shard);
+    }
+    if (now_ns >= shard->history.due_ns) {
+        (void)amb_history_tick(shard);
+    }
     amb_gpuslot_tick(shard);
     if (done > 0 && shard->slow.due_ns == INT64_MAX) {
         shard->slow.due_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
     }
-    (void)amb_slow_tick(shard);
+    if (now_ns >= shard->slow.due_ns) {
+        (void)amb_slow_tick(shard);
+    }
     amb_bufpool_ahead(&shard->memory.bufpool);
     if (!amb_list_is_empty(&shard->windows.preparing)) {
         amb_publishers_take_back(shard);

@@ -54,8 +54,10 @@ static inline bool may_count(const struct amb_session *session, const struct amb
 }
 
 /* The delivery that was entered last goes out: by copy or not, so many bytes. */
-static inline void give_sent(struct amb_cursor *cursor, struct amb_entry *entry,
-                             const struct amb_piece *piece, bool is_copy, uint64_t bytes)
+static inline __attribute__((always_inline)) void give_sent(struct amb_cursor *cursor,
+                                                            struct amb_entry *entry,
+                                                            const struct amb_piece *piece,
+                                                            bool is_copy, uint64_t bytes)
 {
     struct amb_session *session = cursor->sub->session;
     if (__builtin_expect(entry->tally != NULL, 0)) {
@@ -74,8 +76,8 @@ static inline void give_sent(struct amb_cursor *cursor, struct amb_entry *entry,
 }
 
 /* One delivery, for which the cursor is ready. False: not now. */
-static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
-                     const struct amb_piece *piece)
+static inline __attribute__((always_inline)) bool
+give_piece(struct amb_cursor *cursor, struct amb_entry *entry, const struct amb_piece *piece)
 {
     struct amb_subscription *sub = cursor->sub;
     bool is_map = piece->type != AMB_FRAME_DELIVER;
@@ -86,6 +88,13 @@ static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
     }
     give_sent(cursor, entry, piece, !is_map, bytes);
     return true;
+}
+
+/* The same for the ways that are taken seldom. */
+static bool give_one(struct amb_cursor *cursor, struct amb_entry *entry,
+                     const struct amb_piece *piece)
+{
+    return give_piece(cursor, entry, piece);
 }
 
 /*
@@ -186,7 +195,7 @@ bool amb_give(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
         break;
     }
     const struct amb_piece piece = amb_piece_of(entry, type, cursor->within, count);
-    return give_one(cursor, entry, &piece);
+    return give_piece(cursor, entry, &piece);
 }
 
 bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t end)
