@@ -5,7 +5,10 @@
  * same instructions run every time, so a counter of instructions (instructions.py runs this under
  * callgrind) sees regressions whatever the machine does meanwhile.
  *
- *     instructions-bench SIZE MESSAGES
+ *     instructions-bench SIZE MESSAGES [lease]
+ *
+ * Messages come in batches, as many as a window takes. With "lease" they are handed over one by
+ * one, each written in place.
  *
  * The counted code lies below bench_publish, bench_broker and bench_receive, inside bench_measure.
  *
@@ -40,7 +43,8 @@
 #define MESSAGE_NS 40 /* the time of a message by the clock that the library sees */
 #define WARM_ROUNDS 20u
 #define MANY 256u
-#define SIZE_MAX_BYTES 4096u
+#define SIZE_MAX_BYTES 4096u /* of a message in a batch */
+#define LEASE_MAX_BYTES (16u << 20)
 
 /* ---- the clock ---- */
 
@@ -229,6 +233,7 @@ struct ends {
     struct amb_pub *pub;
     struct amb_sub *sub;
     size_t size;
+    bool is_lease;
     uint64_t published, received, bytes;
     char payload[SIZE_MAX_BYTES];
 };
@@ -244,7 +249,7 @@ static void connect_ends(struct ends *ends)
     must("open", amb_pub_open(ends->pub_conn, "count", NULL, &ends->pub));
     must("wait", amb_pub_wait_subscribers(ends->pub, 1, 10 * AMB_SEC));
     /* A topic's first message waits until control has told all readers of it. */
-    must("send", amb_pub_send(ends->pub, ends->payload, ends->size, AMB_NOWAIT));
+    must("send", amb_pub_send(ends->pub, ends->payload, sizeof(ends->payload), AMB_NOWAIT));
     must("flush", amb_pub_flush(ends->pub, 0, 10 * AMB_SEC));
     struct amb_msg *msg = NULL;
     must("receive", amb_next(ends->sub, 10 * AMB_SEC, &msg));
@@ -262,10 +267,20 @@ PART bench_broker(void);
 PART bench_receive(struct ends *ends);
 PART bench_measure(struct ends *ends, unsigned rounds);
 
+static enum amb_status publish_one(struct ends *ends)
+{
+    if (!ends->is_lease) {
+        return amb_pub_send(ends->pub, ends->payload, ends->size, AMB_NOWAIT);
+    }
+    struct amb_lease *lease = NULL;
+    enum amb_status status = amb_lease(ends->pub, ends->size, AMB_NOWAIT, &lease);
+    return status == AMB_OK ? amb_lease_commit(lease, NULL, NULL) : status;
+}
+
 void bench_publish(struct ends *ends, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        enum amb_status status = amb_pub_send(ends->pub, ends->payload, ends->size, AMB_NOWAIT);
+        enum amb_status status = publish_one(ends);
         if (status != AMB_OK) {
             break; /* The window is full: the others' turn. */
         }
@@ -297,9 +312,14 @@ void bench_receive(struct ends *ends)
     }
 }
 
+static unsigned round_messages(const struct ends *ends)
+{
+    return ends->is_lease ? 1 : (unsigned)(ROUND_BYTES / ends->size);
+}
+
 static void run_round(struct ends *ends)
 {
-    bench_publish(ends, (unsigned)(ROUND_BYTES / ends->size));
+    bench_publish(ends, round_messages(ends));
     bench_broker();
     bench_receive(ends);
     bench_broker(); /* Takes back what was released. */
@@ -329,8 +349,10 @@ static void warm(struct ends *ends)
 int main(int argc, char **argv)
 {
     static struct ends ends;
-    if (argc != 3 || (ends.size = strtoul(argv[1], NULL, 10)) < 1 || ends.size > SIZE_MAX_BYTES) {
-        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES\n");
+    ends.is_lease = argc == 4 && strcmp(argv[3], "lease") == 0;
+    if (argc != 3 + ends.is_lease || (ends.size = strtoul(argv[1], NULL, 10)) < 1 ||
+        ends.size > (ends.is_lease ? LEASE_MAX_BYTES : SIZE_MAX_BYTES)) {
+        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES [lease]\n");
         return 64;
     }
     start_broker();
@@ -344,7 +366,7 @@ int main(int argc, char **argv)
     uint64_t received = ends.received;
     uint64_t batches = amb_stat_get(&shard.stats.batches_in);
     uint64_t maps = amb_stat_get(&shard.stats.maps);
-    unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / (ROUND_BYTES / ends.size)) + 1;
+    unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / round_messages(&ends)) + 1;
     bench_measure(&ends, rounds);
     if (ends.received - received != ends.published - published || ends.received == received) {
         (void)fprintf(stderr, "instructions-bench: %llu of %llu arrived\n",
