@@ -8,7 +8,7 @@
  *     instructions-bench SIZE MESSAGES [lease]
  *
  * Messages come in batches, as many as a window takes. With "lease" they are handed over one by
- * one, each written in place.
+ * one; nobody writes or reads a payload.
  *
  * The counted code lies below bench_publish, bench_broker and bench_receive, inside bench_measure.
  *
@@ -233,7 +233,8 @@ struct ends {
     struct amb_pub *pub;
     struct amb_sub *sub;
     size_t size;
-    bool is_lease;
+    bool is_lease, is_measured;
+    uint64_t round; /* published, when the last one ended */
     uint64_t published, received, bytes;
     char payload[SIZE_MAX_BYTES];
 };
@@ -291,6 +292,10 @@ void bench_publish(struct ends *ends, unsigned count)
     if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
         fail("flush", status);
     }
+    if (ends->is_measured && ends->is_lease && ends->published != ends->round + 1) {
+        fail("no lease, so not one by one", status);
+    }
+    ends->round = ends->published;
 }
 
 void bench_broker(void)
@@ -367,6 +372,7 @@ int main(int argc, char **argv)
     uint64_t batches = amb_stat_get(&shard.stats.batches_in);
     uint64_t maps = amb_stat_get(&shard.stats.maps);
     unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / round_messages(&ends)) + 1;
+    ends.is_measured = true;
     bench_measure(&ends, rounds);
     if (ends.received - received != ends.published - published || ends.received == received) {
         (void)fprintf(stderr, "instructions-bench: %llu of %llu arrived\n",
