@@ -2,7 +2,7 @@
 /*
  * Judges a delivery test by what its clients wrote down, and by nothing else.
  *
- *     delivery-check [--killed] [--restarts N] LOG...
+ *     delivery-check [--killed] [--restarts NS,...] LOG...
  *
  *  - Every message received was posted, by that publisher, with that number, topic and size, and
  *    its bytes are right.
@@ -23,10 +23,10 @@
  *    has done so from its first message on. All end with the same message of a topic. --killed:
  *    publishers may have died. Messages that they posted and that were not settled may be there or
  *    not. Subscribers whose log has no end are judged up to where it stops.
- *  - --restarts: the broker was replaced N times. Then a publisher may be told that nobody knows
- *    the fate of a message. A subscription may be told, up to N times, that nobody knows its
- *    losses. Its messages from there on are another broker's. Between two such words, and after the
- *    last, everything is as above: missing numbers there were refused, unknown or counted as lost.
+ *  - --restarts: brokers took the place of the first one, begun at those times (ns since 1970).
+ *    Then a publisher may be told that nobody knows the fate of a message. A subscription is told
+ *    that nobody knows its losses, by its first message from each other broker. Of the messages of
+ *    one broker everything is as above: missing numbers were refused, unknown or counted as lost.
  *    Nothing comes twice, whatever became of the broker. Accepted messages may be lost; of those
  *    told delivered everything above holds.
  *
@@ -148,16 +148,29 @@ static void report(void)
                  sums->delivered, sums->dropped, the_check.wrongs);
 }
 
+static void read_starts(const char *text)
+{
+    char *end = NULL;
+    do {
+        if (the_check.restarts == CHECK_RESTARTS_MAX) {
+            (void)fprintf(stderr, "delivery-check: too many restarts\n");
+            exit(64);
+        }
+        the_check.starts_ns[the_check.restarts++] = strtoll(text, &end, 10);
+        text = end + 1;
+    } while (*end == ',');
+}
+
 int main(int argc, char **argv)
 {
     int first = argc > 1 && strcmp(argv[1], "--killed") == 0 ? 2 : 1;
     the_check.is_killed = first == 2;
     if (argc > first + 1 && strcmp(argv[first], "--restarts") == 0) {
-        the_check.restarts = strtoull(argv[first + 1], NULL, 10);
+        read_starts(argv[first + 1]);
         first += 2;
     }
     if (argc <= first) {
-        (void)fprintf(stderr, "delivery-check: [--killed] [--restarts N] LOG...\n");
+        (void)fprintf(stderr, "delivery-check: [--killed] [--restarts NS,...] LOG...\n");
         return 64;
     }
     size_t count = (size_t)(argc - first);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define CHECK_RESTARTS_MAX 64u
 #define GROUP_TOPICS (DELIVERY_TOPICS / DELIVERY_GROUPS)
 
 struct log {
@@ -55,6 +56,7 @@ struct sums {
 struct check {
     bool is_killed;
     uint64_t restarts; /* brokers replaced */
+    int64_t starts_ns[CHECK_RESTARTS_MAX];
     uint64_t wrongs;
     struct publisher *publishers;
     size_t publisher_count;
@@ -96,6 +98,16 @@ struct topic_sum sum_of(uint32_t topic);
 static inline bool is_received(const struct delivery_record *r)
 {
     return r->kind == DELIVERY_RECEIVED || r->kind == DELIVERY_WRONG;
+}
+
+/* The broker that took it: 0, the first, to `restarts`. */
+static inline uint64_t life_of(const struct delivery_record *r)
+{
+    uint64_t life = 0;
+    while (life < the_check.restarts && the_check.starts_ns[life] <= r->time_ns) {
+        life++;
+    }
+    return life;
 }
 
 static inline bool has_topic(const struct log *log, uint32_t topic)

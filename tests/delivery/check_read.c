@@ -7,7 +7,7 @@
 /* One subscriber's reading of one topic. */
 struct reading {
     uint64_t seq, received, lost, missing;
-    uint64_t life;  /* of its subscription, when it got its last message */
+    uint64_t life;  /* the broker of its last message */
     uint64_t *last; /* by publisher: number, */
     uint64_t *when; /* and the life in which it came */
 };
@@ -50,33 +50,60 @@ static void read_stamped(const struct log *log, struct reading *reading,
     posted->got[r->number - 1]++;
 }
 
-/* lives: of each subscription, how often it was told that its broker is another one. It is told
- * with the first message after, and with that of each topic which it had read before. */
-static void read_received(const struct log *log, struct reading *readings, uint64_t *lives,
-                          const struct delivery_record *r)
+/* One subscription. */
+struct subscription {
+    uint64_t life, received; /* the broker of its last message, and how many it has got */
+};
+
+/* The first message from another broker says so. */
+static void read_life(const struct log *log, struct subscription *sub,
+                      const struct delivery_record *r)
+{
+    uint64_t life = life_of(r);
+    bool is_told = r->lost == DELIVERY_LOST_ALL;
+    if (life < sub->life) {
+        wrong("%s: topic %u seq %" PRIu64 ": of broker %" PRIu64 " after one of %" PRIu64,
+              log->path, r->topic, r->seq, life, sub->life);
+    }
+    if (life > sub->life && sub->received != 0 && !is_told) {
+        wrong("%s: topic %u seq %" PRIu64 ": the first of another broker, and nothing reported",
+              log->path, r->topic, r->seq);
+    }
+    if (life == 0 && is_told) {
+        wrong("%s: topic %u seq %" PRIu64 ": told of another broker by the first one", log->path,
+              r->topic, r->seq);
+    }
+    the_check.sums.told += life > sub->life && is_told;
+    sub->life = life > sub->life ? life : sub->life;
+    sub->received++;
+}
+
+static void read_received(const struct log *log, struct reading *readings,
+                          struct subscription *subs, const struct delivery_record *r)
 {
     if (r->topic >= DELIVERY_TOPICS || !has_topic(log, r->topic)) {
         wrong("%s: topic %u was not asked for", log->path, r->topic);
         return;
     }
     struct reading *reading = &readings[r->topic];
+    struct subscription *sub = &subs[r->topic / GROUP_TOPICS];
     if (r->kind == DELIVERY_WRONG) {
         wrong("%s: topic %u seq %" PRIu64 ": wrong bytes", log->path, r->topic, r->seq);
     }
-    uint64_t *life = &lives[r->topic / GROUP_TOPICS];
-    bool is_another = r->lost == DELIVERY_LOST_ALL;
-    if (is_another && reading->life == *life && ++*life > the_check.restarts) {
-        wrong("%s: topic %u seq %" PRIu64 ": told %" PRIu64 " times that the broker is another one",
-              log->path, r->topic, r->seq, *life);
+    read_life(log, sub, r);
+    bool is_told = r->lost == DELIVERY_LOST_ALL, is_first = reading->life != sub->life;
+    if (is_told && !is_first && reading->seq != 0) {
+        wrong("%s: topic %u seq %" PRIu64 ": told of another broker, and it is the same", log->path,
+              r->topic, r->seq);
     }
-    if (reading->life == *life && reading->seq != 0 && r->seq != reading->seq + 1 + r->lost) {
+    if (!is_told && !is_first && reading->seq != 0 && r->seq != reading->seq + 1 + r->lost) {
         wrong("%s: topic %u: seq %" PRIu64 " after %" PRIu64 ", and %u reported lost", log->path,
               r->topic, r->seq, reading->seq, r->lost);
     }
-    reading->life = *life;
+    reading->life = sub->life;
     reading->seq = r->seq;
     reading->received++;
-    reading->lost += is_another ? 0 : r->lost;
+    reading->lost += is_told ? 0 : r->lost;
     if (r->kind == DELIVERY_RECEIVED && (r->size >= DELIVERY_STAMP || r->publisher != 0)) {
         read_stamped(log, reading, r);
     }
@@ -116,7 +143,7 @@ static void judge_whole(const struct log *log, uint32_t topic, const struct read
 
 void read_subscriber(const struct log *log)
 {
-    uint64_t lives[DELIVERY_GROUPS] = {0};
+    struct subscription subs[DELIVERY_GROUPS] = {{0}};
     struct reading *readings = must(calloc(DELIVERY_TOPICS, sizeof(*readings)));
     for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
         readings[t].last = must(calloc(the_check.publisher_count + 1, sizeof(uint64_t)));
@@ -124,7 +151,7 @@ void read_subscriber(const struct log *log)
     }
     for (uint64_t i = 0; i < log->count; i++) {
         if (is_received(&log->records[i])) {
-            read_received(log, readings, lives, &log->records[i]);
+            read_received(log, readings, subs, &log->records[i]);
         }
     }
     if (!log->has_ended && !the_check.is_killed) {
@@ -132,15 +159,12 @@ void read_subscriber(const struct log *log)
     }
     for (uint32_t t = 0; t < DELIVERY_TOPICS; t++) {
         if (log->has_ended && has_topic(log, t)) {
-            judge_whole(log, t, &readings[t], lives[t / GROUP_TOPICS]);
+            judge_whole(log, t, &readings[t], subs[t / GROUP_TOPICS].life);
         }
         the_check.sums.received += readings[t].received;
         the_check.sums.lost += readings[t].lost;
         free(readings[t].last);
         free(readings[t].when);
-    }
-    for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
-        the_check.sums.told += lives[i];
     }
     free(readings);
 }

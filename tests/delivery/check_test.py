@@ -12,12 +12,13 @@ import pytest
 MAGIC = 0x31676F6C626D6101
 POSTED, SETTLED, RECEIVED, WRONG, END, ACKED, TOLD = 1, 2, 3, 4, 5, 6, 7
 SIZE = 100
+START_NS, LIFE_NS = 10**18, 10**9
 MODES = {"sub": 0, "ack": 1, "group": 2, "cumulative": 3}
 
 
-def record(kind, publisher=0, number=0, seq=0, topic=0, size=0, lost=0, attempt=1):
+def record(kind, publisher=0, number=0, seq=0, topic=0, size=0, lost=0, attempt=1, life=0):
     return {"kind": kind, "publisher": publisher, "number": number, "seq": seq, "topic": topic,
-            "size": size, "lost": lost, "attempt": attempt}
+            "size": size, "lost": lost, "attempt": attempt, "life": life}
 
 
 def write(path, id_, groups, mode, records, is_late=False):
@@ -25,8 +26,9 @@ def write(path, id_, groups, mode, records, is_late=False):
         log.write(struct.pack("<QQIIQQI20x", MAGIC, id_, groups, mode, len(records), len(records),
                               is_late))
         for r in records:
-            log.write(struct.pack("<QQQIIIHH", r["publisher"], r["number"], r["seq"], r["topic"],
-                                  r["size"], r["lost"], r["kind"], r["attempt"]))
+            log.write(struct.pack("<QQQIIIHHq", r["publisher"], r["number"], r["seq"], r["topic"],
+                                  r["size"], r["lost"], r["kind"], r["attempt"],
+                                  START_NS + r["life"] * LIFE_NS))
 
 
 def good():
@@ -118,11 +120,27 @@ def good_restart():
                 record(SETTLED, 1, 11, 20, topic)]
         reads += [record(RECEIVED, 1, n, n, topic, SIZE) for n in range(1, 9)]
     for topic in (3, 4):
-        reads += [record(RECEIVED, 1, n, n - 10, topic, SIZE) for n in range(12, 21)]
+        reads += [record(RECEIVED, 1, n, n - 10, topic, SIZE, life=1) for n in range(12, 21)]
     reads[16]["lost"] = LOST_ALL
     return {1: one + [record(END)], "sub": reads + [record(END)]}
 
 
+def good_two_restarts():
+    """The second broker has messages of topic 3 alone, and the third begins with one of topic 4."""
+    one = [record(POSTED, 1, n, topic=topic, size=SIZE) for topic in (3, 4) for n in range(1, 21)]
+    one += [record(SETTLED, 1, 1, 20, topic, UNKNOWN) for topic in (3, 4)]
+    reads = [record(RECEIVED, 1, n, n, topic, SIZE) for topic in (3, 4) for n in range(1, 4)]
+    reads += [record(RECEIVED, 1, n, n - 3, 3, SIZE, life=1) for n in range(5, 8)]
+    reads += [record(RECEIVED, 1, n, n - 3, topic, SIZE, life=2)
+              for topic in (4, 3) for n in range(10, 20)]
+    reads[6]["lost"] = reads[9]["lost"] = LOST_ALL
+    return {1: one + [record(END)], "sub": reads + [record(END)]}
+
+
+TWO_RESTARTS_FAULTS = {
+    "the third broker's first, and nobody told": lambda logs: logs["sub"][9].update(lost=0),
+    "a gap in the third life": lambda logs: logs["sub"].pop(22),
+}
 RESTART_FAULTS = {
     "told more often than there were restarts": lambda logs: logs["sub"][20].update(lost=LOST_ALL),
     "a loss that nobody told": lambda logs: logs["sub"][16].update(lost=0),
@@ -133,6 +151,8 @@ RESTART_FAULTS = {
     "the end of the second life missing": lambda logs: logs["sub"].pop(-2),
     "the same twice, once in each life": lambda logs: logs["sub"][16].update(number=8),
     "a gap in the first life": lambda logs: logs["sub"].pop(5),
+    "told of another broker by the first one": lambda logs: logs["sub"][3].update(lost=LOST_ALL),
+    "one of the first broker after one of the second": lambda logs: logs["sub"][17].update(life=0),
 }
 
 
@@ -258,7 +278,7 @@ def good_told_restart(mode="sub"):
     one += [record(SETTLED, 1, 1, 6, 3), told(6, 0, 1), record(SETTLED, 1, 7, 9, 3, UNKNOWN),
             record(SETTLED, 1, 10, 11, 3), told(0, 0, 0), record(SETTLED, 1, 12, 20, 3), told(9, 0, 1)]
     reads = [record(RECEIVED, 1, n, n, 3, SIZE) for n in range(1, 8)]
-    reads += [record(RECEIVED, 1, n, n - 9, 3, SIZE) for n in range(12, 21)]
+    reads += [record(RECEIVED, 1, n, n - 9, 3, SIZE, life=1) for n in range(12, 21)]
     reads[7]["lost"] = LOST_ALL
     if mode == "ack":  # The last of the first life is in the air.
         reads = [dict(r, kind=kind) for r in reads for kind in (RECEIVED, ACKED)
@@ -293,7 +313,8 @@ def judge(rig, logs, *options):
     return done.returncode, done.stderr
 
 
-RESTARTED = ("--restarts", "1")
+RESTARTED = ("--restarts", str(START_NS + LIFE_NS))
+RESTARTED_TWICE = ("--restarts", f"{START_NS + LIFE_NS},{START_NS + 2 * LIFE_NS}")
 # (how the logs are judged, what makes good ones, what is planted)
 CASES = (
     ((), good, FAULTS),
@@ -301,6 +322,7 @@ CASES = (
     ((), lambda: good_acks("group"), GROUP_FAULTS),
     ((), lambda: good_acks("cumulative"), CUMULATIVE_FAULTS),
     (RESTARTED, good_restart, RESTART_FAULTS),
+    (RESTARTED_TWICE, good_two_restarts, TWO_RESTARTS_FAULTS),
     ((), good_told, TOLD_FAULTS),
     (("--killed",), good_told, KILLED_TOLD_FAULTS),
     (("--killed",), lambda: good_told("ack"), ACK_TOLD_FAULTS),

@@ -49,6 +49,7 @@ class Load:
         self.pubs = []
         self.subs = []
         self.killed = set()
+        self.starts = []  # of brokers behind the first, ns
 
     def kill(self, client):
         self.killed.add(client)
@@ -95,6 +96,7 @@ def count_of(path):
 
 def replace_broker(load, options):
     load.broker.kill()
+    load.starts.append(time.time_ns())
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -190,7 +192,7 @@ def test(rig, options):
     load.broker.check_alive()
     took = time.monotonic() - began
     judge = [str(rig.program("delivery-check")), *(["--killed"] if load.killed else []),
-             *(["--restarts", str(restarts)] if restarts else []), *load.written()]
+             *(["--restarts", ",".join(map(str, load.starts))] if restarts else []), *load.written()]
     done = subprocess.run(judge, capture_output=True, text=True, check=False)
     print(f"{took:.0f} s, killed: {killed}", done.stdout.strip(), flush=True)
     check(done.returncode == 0, done.stderr)

@@ -357,7 +357,8 @@ static void on_message(struct amb_msg *msg, void *arg)
                                      .size = size,
                                      .lost = lost < DELIVERY_LOST_ALL ? (uint32_t)lost
                                                                       : DELIVERY_LOST_ALL,
-                                     .attempt = (uint16_t)amb_msg_deliveries(msg)};
+                                     .attempt = (uint16_t)amb_msg_deliveries(msg),
+                                     .time_ns = amb_msg_time(msg)};
     note(&record);
     if (log_head->mode == DELIVERY_CUMULATIVE) {
         acknowledge_some(msg, &record);

@@ -17,7 +17,8 @@
 
 /* Settled so: nobody knows. Other numbers: refused. */
 #define DELIVERY_UNKNOWN 1u
-/* Lost: by the end of a broker, and nobody knows how many, of all of the subscription's topics. */
+/* Lost: by the end of a broker, and nobody knows how many. The first message of a subscription from
+ * the next broker says so of all its topics. The first of each topic may say so, too. */
 #define DELIVERY_LOST_ALL UINT32_MAX
 
 enum delivery_kind {
@@ -49,6 +50,7 @@ struct delivery_record {
     uint64_t seq; /* in the topic, as the broker counts */
     uint32_t topic, size, lost;
     uint16_t kind, attempt; /* the number of this delivery of the message, 1: the first */
+    int64_t time_ns;        /* received: when the broker took it */
 };
 
 struct delivery_head {
