@@ -175,8 +175,13 @@ enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len
 {
     struct amb_mem_place place;
     amb_cuda_classify(data, &place);
+    if (place.device < 0) { /* Memory of no host, and the driver does not say of which device. */
+        return amb_conn_fail(
+            conn, AMB_ECUDA,
+            "the CUDA driver does not know what to publish: a GPU may have failed");
+    }
     uint64_t offset = (uintptr_t)data - place.base;
-    if (place.device < 0 || offset > place.size || len > place.size - offset) {
+    if (offset > place.size || len > place.size - offset) {
         return amb_conn_fail(conn, AMB_EINVAL,
                              "%llu bytes of GPU memory go past the end of their allocation",
                              (unsigned long long)len);

@@ -6,8 +6,10 @@
  *   gpu-fake order           messages leave behind their streams, and nobody waits for a device
  *   gpu-fake torture COUNT FIRST STRIDE
  *                            calls of the driver fail, a process for each of COUNT plans. Any
- *                            call, seven codes, three kinds of subscribers, streams that are late
+ *                            call, eight codes, three kinds of subscribers, streams that are late
  *   gpu-fake try             the same without a failure
+ *   gpu-fake classes         an error that nothing is known of is one of its call: it stages; one
+ *                            that ends the process's use of a GPU fences it
  *   gpu-fake again           goes on, in the new broker's GPU memory, when its broker has died;
  *                            says "first" when that may be
  *   gpu-fake publish         leases, writes, commits; says "sent"; waits to be killed
@@ -162,7 +164,7 @@ static void order(void)
 /* ---- torture ---- */
 
 #define AT_ONCE 4
-#define CODES 7u
+#define CODES 8u
 #define KINDS 3u
 #define CALLS 120u /* about as many as there are */
 
@@ -177,9 +179,10 @@ struct plan {
 /* Single failures first, then pairs. */
 static struct plan plan_of(unsigned long number)
 {
-    /* The system, memory, a handle, three sticky ones, support. Not 1 (a wrong value): of a pointer
-     * that is no error but an answer, and says that it is plain host memory. */
-    static const char *const codes[CODES] = {"304", "2", "400", "700", "719", "999", "801"};
+    /* The system, memory, a handle, three sticky ones, the unknown one, support. Not 1 (a wrong
+     * value): of a pointer that is no error but an answer, and says that it is plain host memory.
+     */
+    static const char *const codes[CODES] = {"304", "2", "400", "700", "719", "226", "999", "801"};
     static const enum amb_mem kinds[KINDS] = {AMB_MEM_CUDA, AMB_MEM_PINNED, AMB_MEM_CUDA_MANAGED};
     struct plan plan = {.code = codes[number % CODES], .kind = kinds[number / CODES % KINDS]};
     number /= CODES * KINDS;
@@ -262,7 +265,7 @@ static int one_run(const struct plan *plan)
 
 static bool is_sticky(const char *code)
 {
-    return strcmp(code, "700") == 0 || strcmp(code, "719") == 0 || strcmp(code, "999") == 0;
+    return strcmp(code, "700") == 0 || strcmp(code, "719") == 0 || strcmp(code, "226") == 0;
 }
 
 static pid_t begin_run(const struct plan *plan)
@@ -323,6 +326,71 @@ static void try_once(void)
     try_gpu(conn, AMB_MEM_CUDA);
     host_goes_on(conn);
     CHECK(amb_close(conn, 5 * AMB_SEC) != AMB_ETIMEDOUT);
+}
+
+/* ---- classes of errors ---- */
+
+static void an_unknown_error_stages(void)
+{
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    CUdeviceptr more;
+    begin_cuda();
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_subscribe(conn, TOPIC ".class", NULL, &sub) == AMB_OK);
+    CHECK(amb_pub_open(conn, TOPIC ".class", NULL, &pub) == AMB_OK);
+    CHECK(cuMemsetD32Async(memory, 13, BYTES / 4, stream) == CUDA_SUCCESS);
+    fakecuda_fail("cuIpcOpenMemHandle:1=999");
+    const struct amb_out *out =
+        AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
+    CHECK(amb_pub_post(pub, out, 5 * AMB_SEC, NULL) == AMB_OK);
+    CHECK(amb_pub_flush(pub, 0, 5 * AMB_SEC) == AMB_OK);
+    fakecuda_fail(NULL);
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    CHECK(amb_pub_stat(pub, &info) == AMB_OK && info.staged_bytes == BYTES);
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK && amb_msg_size(msg) == BYTES);
+    const uint32_t *words = amb_msg_data(msg);
+    CHECK(words != NULL && words[0] == 13 && words[BYTES / 4 - 1] == 13);
+    amb_msg_release(msg);
+    CHECK(cuMemAlloc(&more, 64) == CUDA_SUCCESS && cuMemFree(more) == CUDA_SUCCESS);
+    CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
+}
+
+static void a_contained_error_fences(void)
+{
+    struct amb_pub *pub;
+    begin_cuda();
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_pub_open(conn, TOPIC ".class", NULL, &pub) == AMB_OK);
+    const struct amb_out *out =
+        AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
+    fakecuda_fail("cuMemcpyAsync:1=226");
+    CHECK(amb_pub_post(pub, out, 5 * AMB_SEC, NULL) == AMB_ECUDA);
+    fakecuda_fail(NULL);
+    /* The program's own calls fail too, and none of ours is made. */
+    CHECK(cuStreamSynchronize(stream) == CUDA_ERROR_CONTAINED);
+    CHECK(amb_pub_post(pub, out, 5 * AMB_SEC, NULL) == AMB_ECUDA);
+    host_goes_on(conn);
+    CHECK(amb_close(conn, 5 * AMB_SEC) != AMB_ETIMEDOUT);
+}
+
+static void in_a_child(void (*fn)(void))
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)alarm(60);
+        fn();
+        _exit(0); /* Objects of a lost device cannot be freed. */
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void classes(void)
+{
+    in_a_child(an_unknown_error_stages);
+    in_a_child(a_contained_error_fences);
 }
 
 /* ---- another broker ---- */
@@ -425,6 +493,8 @@ int main(int argc, char **argv)
                 (unsigned long)atoi(argv[4]));
     } else if (strcmp(mode, "try") == 0) {
         try_once();
+    } else if (strcmp(mode, "classes") == 0) {
+        classes();
     } else if (strcmp(mode, "again") == 0) {
         again();
     } else if (strcmp(mode, "publish") == 0) {
@@ -433,7 +503,8 @@ int main(int argc, char **argv)
         hold();
     } else {
         (void)fprintf(stderr,
-                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|again|publish|hold\n");
+                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|classes|again|publish|"
+                      "hold\n");
         return 64;
     }
     return 0;

@@ -45,6 +45,8 @@ death() {
 start || fail "brokerd does not start"
 "$fake" order || fail "order"
 await_used 0 "after order"
+"$fake" classes || fail "classes"
+await_used 0 "after classes"
 grep -q gpu_why <<<"$("$build/tools/broker-ctl" transports)" || fail "transports"
 grep -q 'gpu 0' <<<"$("$build/tools/broker-ctl" doctor)" || fail "doctor"
 

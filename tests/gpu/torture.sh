@@ -50,11 +50,11 @@ await_free() {
 
 # One broker, whose own call fails.
 broker_run() { # number
-    local turn=$(($1 / 5 % 60 + 1)) codes=(1 2 700 719 801) code
-    code=${codes[$(($1 % 5))]}
+    local turn=$(($1 / 6 % 60 + 1)) codes=(1 2 700 226 801 999) code
+    code=${codes[$(($1 % 6))]}
     mkdir "$dir/$1"
     # What was made on a lost device cannot be freed: no leak.
-    if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((code != 719 && code != 700)) \
+    if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((code != 226 && code != 700)) \
         start "$dir/$1" 64M; then
         timeout 60 "$fake" try >"$dir/$1/out" 2>&1 ||
             fail "a broker's call $turn answering $code: $(cat "$dir/$1/out" "$dir/$1/log")"

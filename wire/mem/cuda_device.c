@@ -27,28 +27,6 @@ static _Thread_local struct amb_cuda *current;
 
 /* ---- errors ---- */
 
-static bool is_sticky(CUresult result)
-{
-    switch ((int)result) {
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_UNKNOWN:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static enum amb_status status_of(CUresult result)
 {
     switch ((int)result) {
@@ -86,7 +64,7 @@ enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const c
     (void)pthread_mutex_lock(&device->lock);
     describe(result, call, device->failure, sizeof(device->failure));
     (void)pthread_mutex_unlock(&device->lock);
-    if (is_sticky(result) && !atomic_exchange(&device->is_fenced, true)) {
+    if (amb_cuda_is_sticky(result) && !atomic_exchange(&device->is_fenced, true)) {
         amb_error("GPU %d is out of use until this process ends: %s", device->info.index,
                   device->failure);
     }

@@ -7,6 +7,7 @@
 
 #include "wire/mem/cuda.h"
 #include "wire/mem/cuda_api.h"
+#include "wire/mem/cuda_errors.h"
 
 #include <cuda.h>
 #include <pthread.h>
