@@ -289,6 +289,7 @@ static void fill_options(const struct amb_config_transports *config, struct amb_
     out->options.net_devices = out->net_devices;
     out->options.port_range = config->port_range[0] == '\0' ? NULL : config->port_range;
     out->options.use_environment = true;
+    out->options.wants_cuda_ipc = config->nvlink == AMB_SWITCH_ON;
 }
 
 enum amb_status amb_transports_init(struct amb_transports *transports,

@@ -72,6 +72,11 @@ static void look_at_ucx(const struct amb_doctor_look *look, json_t *rows)
         amb_doctor_find(rows, "ucx cuda", "ok", "this UCX has its CUDA modules", "");
         break;
     }
+    if (look->left_out != NULL) {
+        amb_doctor_find(rows, "ucx cuda_ipc", look->has_pools ? "warning" : "ok", look->left_out,
+                        "install UCX 1.22.1 or newer; transports.nvlink = \"on\" uses it all the "
+                        "same");
+    }
 }
 
 static void look_at_gpudirect(const struct amb_doctor_look *look, json_t *rows)

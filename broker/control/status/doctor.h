@@ -21,6 +21,7 @@ struct amb_doctor_look {
     bool has_pools;   /* the broker has GPU memory */
     bool has_rdma;    /* it uses RDMA devices */
     enum amb_ucx_cuda ucx;
+    const char *left_out; /* UCX is told to do without cuda_ipc because; NULL: it is not */
 };
 
 /* Appends a row {check, state, finding, fix}. */

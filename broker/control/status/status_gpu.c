@@ -68,6 +68,14 @@ void amb_status_gpu_client(const struct amb_client *client, json_t *row)
     (void)json_object_set_new(row, "gpu_why", json_string(why != NULL ? why : ""));
 }
 
+const char *amb_status_gpu_left_out(const struct amb_control *control)
+{
+    char lanes[AMB_UCX_TLS_MAX];
+    bool has_cuda = control->ucx != NULL && amb_doctor_ucx() == AMB_UCX_CUDA_THERE;
+    return has_cuda ? amb_ucx_lanes(&control->transports->options, control->ucx_release, lanes)
+                    : NULL;
+}
+
 /* Doctor --------------------------------------------------------------------------------------- */
 
 static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
@@ -135,7 +143,8 @@ json_t *amb_status_doctor(const struct amb_control *control)
                                          .has_pools = gpus != NULL,
                                          .has_rdma = control->transports != NULL &&
                                                      control->transports->has_rdma,
-                                         .ucx = amb_doctor_ucx()};
+                                         .ucx = amb_doctor_ucx(),
+                                         .left_out = amb_status_gpu_left_out(control)};
     amb_doctor_host(&look, rows);
     if (gpus == NULL) {
         amb_doctor_find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",

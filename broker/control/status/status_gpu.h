@@ -15,5 +15,7 @@ struct amb_control;
 void amb_status_gpu_memory(const struct amb_control *control, json_t *rows);
 /* "gpu": cuda_ipc, staged, or possible (it has not asked for any); "gpu_why": why not better. */
 void amb_status_gpu_client(const struct amb_client *client, json_t *row);
+/* Why the broker's UCX is told to do without cuda_ipc; static; NULL: it is not, or has none. */
+const char *amb_status_gpu_left_out(const struct amb_control *control);
 /* Rows of {check, state (ok, warning, error), finding, fix}. */
 json_t *amb_status_doctor(const struct amb_control *control);

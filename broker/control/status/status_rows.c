@@ -130,6 +130,7 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
                                bool transports)
 {
     json_t *rows = json_array();
+    const char *left_out = transports ? amb_status_gpu_left_out(control) : NULL;
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (!c->has_session || !query_may(query, rows, c->id)) {
@@ -141,8 +142,8 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
             client_state_name(c), "link", amb_link_kind_name(c->link), "lanes",
             session == NULL ? "none" : json_string_value(json_object_get(session, "lanes")));
         if (transports) {
-            (void)json_object_set_new(row, "why_not_better",
-                                      json_string(c->link_reason == NULL ? "" : c->link_reason));
+            const char *why = c->link == AMB_LINK_UCX ? left_out : c->link_reason;
+            (void)json_object_set_new(row, "why_not_better", json_string(why == NULL ? "" : why));
             amb_status_gpu_client(c, row);
         } else {
             (void)json_object_set_new(row, "address", json_string(c->address));

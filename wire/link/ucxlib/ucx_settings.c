@@ -94,6 +94,15 @@ static const char *const transport_prefixes[] = {
  */
 static const uint32_t wire_borders[] = {RELEASE(1, 16, 0), RELEASE(1, 22, 0)};
 
+/*
+ * In 1.22.0 the end of a cuda_ipc endpoint unmaps all that this process has mapped of the peer's,
+ * also under transfers of another connection. Upstream took it back (openucx/ucx#11744, #11777). On
+ * one host GPU memory goes our own way, so little is lost without this lane.
+ */
+#define UNMAPS_RELEASE RELEASE(1, 22, 0)
+static const char unmaps[] = "UCX 1.22.0 without cuda_ipc: that release unmaps GPU memory in use "
+                             "when another connection ends (openucx/ucx#11744)";
+
 static pthread_mutex_t process = PTHREAD_MUTEX_INITIALIZER;
 
 void amb_ucx_process_lock(void)
@@ -140,6 +149,40 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
         }
     }
     return false;
+}
+
+/* A comma list of lanes has that one. */
+static bool has_lane(const char *tls, const char *lane)
+{
+    size_t len = strlen(lane);
+    for (const char *at = tls; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, lane, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t release,
+                          char out[AMB_UCX_TLS_MAX])
+{
+    const char *tls = options->tls != NULL ? options->tls : DEFAULT_TLS;
+    const char *user = getenv("UCX_TLS"); /* It is forced, but may say that cuda_ipc is wanted. */
+    bool leaves = release == UNMAPS_RELEASE && !options->wants_cuda_ipc &&
+                  has_lane(tls, "cuda_ipc") && !has_lane(user, "cuda_ipc");
+    size_t used = 0;
+    out[0] = '\0';
+    for (const char *at = tls; *at != '\0';) {
+        size_t len = strcspn(at, ",");
+        bool is_left_out = leaves && strncmp(at, "cuda_ipc,", len + (at[len] == ',')) == 0;
+        if (!is_left_out && used + len + 2 < AMB_UCX_TLS_MAX) {
+            used += (size_t)snprintf(out + used, AMB_UCX_TLS_MAX - used, "%s%.*s",
+                                     used == 0 ? "" : ",", (int)len, at);
+        }
+        at += len + (at[len] == ',');
+    }
+    return leaves ? unmaps : NULL;
 }
 
 static bool has_environment(const char *name)
@@ -198,7 +241,7 @@ static enum amb_status modify(ucp_config_t *config, const char *name, const char
 
 static enum amb_status check_tls(const char *tls, char *error, size_t error_size)
 {
-    char copy[256];
+    char copy[AMB_UCX_TLS_MAX];
     if (strlen(tls) >= sizeof(copy)) {
         (void)snprintf(error, error_size, "the list of UCX transports is too long");
         return AMB_EINVAL;
@@ -389,10 +432,12 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
     }
     char tx_seg[16];
     char rx_seg[16];
+    char tls[AMB_UCX_TLS_MAX];
+    (void)amb_ucx_lanes(options, amb_ucx_release(), tls);
     (void)snprintf(tx_seg, sizeof(tx_seg), "%u", options->tx_seg);
     (void)snprintf(rx_seg, sizeof(rx_seg), "%u", options->rx_seg);
     const struct forced forced[] = {
-        {"TLS", options->tls != NULL ? options->tls : DEFAULT_TLS},
+        {"TLS", tls},
         {"NET_DEVICES", options->net_devices},
         {"TCP_TX_SEG_SIZE", tx_seg},
         {"TCP_RX_SEG_SIZE", rx_seg},

@@ -25,7 +25,17 @@ struct amb_ucx_options {
         *settings; /* the user's own, after ours; may not name a forced one */
     size_t setting_count;
     bool use_environment; /* brokerd and tools: transport keys by setenv, before any thread */
+    bool wants_cuda_ipc;  /* the user insists on it, with any release */
 };
+
+#define AMB_UCX_TLS_MAX 256u /* bytes of a list of lanes */
+
+/*
+ * The lanes that UCX of that release is told to use. The result says why one of them was left out
+ * (static); NULL: none was.
+ */
+const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t release,
+                          char out[AMB_UCX_TLS_MAX]);
 
 /* The values HELLO carries and both sides must agree on. */
 void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg);

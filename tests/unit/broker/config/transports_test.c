@@ -130,6 +130,16 @@ static void test_off_takes_lanes_away(void **state)
     assert_non_null(strstr(transports.why_not, "leave no device"));
 }
 
+static void test_nvlink_on_insists_on_its_lane(void **state)
+{
+    (void)state;
+    accept_switches("trusted = ( \"lo\" );");
+    assert_false(transports.options.wants_cuda_ipc);
+    make("proc/driver/nvidia/version", "NVRM\n");
+    accept_switches("trusted = ( \"lo\" ); nvlink = \"on\";");
+    assert_true(transports.options.wants_cuda_ipc);
+}
+
 static void test_on_without_hardware_names_what_is_missing(void **state)
 {
     (void)state;
@@ -229,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_settings_are_handed_on),
         cmocka_unit_test(test_infiniband_behind_an_interface_is_found),
         cmocka_unit_test(test_net_devices_choose_among_the_trusted),
+        cmocka_unit_test(test_nvlink_on_insists_on_its_lane), /* The root has a driver then. */
         cmocka_unit_test(test_this_machine_has_loopback),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

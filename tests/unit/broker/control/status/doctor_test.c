@@ -108,6 +108,16 @@ static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
     expect(&look, "ucx cuda", "ok", "has its CUDA modules", "");
 }
 
+static void a_lane_that_is_left_out_is_named(void **state)
+{
+    (void)state;
+    struct amb_doctor_look look = {
+        .root = root, .ucx = AMB_UCX_CUDA_THERE, .left_out = "UCX 1.22.0 without cuda_ipc"};
+    expect(&look, "ucx cuda_ipc", "ok", "1.22.0", "newer");
+    look.has_pools = true;
+    expect(&look, "ucx cuda_ipc", "warning", "1.22.0", "transports.nvlink");
+}
+
 static void gpudirect_needs_a_module(void **state)
 {
     (void)state;
@@ -145,6 +155,7 @@ int main(void)
         CASE(a_plain_host_has_nothing_to_mend),
         CASE(a_driver_that_is_not_used_is_named),
         CASE(a_ucx_without_cuda_matters_only_beside_gpus),
+        CASE(a_lane_that_is_left_out_is_named),
         CASE(gpudirect_needs_a_module),
         CASE(clients_in_other_namespaces_are_named),
     };

@@ -346,6 +346,94 @@ static void test_releases_on_one_side_of_each_border_are_compatible(void **state
     assert_true(amb_ucx_release() >= RELEASE(1, 13, 0));
 }
 
+/* ---- cuda_ipc ---- */
+
+static const char *const without_it = "tcp,self,rc,dc,ud,cuda_copy,gdr_copy";
+
+static void test_one_release_is_told_to_do_without_cuda_ipc(void **state)
+{
+    (void)state;
+    static const uint32_t others[] = {0,
+                                      RELEASE(1, 13, 1),
+                                      RELEASE(1, 21, 0),
+                                      RELEASE(1, 22, 1),
+                                      RELEASE(1, 23, 0),
+                                      RELEASE(2, 22, 0)};
+    struct amb_ucx_options options = plain_options();
+    char lanes[AMB_UCX_TLS_MAX];
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_null(amb_ucx_lanes(&options, others[i], lanes));
+        assert_string_equal(lanes, "tcp,self,rc,dc,ud,cuda_copy,cuda_ipc,gdr_copy");
+    }
+    const char *why = amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes);
+    assert_non_null(why);
+    assert_non_null(strstr(why, "11744"));
+    assert_string_equal(lanes, without_it);
+}
+
+static void test_lanes_that_are_chosen_lose_cuda_ipc_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tls, *lanes;
+        bool is_changed;
+    } lists[] = {
+        {"self,tcp,cuda_ipc,cuda_copy,gdr_copy", "self,tcp,cuda_copy,gdr_copy", true},
+        {"self,cuda_ipc", "self", true},
+        {"cuda_ipc,self", "self", true},
+        {"self,tcp,cuda_copy", "self,tcp,cuda_copy", false},
+    };
+    char lanes[AMB_UCX_TLS_MAX];
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct amb_ucx_options options = plain_options();
+        options.tls = lists[i].tls;
+        assert_int_equal(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes) != NULL,
+                         lists[i].is_changed);
+        assert_string_equal(lanes, lists[i].lanes);
+        assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 1), lanes));
+        assert_string_equal(lanes, lists[i].tls);
+    }
+}
+
+static void test_a_user_that_asks_for_cuda_ipc_has_it(void **state)
+{
+    (void)state;
+    char lanes[AMB_UCX_TLS_MAX];
+    struct amb_ucx_options options = plain_options();
+    options.wants_cuda_ipc = true;
+    assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
+    assert_non_null(strstr(lanes, "cuda_ipc"));
+    options.wants_cuda_ipc = false;
+    assert_int_equal(setenv("UCX_TLS", "tcp,cuda_ipc", 1), 0);
+    assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
+    assert_non_null(strstr(lanes, "cuda_ipc"));
+    /* Of other lanes nothing follows, and none of them is taken. */
+    static const char *const others[] = {"", "all", "^cuda_ipc", "tcp,posix,cuda_ipcx", "cuda"};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_int_equal(setenv("UCX_TLS", others[i], 1), 0);
+        assert_non_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
+        assert_string_equal(lanes, without_it);
+    }
+    assert_int_equal(unsetenv("UCX_TLS"), 0);
+}
+
+static void lanes_of_our_processes(void)
+{
+    struct amb_ucx_options options = plain_options();
+    struct amb_ucx_context *context = NULL;
+    options.use_environment = true;
+    require(amb_ucx_context_create(&options, NULL, 0, &context) == AMB_OK);
+    bool has_it = strstr(getenv("UCX_TLS"), "cuda_ipc") != NULL;
+    require(has_it == (amb_ucx_release() != RELEASE(1, 22, 0)));
+    amb_ucx_context_destroy(&context);
+}
+
+static void test_the_release_that_is_there_is_asked(void **state)
+{
+    (void)state;
+    in_child(lanes_of_our_processes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,12 +443,16 @@ int main(void)
         cmocka_unit_test(test_library_never_sets_the_environment),
         cmocka_unit_test(test_programs_of_ours_keep_their_signals),
         cmocka_unit_test(test_one_thread_at_a_time_configures_ucx),
+        cmocka_unit_test(test_the_release_that_is_there_is_asked),
         cmocka_unit_test(test_context_needs_named_devices),
         cmocka_unit_test(test_shared_memory_lanes_are_refused),
         cmocka_unit_test(test_forced_and_unknown_settings_are_refused_by_name),
         cmocka_unit_test(test_own_settings_are_taken),
         cmocka_unit_test(test_sizes_that_make_no_sense_are_refused),
         cmocka_unit_test(test_releases_on_one_side_of_each_border_are_compatible),
+        cmocka_unit_test(test_one_release_is_told_to_do_without_cuda_ipc),
+        cmocka_unit_test(test_lanes_that_are_chosen_lose_cuda_ipc_alone),
+        cmocka_unit_test(test_a_user_that_asks_for_cuda_ipc_has_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
