@@ -55,6 +55,6 @@ if(AMB_UCX STREQUAL "wheel")
     install(DIRECTORY ${AMB_UCX_ROOT}/licenses DESTINATION ${CMAKE_INSTALL_DOCDIR}/ucx)
 endif()
 
-install(FILES etc/broker.conf etc/ambroker.service DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES etc/broker.conf etc/ambroker.service etc/ambroker-gpu.service DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY etc/profiles DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES LICENSE README.md TYPE DOC)
