@@ -16,11 +16,16 @@ void amb_doctor_find(json_t *rows, const char *check, const char *state, const c
                                                 state, "finding", finding, "fix", fix));
 }
 
-static bool has(const char *root, const char *path)
+static bool may(const char *root, const char *path, int mode)
 {
     char full[PATH_SIZE];
     (void)snprintf(full, sizeof(full), "%s%s", root, path);
-    return access(full, F_OK) == 0;
+    return access(full, mode) == 0;
+}
+
+static bool has(const char *root, const char *path)
+{
+    return may(root, path, F_OK);
 }
 
 /* The first line of a file; false: there is none. */
@@ -50,6 +55,13 @@ static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
         amb_doctor_find(rows, "gpu driver", "warning",
                         "the driver is there, and its devices (/dev/nvidia*) are not shown here",
                         "run the container with its GPUs (--gpus all)");
+        return;
+    }
+    /* A service manager's list of devices answers here too. */
+    if (!may(look->root, "/dev/nvidiactl", R_OK | W_OK)) {
+        amb_doctor_find(rows, "gpu driver", "warning",
+                        "the driver's devices (/dev/nvidia*) may not be opened by the broker",
+                        "with systemd use ambroker-gpu.service; else see the devices' group");
         return;
     }
     amb_doctor_find(rows, "gpu driver", look->has_pools ? "ok" : "warning", version,

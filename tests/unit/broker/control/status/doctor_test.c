@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char root[64];
@@ -97,6 +98,42 @@ static void a_driver_that_is_not_used_is_named(void **state)
     expect(&look, "gpu driver", "ok", "NVRM version: 555.42", "");
 }
 
+/* As a user that the devices' mode shuts out; root is never shut out. */
+static int look_as_nobody(void)
+{
+    const struct amb_doctor_look look = {.root = root, .has_pools = true};
+    json_t *rows = json_array();
+    if (geteuid() == 0 && setuid(65534) != 0) {
+        return 2;
+    }
+    amb_doctor_host(&look, rows);
+    const json_t *row = json_array_get(rows, 0);
+    const char *fix = json_string_value(json_object_get(row, "fix"));
+    int result = fix != NULL && strstr(fix, "ambroker-gpu.service") != NULL ? 0 : 1;
+    json_decref(rows);
+    return result;
+}
+
+static void devices_that_may_not_be_opened_are_named(void **state)
+{
+    (void)state;
+    make("proc/driver/nvidia/version", "NVRM version: 555.42\n");
+    make("dev/nvidiactl", "");
+    static const char *const folders[] = {"", "proc", "proc/driver", "proc/driver/nvidia", "dev"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        assert_int_equal(chmod(place(folders[i]), 0755), 0);
+    }
+    assert_int_equal(chmod(place("proc/driver/nvidia/version"), 0644), 0);
+    assert_int_equal(chmod(place("dev/nvidiactl"), 0400), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(look_as_nobody());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
 {
     (void)state;
@@ -154,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_plain_host_has_nothing_to_mend),
         CASE(a_driver_that_is_not_used_is_named),
+        CASE(devices_that_may_not_be_opened_are_named),
         CASE(a_ucx_without_cuda_matters_only_beside_gpus),
         CASE(a_lane_that_is_left_out_is_named),
         CASE(gpudirect_needs_a_module),
