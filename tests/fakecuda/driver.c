@@ -152,6 +152,7 @@ void fake_environment(void)
     fake.delay_ns = (int64_t)read_size(getenv("FAKECUDA_DELAY_US"), 0) * 1000;
     fake.has_peers = read_size(getenv("FAKECUDA_PEER"), 1) != 0;
     fake.has_ipc = read_size(getenv("FAKECUDA_IPC"), 1) != 0;
+    fake_machine_open(getenv("FAKECUDA_MACHINE"));
     if (getenv("FAKECUDA_FAIL") != NULL) {
         read_plan(getenv("FAKECUDA_FAIL"));
     }

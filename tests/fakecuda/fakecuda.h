@@ -10,7 +10,9 @@
  *
  * Environment, read by cuInit:
  *   FAKECUDA_DEVICES   2       how many
- *   FAKECUDA_MEMORY    256M    bytes of each, per process (K, M, G)
+ *   FAKECUDA_MEMORY    256M    bytes of each (K, M, G)
+ *   FAKECUDA_MACHINE           a file: all processes that name it share that memory, as on one
+ *                              machine; none: a process has it alone
  *   FAKECUDA_DELAY_US  0       everything on a stream runs so long after it was asked for
  *   FAKECUDA_PEER      1       0: devices do not see each other
  *   FAKECUDA_IPC       1       0: handles cannot be opened, as between containers
@@ -35,6 +37,10 @@ unsigned fakecuda_live_device(void);
 unsigned fakecuda_live_pinned(void);
 unsigned fakecuda_live_streams(void);
 unsigned fakecuda_live_events(void);
+/* Bytes of a device that are not free, for whichever process of the machine. */
+uint64_t fakecuda_used(int device);
+/* How often a process of the machine has freed memory that another one had open. */
+unsigned long fakecuda_faults(void);
 /* Reads and writes device memory as no program can. False: there is none. */
 bool fakecuda_peek(uint64_t address, void *to, size_t len);
 bool fakecuda_poke(uint64_t address, const void *from, size_t len);

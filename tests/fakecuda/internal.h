@@ -52,6 +52,7 @@ struct fake_memory {
     unsigned char *alias; /* as we do */
     int fd;               /* -1: none */
     ino_t inode;
+    pid_t owner; /* of an import: its exporter */
 };
 
 struct fake_state {
@@ -86,6 +87,14 @@ unsigned char *fake_resolve(uintptr_t address, size_t len, bool *is_async);
 struct fake_memory *fake_find(uintptr_t address);
 struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int fd);
 void fake_remove(struct fake_memory *memory);
+
+/* ---- machine.c ---- */
+
+void fake_machine_open(const char *path);
+/* Bytes of a device that are not free. */
+size_t fake_machine_used(int device);
+void fake_machine_hold(const struct fake_memory *memory);
+void fake_machine_let_go(const struct fake_memory *memory);
 
 /* ---- stream.c ---- */
 

@@ -98,6 +98,12 @@ static void unmap(struct fake_memory *memory)
     free(memory);
 }
 
+/* Does it take memory of a device? */
+static bool is_charged(enum fake_kind kind)
+{
+    return !is_page_locked(kind) && kind != FAKE_IMPORTED;
+}
+
 /* fd: of another process's memory; -1: new memory. */
 struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int fd)
 {
@@ -126,8 +132,9 @@ struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int f
         unmap(memory);
         return NULL;
     }
-    if (!is_page_locked(kind) && kind != FAKE_IMPORTED) {
+    if (is_charged(kind)) {
         fake.memory_used[device] += size;
+        fake_machine_hold(memory);
     }
     memory->next = fake.memories;
     fake.memories = memory;
@@ -141,13 +148,22 @@ void fake_remove(struct fake_memory *memory)
         link = &(*link)->next;
     }
     *link = memory->next;
-    if (!is_page_locked(memory->kind) && memory->kind != FAKE_IMPORTED) {
+    if (is_charged(memory->kind)) {
         fake.memory_used[memory->device] -= memory->size;
+    }
+    if (!is_page_locked(memory->kind)) {
+        fake_machine_let_go(memory);
     }
     unmap(memory);
 }
 
 /* ---- allocating ---- */
+
+static size_t free_bytes_of(int device)
+{
+    size_t used = fake_machine_used(device);
+    return used < fake.memory_max ? fake.memory_max - used : 0;
+}
 
 static CUresult allocate(enum fake_kind kind, size_t size, struct fake_memory **out)
 {
@@ -155,7 +171,7 @@ static CUresult allocate(enum fake_kind kind, size_t size, struct fake_memory **
     if (size == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (kind != FAKE_PINNED && size > fake.memory_max - fake.memory_used[device]) {
+    if (kind != FAKE_PINNED && size > free_bytes_of(device)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = fake_add(kind, device, size, -1);
@@ -307,7 +323,7 @@ CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
     CUresult result = fake_enter(__func__, true);
     if (result == CUDA_SUCCESS) {
         *total = fake.memory_max;
-        *free_bytes = fake.memory_max - fake.memory_used[fake_current()->device];
+        *free_bytes = free_bytes_of(fake_current()->device);
     }
     return fake_leave(result);
 }
@@ -466,6 +482,8 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
     if (memory == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    memory->owner = handle->pid;
+    fake_machine_hold(memory);
     *out = memory->base;
     return CUDA_SUCCESS;
 }

@@ -19,7 +19,8 @@ fail() {
     sed -n '/ERROR: [A-Za-z]*Sanitizer\|WARNING: ThreadSanitizer/,$p' "$dir"/log "$dir"/*.err | head -n 60 >&2
     exit 1
 }
-export AMB_URL=unix://$dir/s FAKECUDA_MEMORY=1G
+# On the fake driver all of a script's processes are on one machine.
+export AMB_URL=unix://$dir/s FAKECUDA_MEMORY=1G FAKECUDA_MACHINE=$dir/machine
 
 start_broker() { # ARGUMENTS: of brokerd; no: it has ended, $dir/log says why
     rm -f "$dir/ready" "$dir/s"

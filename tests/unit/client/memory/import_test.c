@@ -27,8 +27,15 @@
 
 static struct amb_gpu_range range;
 static pid_t broker;
+static int from_broker;
+static volatile sig_atomic_t must_free;
 
-/* In the child: memory, its handle, and then nothing. */
+static void free_soon(int number)
+{
+    must_free = number;
+}
+
+/* In the child: memory, its handle, and then nothing; after SIGUSR1 the memory is freed. */
 static void play_broker(int out)
 {
     struct amb_cuda *cuda;
@@ -42,9 +49,15 @@ static void play_broker(int out)
         _exit(1);
     }
     (void)snprintf(told.device, sizeof(told.device), "%s", amb_cuda_info(cuda)->uuid);
+    (void)signal(SIGUSR1, free_soon);
     (void)!write(out, &told, sizeof(told));
     for (;;) {
-        (void)pause();
+        (void)usleep(1000);
+        if (must_free != 0) {
+            must_free = 0;
+            amb_cuda_free(cuda, base);
+            (void)!write(out, "", 1);
+        }
     }
 }
 
@@ -60,17 +73,25 @@ static int start_broker(void **state)
         play_broker(fds[1]);
     }
     (void)close(fds[1]);
-    ssize_t n = read(fds[0], &range, sizeof(range));
-    (void)close(fds[0]);
+    from_broker = fds[0];
+    ssize_t n = read(from_broker, &range, sizeof(range));
     return n == (ssize_t)sizeof(range) ? 0 : -1;
 }
 
 static int stop_broker(void **state)
 {
     (void)state;
-    (void)kill(broker, SIGKILL);
-    (void)waitpid(broker, NULL, 0);
+    if (kill(broker, SIGKILL) == 0) {
+        (void)waitpid(broker, NULL, 0);
+    }
+    (void)close(from_broker);
     return 0;
+}
+
+static void kill_broker(void)
+{
+    assert_int_equal(kill(broker, SIGKILL), 0);
+    assert_int_equal(waitpid(broker, NULL, 0), broker);
 }
 
 static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **state)
@@ -96,6 +117,44 @@ static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **stat
     assert_int_equal(fakecuda_live_device(), 1);
     amb_conn_unref(b);
     assert_int_equal(fakecuda_live_device(), 0);
+}
+
+/* As with a driver: the exporter's death gives nothing back while somebody has it open. */
+static void test_memory_is_charged_until_its_last_import_is_closed(void **state)
+{
+    (void)state;
+    struct amb_conn *conn = amb_conn_create();
+    struct amb_gpu *gpu;
+    uint64_t address;
+    const char *why = NULL;
+    range.offset = 0;
+    assert_int_equal(fakecuda_used(1), POOL);
+    assert_int_equal(amb_gpu_import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
+    assert_int_equal(fakecuda_used(1), POOL);
+    kill_broker();
+    assert_int_equal(fakecuda_used(1), POOL);
+    amb_conn_unref(conn);
+    assert_int_equal(fakecuda_used(1), 0);
+    assert_int_equal(fakecuda_faults(), 0);
+}
+
+/* ... and a free while somebody has it open is undefined. */
+static void test_a_free_of_what_is_open_is_a_fault(void **state)
+{
+    (void)state;
+    struct amb_conn *conn = amb_conn_create();
+    struct amb_gpu *gpu;
+    uint64_t address;
+    const char *why = NULL;
+    char byte;
+    range.offset = 0;
+    assert_int_equal(amb_gpu_import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
+    assert_int_equal(kill(broker, SIGUSR1), 0);
+    assert_int_equal(read(from_broker, &byte, 1), 1);
+    assert_int_equal(fakecuda_faults(), 1);
+    assert_int_equal(fakecuda_used(1), POOL);
+    amb_conn_unref(conn);
+    assert_int_equal(fakecuda_used(1), 0);
 }
 
 /* A broker that starts again may have the same handle, and CUDA the former mapping. */
@@ -218,10 +277,15 @@ static void test_what_the_broker_says_is_read_or_refused(void **state)
 
 int main(void)
 {
+    char machine[64];
+    (void)snprintf(machine, sizeof(machine), "/tmp/amb-import-%d", (int)getpid());
+    (void)setenv("FAKECUDA_MACHINE", machine, 1);
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_broker_says_is_read_or_refused),
         cmocka_unit_test_setup_teardown(test_a_pool_is_opened_once_and_closed_with_its_last_user,
+                                        start_broker, stop_broker),
+        cmocka_unit_test_setup_teardown(test_memory_is_charged_until_its_last_import_is_closed,
                                         start_broker, stop_broker),
         cmocka_unit_test_setup_teardown(test_a_segment_of_a_former_session_is_not_announced,
                                         start_broker, stop_broker),
@@ -229,6 +293,10 @@ int main(void)
                                         stop_broker),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_is_refused_with_a_reason, start_broker,
                                         stop_broker),
+        cmocka_unit_test_setup_teardown(test_a_free_of_what_is_open_is_a_fault, start_broker,
+                                        stop_broker),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)unlink(machine);
+    return failed;
 }
