@@ -20,4 +20,5 @@ struct amb_gpu_range {
     uint8_t handle[AMB_CUDA_IPC_BYTES];
     uint64_t offset, pool;
     uint64_t epoch; /* of the broker's life that says it */
+    uint32_t life;  /* of the session that it is said in, as this process counts them */
 };

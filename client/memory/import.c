@@ -2,9 +2,12 @@
 #include "client/memory/import.h"
 
 #include "client/conn/conn.h"
+#include "client/memory/later.h"
+#include "wire/base/assert.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Of the process. */
 struct amb_import_pool {
@@ -14,9 +17,13 @@ struct amb_import_pool {
     uint64_t epoch; /* of its broker */
     uint64_t address, size;
     unsigned users;
+    bool is_put_off; /* `later` is: it is closed then, if nobody has come to want it */
+    bool is_closing; /* the driver is at it */
+    struct amb_later later;
 };
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t pools_changed = PTHREAD_COND_INITIALIZER;
 static struct amb_import_pool *pools;
 
 static enum amb_status open_handle(struct amb_cuda *cuda, const struct amb_gpu_range *range,
@@ -46,15 +53,47 @@ static bool has_handle(const struct amb_import_pool *pool, const struct amb_cuda
     return pool->cuda == cuda && memcmp(pool->handle, range->handle, sizeof(pool->handle)) == 0;
 }
 
-/* pools_lock held. */
-static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_range *range,
-                                 struct amb_import_pool **out)
+static struct amb_import_pool *pool_find(const struct amb_cuda *cuda,
+                                         const struct amb_gpu_range *range)
 {
     struct amb_import_pool *pool = pools;
     while (pool != NULL && !has_handle(pool, cuda, range)) {
         pool = pool->next;
     }
-    if (pool != NULL && pool->epoch != range->epoch) {
+    return pool;
+}
+
+/* Is it on its way out, and of no use to that range? */
+static bool is_leaving(const struct amb_import_pool *pool, const struct amb_gpu_range *range)
+{
+    return pool != NULL && (pool->is_closing || (pool->users == 0 && pool->epoch != range->epoch));
+}
+
+/* pools_lock held, given up while a pool of that handle is closed. A device may be busy for long,
+ * and a caller may have its connection's lock. */
+static struct amb_import_pool *pool_await(const struct amb_cuda *cuda,
+                                          const struct amb_gpu_range *range)
+{
+    struct amb_import_pool *pool = pool_find(cuda, range);
+    struct timespec until;
+    if (is_leaving(pool, range)) {
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += 1;
+        int rc = 0;
+        while (rc == 0 && is_leaving(pool, range)) {
+            rc = pthread_cond_timedwait(&pools_changed, &pools_lock, &until);
+            pool = pool_find(cuda, range);
+        }
+    }
+    return pool;
+}
+
+/* pools_lock held. */
+static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_range *range,
+                                 struct amb_import_pool **out)
+{
+    struct amb_import_pool *pool = pool_await(cuda, range);
+    if (pool != NULL && (pool->is_closing || pool->epoch != range->epoch)) {
         return AMB_EBUSY;
     }
     if (pool == NULL) {
@@ -77,32 +116,58 @@ static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_ran
     return AMB_OK;
 }
 
-static void pool_close(struct amb_import_pool *pool)
+static void unimport(const struct amb_import_pool *pool)
 {
+    struct amb_cuda_scope scope;
+    if (amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
+        amb_cuda_unimport(pool->cuda, pool->address);
+        amb_cuda_leave(&scope);
+    }
+}
+
+/* Closes it, if nobody has come to want it. */
+static void pool_close(struct amb_later *job)
+{
+    struct amb_import_pool *pool = AMB_CONTAINER_OF(job, struct amb_import_pool, later);
     (void)pthread_mutex_lock(&pools_lock);
-    if (--pool->users == 0) {
-        struct amb_cuda_scope scope;
+    pool->is_put_off = false;
+    if (pool->users == 0) {
+        pool->is_closing = true;
+        (void)pthread_mutex_unlock(&pools_lock);
+        unimport(pool);
+        (void)pthread_mutex_lock(&pools_lock);
         struct amb_import_pool **link = &pools;
         while (*link != pool) {
             link = &(*link)->next;
         }
         *link = pool->next;
-        if (amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
-            amb_cuda_unimport(pool->cuda, pool->address);
-            amb_cuda_leave(&scope);
-        }
+        (void)pthread_cond_broadcast(&pools_changed);
         free(pool);
     }
     (void)pthread_mutex_unlock(&pools_lock);
 }
 
-static enum amb_status import_new(struct amb_cuda *cuda, const struct amb_gpu_range *range,
-                                  struct amb_import **out)
+static void pool_leave(struct amb_import_pool *pool)
+{
+    (void)pthread_mutex_lock(&pools_lock);
+    amb_assert(pool->users != 0);
+    bool is_last = --pool->users == 0 && !pool->is_put_off;
+    pool->is_put_off = pool->is_put_off || is_last;
+    (void)pthread_mutex_unlock(&pools_lock);
+    if (is_last) {
+        amb_later(&pool->later, pool_close);
+    }
+}
+
+static enum amb_status import_new(struct amb_conn *conn, struct amb_cuda *cuda,
+                                  const struct amb_gpu_range *range, struct amb_import **out)
 {
     struct amb_import *import = calloc(1, sizeof(*import));
     if (import == NULL) {
         return AMB_ENOMEM;
     }
+    import->conn = conn;
+    import->life = range->life;
     (void)pthread_mutex_lock(&pools_lock);
     enum amb_status status = pool_open(cuda, range, &import->pool);
     (void)pthread_mutex_unlock(&pools_lock);
@@ -114,29 +179,71 @@ static enum amb_status import_new(struct amb_cuda *cuda, const struct amb_gpu_ra
     return AMB_OK;
 }
 
-/* The one that the connection has, or a new one. */
+/* The one that the connection has in this session, or a new one, for one more borrower. */
 static enum amb_status import_get(struct amb_conn *conn, struct amb_cuda *cuda,
-                                  const struct amb_gpu_range *range, struct amb_import_pool **out)
+                                  const struct amb_gpu_range *range, struct amb_import **out)
 {
     enum amb_status status = AMB_OK;
     (void)pthread_mutex_lock(&conn->gpu.lock);
     struct amb_import *import = conn->gpu.imports;
     while (import != NULL &&
-           !(has_handle(import->pool, cuda, range) && import->pool->epoch == range->epoch)) {
+           !(import->life == range->life && has_handle(import->pool, cuda, range) &&
+             import->pool->epoch == range->epoch)) {
         import = import->next;
     }
     if (import == NULL) {
-        status = import_new(cuda, range, &import);
+        status = import_new(conn, cuda, range, &import);
         if (status == AMB_OK) {
             import->next = conn->gpu.imports;
             conn->gpu.imports = import;
         }
     }
-    (void)pthread_mutex_unlock(&conn->gpu.lock);
     if (status == AMB_OK) {
-        *out = import->pool;
+        import->borrowers++;
+        *out = import;
     }
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
     return status;
+}
+
+/* Those of sessions that are over, and that nobody has borrowed. */
+static void close_unused(struct amb_conn *conn)
+{
+    struct amb_import **link = &conn->gpu.imports;
+    while (*link != NULL) {
+        struct amb_import *import = *link;
+        if (import->borrowers != 0 || import->life >= conn->gpu.sessions_over) {
+            link = &import->next;
+            continue;
+        }
+        *link = import->next;
+        pool_leave(import->pool);
+        free(import);
+    }
+}
+
+void amb_import_return(struct amb_import *import)
+{
+    struct amb_conn *conn = import != NULL ? import->conn : NULL;
+    if (conn == NULL || amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return; /* What a child of fork has open is its parent's. */
+    }
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    amb_assert(import->borrowers != 0);
+    import->borrowers--;
+    close_unused(conn);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+}
+
+void amb_imports_over(struct amb_conn *conn)
+{
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    conn->gpu.sessions_over = conn->session.life + 1;
+    close_unused(conn);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
 }
 
 static const char *reason(enum amb_status status)
@@ -148,7 +255,7 @@ static const char *reason(enum amb_status status)
         return "this process does not see that GPU (CUDA_VISIBLE_DEVICES, containers)";
     case AMB_EBUSY:
         return "another broker's GPU memory, or that of its former life, is open here under the "
-               "same handle";
+               "same handle, or is still being closed";
     case AMB_ENOMEM:
         return "no memory to open the broker's GPU memory";
     case AMB_EPROTO:
@@ -158,44 +265,45 @@ static const char *reason(enum amb_status status)
     }
 }
 
-static enum amb_status import(struct amb_conn *conn, const struct amb_gpu_range *range,
-                              uint64_t size, struct amb_gpu **gpu, uint64_t *address)
+static enum amb_status import_range(struct amb_conn *conn, const struct amb_gpu_range *range,
+                                    uint64_t size, struct amb_imported *out)
 {
     struct amb_cuda *cuda;
-    struct amb_import_pool *pool;
+    struct amb_imported got;
     if (range->offset > range->pool || size > range->pool - range->offset ||
         range->offset % 256 != 0) {
         return AMB_EPROTO;
     }
     enum amb_status status = amb_cuda_find(range->device, &cuda);
     if (status == AMB_OK) {
-        status = amb_gpu_get(conn, amb_cuda_info(cuda)->index, gpu);
+        status = amb_gpu_get(conn, amb_cuda_info(cuda)->index, &got.gpu);
     }
     if (status == AMB_OK) {
-        status = import_get(conn, cuda, range, &pool);
+        status = import_get(conn, cuda, range, &got.import);
     }
-    if (status == AMB_OK && pool->size != range->pool) {
+    if (status == AMB_OK && got.import->pool->size != range->pool) {
+        amb_import_return(got.import);
         status = AMB_EPROTO;
     }
     if (status == AMB_OK) {
-        *address = pool->address + range->offset;
+        got.address = got.import->pool->address + range->offset;
+        *out = got;
     }
     return status;
 }
 
 enum amb_status amb_gpu_import(struct amb_conn *conn, const struct amb_gpu_range *range,
-                               uint64_t size, struct amb_gpu **gpu, uint64_t *address,
-                               const char **why)
+                               uint64_t size, struct amb_imported *out, const char **why)
 {
-    enum amb_status status = import(conn, range, size, gpu, address);
+    enum amb_status status = import_range(conn, range, size, out);
     *why = status == AMB_OK ? "" : reason(status);
     return status;
 }
 
-bool amb_gpu_range_read(const Amb__Control__GpuRange *from, uint64_t epoch,
+bool amb_gpu_range_read(const struct amb_conn *conn, const Amb__Control__GpuRange *from,
                         struct amb_gpu_range *out)
 {
-    *out = (struct amb_gpu_range){.epoch = epoch};
+    *out = (struct amb_gpu_range){.epoch = conn->session.epoch, .life = conn->session.life};
     if (from == NULL) {
         return true;
     }
@@ -215,7 +323,8 @@ void amb_imports_fini(struct amb_conn *conn)
     struct amb_import *import;
     while ((import = conn->gpu.imports) != NULL) {
         conn->gpu.imports = import->next;
-        pool_close(import->pool);
+        pool_leave(import->pool);
         free(import);
     }
+    amb_later_wait();
 }

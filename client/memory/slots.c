@@ -5,6 +5,7 @@
 #include "client/conn/options.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
+#include "client/memory/import.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -69,6 +70,7 @@ void amb_slots_unmap(struct amb_slots *slots)
     if (slots->base != NULL && slots->gpu == NULL) {
         (void)munmap(slots->base, slots->size);
     }
+    amb_import_return(slots->import);
     if (slots->fd >= 0) {
         (void)close(slots->fd);
     }

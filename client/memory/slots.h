@@ -35,6 +35,7 @@
 
 struct amb_conn;
 struct amb_gpu;
+struct amb_import;
 
 enum amb_slots_state {
     AMB_SLOTS_ASKED,   /* LeaseOpen is on its way */
@@ -49,11 +50,12 @@ struct amb_slots {
     struct amb_conn *conn;
     enum amb_slots_state state;
     int fd;
-    struct amb_gpu *gpu; /* the memory is its, base is a device address; NULL: host */
-    struct amb_gpu *pin; /* its driver has pinned the memory; NULL: it is not pinned */
-    uint64_t pinned_at;  /* its address for GPUs then */
-    bool is_private;     /* of this process alone: the broker knows nothing of it */
-    bool is_first;       /* one large slot, and more of them were not asked for yet */
+    struct amb_gpu *gpu;       /* the memory is its, base is a device address; NULL: host */
+    struct amb_gpu *pin;       /* its driver has pinned the memory; NULL: it is not pinned */
+    uint64_t pinned_at;        /* its address for GPUs then */
+    struct amb_import *import; /* what it lies in, on a GPU */
+    bool is_private;           /* of this process alone: the broker knows nothing of it */
+    bool is_first;             /* one large slot, and more of them were not asked for yet */
     uint8_t *base;
     uint64_t id, size; /* as the broker says */
     uint64_t slot;     /* bytes of one */

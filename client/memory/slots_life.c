@@ -299,7 +299,7 @@ static void fail(struct amb_slots *slots, enum amb_status why, const char *text)
         struct amb_gpu_room *room = amb_gpu_room_of(slots->gpu);
         room->refused_ns = amb_clock_monotonic_ns();
         room->refused = why;
-        room->is_hopeless = why != AMB_ENOMEM && why != AMB_ELIMIT;
+        room->is_hopeless = why != AMB_ENOMEM && why != AMB_ELIMIT && why != AMB_EBUSY;
         (void)snprintf(room->text, sizeof(room->text), "%s", text);
         if (!room->is_hopeless && make_gpu_room(&conn->leases, slots->gpu)) {
             room->refused_ns = 0; /* Worth another try. */
@@ -354,19 +354,20 @@ static void say_mapped(struct amb_slots *slots)
 static void map_gpu(struct amb_slots *slots)
 {
     struct amb_conn *conn = slots->conn;
-    struct amb_gpu *gpu = slots->gpu;
+    struct amb_imported imported = {.import = NULL};
     const struct amb_gpu_range range = slots->request.range;
-    uint64_t address = 0, need = slots->slot * slots->count, size = slots->size;
+    uint64_t need = slots->slot * slots->count, size = slots->size;
     const char *why = "the broker gave less than was asked for";
     slots->state = AMB_SLOTS_MAPPING;
     amb_conn_unlock(conn);
     enum amb_status status =
-        size < need ? AMB_EPROTO : amb_gpu_import(conn, &range, size, &gpu, &address, &why);
+        size < need ? AMB_EPROTO : amb_gpu_import(conn, &range, size, &imported, &why);
     amb_conn_lock(conn);
-    slots->base = (uint8_t *)(uintptr_t)address;
+    slots->import = imported.import;
+    slots->base = (uint8_t *)(uintptr_t)imported.address;
     if (conn->session.down != AMB_OK || slots->is_over) {
         amb_slots_unmap(slots);
-    } else if (status != AMB_OK || gpu != slots->gpu) {
+    } else if (status != AMB_OK || imported.gpu != slots->gpu) {
         amb_view_refuse(conn, slots->id, why); /* For people who ask the broker. */
         fail(slots, status != AMB_OK ? status : AMB_EPROTO, why);
     } else {

@@ -102,15 +102,28 @@ void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
                       const struct amb_gpu_range *range)
 {
     struct amb_view *view = find(conn, id) == NULL ? calloc(1, sizeof(*view)) : NULL;
-    uint64_t address = 0;
+    struct amb_imported imported;
     const char *why = "malformed";
     if (view == NULL || range == NULL ||
-        amb_gpu_import(conn, range, size, &view->gpu, &address, &why) != AMB_OK) {
+        amb_gpu_import(conn, range, size, &imported, &why) != AMB_OK) {
         free(view);
         amb_view_refuse(conn, id, why);
         return;
     }
-    enter(conn, view, id, size, (uint8_t *)(uintptr_t)address);
+    view->gpu = imported.gpu;
+    view->import = imported.import;
+    enter(conn, view, id, size, (uint8_t *)(uintptr_t)imported.address);
+}
+
+/* Nothing of it is looked at any more. */
+static void unmap(struct amb_view *view)
+{
+    if (view->gpu != NULL) {
+        amb_import_return(view->import);
+    } else {
+        (void)munmap(view->base, view->size);
+    }
+    view->base = NULL;
 }
 
 /* Unmaps a dropped segment once nothing needs it; frees it once its last frame is sent. */
@@ -120,10 +133,7 @@ static void finish_drop(struct amb_view *view)
         return;
     }
     if (view->base != NULL) {
-        if (view->gpu == NULL) {
-            (void)munmap(view->base, view->size);
-        }
-        view->base = NULL;
+        unmap(view);
         if (!view->is_orphan) {
             say(view, AMB_FRAME_SEG_GONE);
         }
@@ -188,8 +198,8 @@ bool amb_views_are_gone(const struct amb_conn *conn)
 
 static void discard(struct amb_view *view)
 {
-    if (view->base != NULL && view->gpu == NULL) {
-        (void)munmap(view->base, view->size);
+    if (view->base != NULL) {
+        unmap(view);
     }
     amb_list_remove(&view->node);
     free(view);

@@ -17,14 +17,16 @@
 struct amb_conn;
 struct amb_gpu;
 struct amb_gpu_range;
+struct amb_import;
 
 struct amb_view {
     struct amb_list_node node;
     struct amb_conn *conn;
-    uint64_t id;         /* of the segment */
-    uint64_t size;       /* bytes that the host can read: 0 of GPU memory */
-    uint64_t span;       /* bytes of the segment */
-    struct amb_gpu *gpu; /* the memory's owner, base is a device address then; NULL: host */
+    uint64_t id;               /* of the segment */
+    uint64_t size;             /* bytes that the host can read: 0 of GPU memory */
+    uint64_t span;             /* bytes of the segment */
+    struct amb_gpu *gpu;       /* the memory's owner, base is a device address then; NULL: host */
+    struct amb_import *import; /* what it lies in then */
     uint8_t *base;
     uint64_t held; /* deliveries that lie in it */
     bool is_dropped;

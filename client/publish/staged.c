@@ -123,7 +123,8 @@ static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out
 static bool is_no_way(enum amb_status status)
 {
     return status == AMB_ENOTSUP || status == AMB_ENOTFOUND || status == AMB_EFORBIDDEN ||
-           status == AMB_ENOMEM || status == AMB_ELIMIT || status == AMB_EPROTO;
+           status == AMB_ENOMEM || status == AMB_ELIMIT || status == AMB_EPROTO ||
+           status == AMB_EBUSY;
 }
 
 /* Why a message on that GPU does not stay there. */

@@ -79,7 +79,7 @@ static void take_lease(struct amb_conn *conn, struct amb_control_request *reques
     request->segment = opened->segment;
     request->size = opened->size;
     request->fd = fd;
-    if (!amb_gpu_range_read(opened->gpu, conn->session.epoch, &request->range)) {
+    if (!amb_gpu_range_read(conn, opened->gpu, &request->range)) {
         amb_control_answer(conn, request, AMB_EPROTO, "the broker's GPU memory has no place");
         return;
     }
@@ -125,7 +125,7 @@ static void add_segment(struct amb_conn *conn, const Amb__Control__SegAdd *add, 
     if (fd >= 0) {
         (void)close(fd);
     }
-    bool is_read = amb_gpu_range_read(add->gpu, conn->session.epoch, &range);
+    bool is_read = amb_gpu_range_read(conn, add->gpu, &range);
     amb_view_add_gpu(conn, add->segment, add->size, is_read ? &range : NULL);
 }
 

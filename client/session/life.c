@@ -122,6 +122,7 @@ void amb_conn_teardown(struct amb_conn *conn)
     amb_arrival_take_back(conn);
     amb_views_drop_all(conn);
     amb_leases_drop_all(conn);
+    amb_imports_over(conn);
     if (conn->control.fd >= 0 && conn->session.down == AMB_OK) {
         Amb__Control__Control message;
         amb__control__control__init(&message);

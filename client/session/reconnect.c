@@ -10,6 +10,7 @@
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
+#include "client/memory/import.h"
 #include "client/memory/slots_life.h"
 #include "client/memory/view.h"
 #include "client/message/returns.h"
@@ -87,6 +88,7 @@ static void clear(struct amb_conn *conn)
     amb_control_reader_init(&conn->control.reader);
     amb_views_orphan(conn);
     amb_leases_drop_all(conn);
+    amb_imports_over(conn);
     conn->leases.refused_ns = 0;
     amb_conn_gpus_renew(conn);
     memset(conn->handles.numbers, 0, sizeof(conn->handles.numbers));

@@ -32,7 +32,8 @@ struct amb_conn_regions {
 struct amb_conn_gpu {
     pthread_mutex_t lock; /* of the lists and of staged_in */
     struct amb_gpu *devices;
-    struct amb_import *imports;         /* ranges of the broker's memory there */
+    struct amb_import *imports;         /* the broker's pools there */
+    uint32_t sessions_over;             /* those of an earlier session are not kept */
     _Atomic uint32_t waiting_count;     /* releases that wait for a stream */
     _Atomic uint64_t staged_out;        /* bytes brought from the host to a GPU */
     uint64_t staged_in;                 /* bytes of GPU memory published by way of the host, */

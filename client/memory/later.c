@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/memory/later.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+static struct {
+    pthread_mutex_t lock; /* a leaf; not held while a job is done */
+    pthread_cond_t is_done;
+    struct amb_later *first, **last;
+    uint64_t put_off, done;
+    pid_t thread_of; /* the process whose thread it is; 0: there is none */
+} later = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_done = PTHREAD_COND_INITIALIZER};
+
+static void *later_main(void *arg)
+{
+    (void)pthread_setname_np(pthread_self(), "amb-later");
+    (void)pthread_mutex_lock(&later.lock);
+    while (later.first != NULL) {
+        struct amb_later *job = later.first;
+        later.first = job->next;
+        (void)pthread_mutex_unlock(&later.lock);
+        job->fn(job);
+        (void)pthread_mutex_lock(&later.lock);
+        later.done++;
+        (void)pthread_cond_broadcast(&later.is_done);
+    }
+    later.thread_of = 0;
+    (void)pthread_mutex_unlock(&later.lock);
+    return arg;
+}
+
+/* The program's signals are not for this thread. */
+static bool begin_thread(void)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0) {
+        return false;
+    }
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&thread, &attributes, later_main, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return rc == 0;
+}
+
+void amb_later(struct amb_later *job, amb_later_fn fn)
+{
+    *job = (struct amb_later){.fn = fn};
+    (void)pthread_mutex_lock(&later.lock);
+    if (later.thread_of != getpid()) { /* A child of fork has its parent's list, and no thread. */
+        later.first = NULL;
+        later.done = later.put_off;
+        later.thread_of = begin_thread() ? getpid() : 0;
+    }
+    bool is_put_off = later.thread_of != 0;
+    if (is_put_off) {
+        later.last = later.first == NULL ? &later.first : later.last;
+        *later.last = job;
+        later.last = &job->next;
+        later.put_off++;
+    }
+    (void)pthread_mutex_unlock(&later.lock);
+    if (!is_put_off) {
+        fn(job);
+    }
+}
+
+void amb_later_wait(void)
+{
+    (void)pthread_mutex_lock(&later.lock);
+    uint64_t upto = later.put_off;
+    while (later.done < upto && later.thread_of == getpid()) {
+        (void)pthread_cond_wait(&later.is_done, &later.lock);
+    }
+    (void)pthread_mutex_unlock(&later.lock);
+}
