@@ -62,7 +62,7 @@ struct amb_broker {
 struct segment_offer {
     struct amb_mail mail;
     uint64_t client_id, segment, size;
-    const struct amb_gpu_pool *pool; /* NULL: host memory */
+    struct amb_gpu_pool *pool; /* NULL: host memory */
     uint64_t gpu_offset;
     int fd;
 };

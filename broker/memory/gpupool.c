@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "wire/base/assert.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/mem/stage.h"
 
@@ -13,13 +14,14 @@
 #include <string.h>
 
 #define LOOK_MS 1000 /* how often the devices are looked at */
+#define RETRY_NS (2 * AMB_NS_PER_SEC)
 
 /* Ranges ----------------------------------------------------------------------------------------
  */
 
 enum amb_status amb_gpu_pool_take(struct amb_gpu_pool *pool, uint64_t size, uint64_t *offset)
 {
-    amb_assert(size != 0 && size % AMB_GPU_UNIT == 0);
+    amb_assert(size != 0 && size % AMB_GPU_UNIT == 0 && amb_gpu_pool_is_made(pool));
     uint64_t need = size / AMB_GPU_UNIT, units = pool->size / AMB_GPU_UNIT, run = 0;
     enum amb_status status = AMB_ENOMEM;
     (void)pthread_mutex_lock(&pool->lock);
@@ -103,9 +105,55 @@ static void look(struct amb_gpus *gpus)
 {
     for (uint32_t i = 0; i < gpus->count; i++) {
         uint8_t byte;
-        if (amb_gpu_pool_is_sound(&gpus->pools[i])) {
+        if (amb_gpu_pool_is_made(&gpus->pools[i]) && amb_gpu_pool_is_sound(&gpus->pools[i])) {
             (void)!amb_stage_read(gpus->pools[i].stage, &byte, gpus->pools[i].base, 1, NULL);
             note_loss(&gpus->pools[i]);
+        }
+    }
+}
+
+/* The driver allocates, exports, and has memory for copies; or all is as it was. */
+static enum amb_status pool_make(struct amb_gpu_pool *pool)
+{
+    struct amb_cuda_scope scope;
+    enum amb_status status = amb_cuda_enter(pool->cuda, &scope);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_cuda_alloc(pool->cuda, pool->size, &pool->base);
+    status = status == AMB_OK ? amb_stage_create(pool->cuda, 0, &pool->stage) : status;
+    if (status == AMB_OK) {
+        pool->is_exported = amb_cuda_export(pool->cuda, pool->base, pool->handle) == AMB_OK;
+    } else {
+        amb_cuda_free(pool->cuda, pool->base);
+        pool->base = 0;
+    }
+    amb_cuda_leave(&scope);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (!pool->is_exported) {
+        char text[200];
+        amb_cuda_failure(pool->cuda, text, sizeof(text));
+        amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies (%s)",
+                 amb_cuda_info(pool->cuda)->index, text);
+    }
+    amb_info("GPU %d (%s): a pool of %" PRIu64 " bytes", amb_cuda_info(pool->cuda)->index,
+             amb_cuda_info(pool->cuda)->name, pool->size);
+    atomic_store_explicit(&pool->is_made, true, memory_order_release); /* amb_gpu_pool_is_made */
+    return AMB_OK;
+}
+
+/* Those that had no room. A device that has failed since is not asked. */
+static void try_again(struct amb_gpus *gpus, int64_t now_ns)
+{
+    gpus->retry_ns = 0;
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        struct amb_gpu_pool *pool = &gpus->pools[i];
+        if (!amb_gpu_pool_is_made(pool) && amb_gpu_pool_is_sound(pool) &&
+            pool_make(pool) != AMB_OK) {
+            note_loss(pool);
+            gpus->retry_ns = now_ns + RETRY_NS;
         }
     }
 }
@@ -120,6 +168,10 @@ static void *copier_main(void *arg)
         amb_inbox_disarm(&gpus->inbox, ready > 0 && (bell.revents & POLLIN) != 0);
         if (amb_inbox_run(&gpus->inbox) == 0 && ready == 0) {
             look(gpus);
+        }
+        int64_t now_ns = gpus->retry_ns != 0 ? amb_clock_monotonic_ns() : 0;
+        if (now_ns > gpus->retry_ns) {
+            try_again(gpus, now_ns);
         }
     }
     return NULL;
@@ -155,27 +207,15 @@ static enum amb_status pool_fail(const struct amb_gpu_pool *pool, enum amb_statu
     return status;
 }
 
-static enum amb_status pool_make(struct amb_gpu_pool *pool)
+/* Others have the memory, or the former life of this broker has: it may come back. */
+static void say_no_room(struct amb_gpus *gpus, const struct amb_gpu_pool *pool)
 {
-    struct amb_cuda_scope scope;
-    pool->taken = calloc(pool->size / AMB_GPU_UNIT, 1);
-    enum amb_status status = pool->taken == NULL ? AMB_ENOMEM : amb_cuda_enter(pool->cuda, &scope);
-    if (status != AMB_OK) {
-        return status;
-    }
-    status = amb_cuda_alloc(pool->cuda, pool->size, &pool->base);
-    if (status == AMB_OK) {
-        pool->is_exported = amb_cuda_export(pool->cuda, pool->base, pool->handle) == AMB_OK;
-        if (!pool->is_exported) {
-            char text[200];
-            amb_cuda_failure(pool->cuda, text, sizeof(text));
-            amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies "
-                     "(%s)",
-                     amb_cuda_info(pool->cuda)->index, text);
-        }
-    }
-    amb_cuda_leave(&scope);
-    return status == AMB_OK ? amb_stage_create(pool->cuda, 0, &pool->stage) : status;
+    char text[200];
+    amb_cuda_failure(pool->cuda, text, sizeof(text));
+    amb_warn("GPU %d: no room for a pool of %" PRIu64 " bytes (%s): host memory serves until there "
+             "is, which is tried every %d s",
+             amb_cuda_info(pool->cuda)->index, pool->size, text, (int)(RETRY_NS / AMB_NS_PER_SEC));
+    gpus->retry_ns = amb_clock_monotonic_ns() + RETRY_NS;
 }
 
 static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, uint64_t size,
@@ -192,13 +232,13 @@ static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, u
     pool->cuda = cuda;
     pool->size = size & ~(AMB_GPU_UNIT - 1);
     (void)pthread_mutex_init(&pool->lock, NULL);
-    enum amb_status status = pool_make(pool);
-    if (status != AMB_OK) {
-        return pool_fail(pool, status, error, error_size);
+    pool->taken = calloc(pool->size / AMB_GPU_UNIT, 1);
+    enum amb_status status = pool->taken == NULL ? AMB_ENOMEM : pool_make(pool);
+    if (status == AMB_ENOMEM && pool->taken != NULL && pool->size <= amb_cuda_info(cuda)->memory) {
+        say_no_room(gpus, pool);
+        return AMB_OK;
     }
-    amb_info("GPU %d (%s): a pool of %" PRIu64 " bytes", amb_cuda_info(cuda)->index,
-             amb_cuda_info(cuda)->name, pool->size);
-    return AMB_OK;
+    return status == AMB_OK ? AMB_OK : pool_fail(pool, status, error, error_size);
 }
 
 static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config *config,
@@ -273,7 +313,8 @@ void amb_gpus_fini(struct amb_gpus *gpus)
         struct amb_gpu_pool *pool = &gpus->pools[i];
         struct amb_cuda_scope scope;
         amb_stage_destroy(&pool->stage);
-        if (amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
+        bool is_given = atomic_load_explicit(&pool->is_given, memory_order_relaxed);
+        if (!is_given && amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
             amb_cuda_free(pool->cuda, pool->base);
             amb_cuda_leave(&scope);
         }

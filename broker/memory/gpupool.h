@@ -10,6 +10,10 @@
  * and then whether the devices are well. One that has had a sticky error is fenced: nothing more is
  * leased or committed on it.
  *
+ * A driver keeps memory for as long as one process has it open, also where its owner has died. So
+ * a broker that starts again may find a GPU full. It starts all the same, without that pool, and
+ * the copier tries again. Nobody finds such a pool useful before amb_gpu_pool_is_made says so.
+ *
  * Threads: start and stop where the broker starts and stops; ranges and questions any, copies asked
  * for by workers. Memory: one allocation on each device, 1 byte for 2 MiB of it here.
  */
@@ -31,13 +35,15 @@ struct amb_stage;
 
 struct amb_gpu_pool {
     struct amb_cuda *cuda;
-    uint64_t base, size;
+    _Atomic bool is_made; /* set once, when the next five are what they stay */
+    uint64_t base, size;  /* the size is what is wished for before */
     uint8_t handle[AMB_CUDA_IPC_BYTES];
-    bool is_exported;     /* else nobody can lease or map there */
-    _Atomic bool is_lost; /* a sticky error was seen */
+    bool is_exported; /* else nobody can lease or map there */
     struct amb_stage *stage;
-    pthread_mutex_t lock; /* of the two below */
-    uint8_t *taken;       /* by AMB_GPU_UNIT bytes: 1 is taken */
+    _Atomic bool is_lost;  /* a sticky error was seen */
+    _Atomic bool is_given; /* the handle is in another process, which may have it open */
+    pthread_mutex_t lock;  /* of the two below */
+    uint8_t *taken;        /* by AMB_GPU_UNIT bytes: 1 is taken */
     uint64_t used;
     _Atomic uint64_t own_bytes; /* of `used`: the workers' own, at most half of the pool */
     _Atomic uint64_t staged_bytes, stage_failures;
@@ -53,23 +59,37 @@ struct amb_gpus {
     struct amb_inbox inbox;
     struct amb_mail stop;
     pthread_t thread;
+    int64_t retry_ns; /* when to try again to make the missing ones; 0: all are made */
     bool is_running, is_stopping;
 };
 
-/* The wishes of memory.cuda. ENOTSUP, ENOTFOUND, ENOMEM, ELIMIT, ECUDA: error has a sentence. */
+/* The wishes of memory.cuda. A device that has no room now gets its pool later. ENOTSUP, ENOTFOUND,
+ * ENOMEM, ELIMIT, ECUDA: error has a sentence. */
 AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
                                               const struct amb_config *config, char *error,
                                               size_t error_size);
 /* Ends the thread, when it has done what it was asked for. Harmless on a zeroed one. */
 void amb_gpus_stop(struct amb_gpus *gpus);
-/* Frees the pools. */
+/* Frees the pools, but for those whose handle was given away. To free memory that others have open
+ * is undefined: those go with the process, and with the last import. */
 void amb_gpus_fini(struct amb_gpus *gpus);
 
-/* The pool on the device with that UUID, or NULL. */
+/* The pool on the device with that UUID, made or not, or NULL. */
 struct amb_gpu_pool *amb_gpus_find(const struct amb_gpus *gpus, const char *uuid);
 static inline bool amb_gpu_pool_is_sound(const struct amb_gpu_pool *pool)
 {
     return !atomic_load_explicit(&pool->is_lost, memory_order_relaxed);
+}
+/* False: its device had no room for it so far. Nothing can be taken, leased or read there. */
+static inline bool amb_gpu_pool_is_made(const struct amb_gpu_pool *pool)
+{
+    /* With the store in pool_make. */
+    return atomic_load_explicit(&pool->is_made, memory_order_acquire);
+}
+/* Its handle leaves the process. */
+static inline void amb_gpu_pool_give_away(struct amb_gpu_pool *pool)
+{
+    atomic_store_explicit(&pool->is_given, true, memory_order_relaxed);
 }
 uint64_t amb_gpu_pool_used(struct amb_gpu_pool *pool);
 /* Takes size bytes, a multiple of AMB_GPU_UNIT. ENOMEM: no range is that long. */

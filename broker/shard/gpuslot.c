@@ -93,6 +93,10 @@ static struct amb_segment_lease *find_in(struct amb_shard *shard, struct amb_gpu
         *why = "that GPU is out of use until the broker is started anew";
         return NULL;
     }
+    if (!amb_gpu_pool_is_made(pool)) {
+        *why = "that GPU has no room for the broker's pool yet";
+        return NULL;
+    }
     if (!pool->is_exported) {
         /* UCX ends the process where it cannot pack a handle of what it is given. */
         *why = "that GPU's memory cannot be exported";
@@ -159,6 +163,7 @@ void amb_gpuslot_take(struct amb_segment_lease *lease, uint64_t len, struct amb_
     amb_assert(status == AMB_OK);
     amb_segment_lease_ref(lease);
     lease->used_ns = lease->shard->now_ns;
+    amb_gpu_pool_give_away(pool); /* UCX may send the peer a handle. */
     (void)atomic_fetch_add_explicit(&pool->received, 1, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&pool->received_bytes, len, memory_order_relaxed);
 }

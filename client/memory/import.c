@@ -226,7 +226,7 @@ void amb_import_return(struct amb_import *import)
 {
     struct amb_conn *conn = import != NULL ? import->conn : NULL;
     if (conn == NULL || amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
-        return; /* What a child of fork has open is its parent's. */
+        return; /* A child of fork has its parent's open, and not its own. */
     }
     (void)pthread_mutex_lock(&conn->gpu.lock);
     amb_assert(import->borrowers != 0);

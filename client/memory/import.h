@@ -60,7 +60,7 @@ AMB_MUST_CHECK enum amb_status amb_gpu_import(struct amb_conn *conn,
                                               struct amb_imported *out, const char **why);
 /* A borrower is gone. NULL: harmless. */
 void amb_import_return(struct amb_import *import);
-/* The session is over: what nobody has borrowed is closed, and the rest with its last borrower.
+/* The session is over: imports without a borrower are closed, and the rest with their last one.
  * Connection's lock held. */
 void amb_imports_over(struct amb_conn *conn);
 /* Nothing is borrowed any more. Closes what the connection has open, and waits for it. */

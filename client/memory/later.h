@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may wait for a whole device, put off. A driver that frees device memory, or closes another
- * process's, waits until the device is idle. A kernel there may itself wait for our next message.
- * So a thread of the process's does it, and that thread has no lock.
+ * Calls that may wait for a whole device, put off. A driver that frees device memory, or closes
+ * another process's, waits until the device is idle. A kernel there may itself wait for our next
+ * message. So a thread of the process's does it, and that thread has no lock.
  *
  *   any thread, any lock held ── amb_later ──► the thread: fn(job), oldest first
  *

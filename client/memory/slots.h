@@ -53,7 +53,7 @@ struct amb_slots {
     struct amb_gpu *gpu;       /* the memory is its, base is a device address; NULL: host */
     struct amb_gpu *pin;       /* its driver has pinned the memory; NULL: it is not pinned */
     uint64_t pinned_at;        /* its address for GPUs then */
-    struct amb_import *import; /* what it lies in, on a GPU */
+    struct amb_import *import; /* of the pool that it lies in, on a GPU */
     bool is_private;           /* of this process alone: the broker knows nothing of it */
     bool is_first;             /* one large slot, and more of them were not asked for yet */
     uint8_t *base;

@@ -26,7 +26,7 @@ struct amb_view {
     uint64_t size;             /* bytes that the host can read: 0 of GPU memory */
     uint64_t span;             /* bytes of the segment */
     struct amb_gpu *gpu;       /* the memory's owner, base is a device address then; NULL: host */
-    struct amb_import *import; /* what it lies in then */
+    struct amb_import *import; /* of the pool that it lies in then */
     uint8_t *base;
     uint64_t held; /* deliveries that lie in it */
     bool is_dropped;

@@ -12,6 +12,9 @@
  *                            that ends the process's use of a GPU fences it
  *   gpu-fake again           goes on, in the new broker's GPU memory, when its broker has died;
  *                            says "first" when that may be
+ *   gpu-fake keep            the same with a message of the dead broker's in its hands: while it is
+ *                            held ("held") the new broker may have no room for a pool
+ *   gpu-fake faults          how often memory was freed that another process had open
  *   gpu-fake publish         leases, writes, commits; says "sent"; waits to be killed
  *   gpu-fake hold            takes what was published, says "held"; at the end of standard input
  *                            compares it and gives it back
@@ -418,21 +421,51 @@ static void exchange(struct amb_pub *pub, struct amb_sub *sub, unsigned count)
     }
 }
 
+/* Says a word, and goes on at the end of standard input. */
+static void say_and_wait(const char *word)
+{
+    char byte;
+    (void)puts(word);
+    (void)fflush(stdout);
+    while (read(0, &byte, 1) > 0) {
+    }
+}
+
+static struct amb_conn *begin_exchange(struct amb_pub **pub, struct amb_sub **sub)
+{
+    begin_cuda();
+    CHECK(cuMemsetD32Async(memory, 11, BYTES / 4, stream) == CUDA_SUCCESS);
+    struct amb_conn *conn = connect_to();
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), sub) == AMB_OK);
+    CHECK(amb_pub_open(conn, TOPIC, NULL, pub) == AMB_OK);
+    exchange(*pub, *sub, 5);
+    return conn;
+}
+
 static void again(void)
 {
     struct amb_pub *pub;
     struct amb_sub *sub;
-    char byte;
-    begin_cuda();
-    CHECK(cuMemsetD32Async(memory, 11, BYTES / 4, stream) == CUDA_SUCCESS);
-    struct amb_conn *conn = connect_to();
-    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) == AMB_OK);
-    CHECK(amb_pub_open(conn, TOPIC, NULL, &pub) == AMB_OK);
+    struct amb_conn *conn = begin_exchange(&pub, &sub);
+    say_and_wait("first"); /* Until the old broker is dead and the new one there. */
     exchange(pub, sub, 5);
-    (void)puts("first");
-    (void)fflush(stdout);
-    while (read(0, &byte, 1) > 0) { /* Until the old broker is dead and the new one there. */
-    }
+    (void)!amb_close(conn, 5 * AMB_SEC);
+}
+
+static void keep(void)
+{
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    struct amb_conn *conn = begin_exchange(&pub, &sub);
+    const struct amb_out *out =
+        AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
+    CHECK(amb_pub_post(pub, out, AMB_SEC, NULL) == AMB_OK);
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
+    CHECK(strcmp(amb_msg_path(msg), "cuda_ipc") == 0);
+    say_and_wait("held");
+    CHECK(is_word((uintptr_t)amb_msg_data_on(msg, stream), BYTES, 11));
+    amb_msg_release_on(msg, stream);
     exchange(pub, sub, 5);
     (void)!amb_close(conn, 5 * AMB_SEC);
 }
@@ -497,14 +530,19 @@ int main(int argc, char **argv)
         classes();
     } else if (strcmp(mode, "again") == 0) {
         again();
+    } else if (strcmp(mode, "keep") == 0) {
+        keep();
+    } else if (strcmp(mode, "faults") == 0) {
+        CHECK(cuInit(0) == CUDA_SUCCESS);
+        (void)printf("%lu\n", fakecuda_faults());
     } else if (strcmp(mode, "publish") == 0) {
         publish();
     } else if (strcmp(mode, "hold") == 0) {
         hold();
     } else {
         (void)fprintf(stderr,
-                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|classes|again|publish|"
-                      "hold\n");
+                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|classes|again|keep|"
+                      "faults|publish|hold\n");
         return 64;
     }
     return 0;

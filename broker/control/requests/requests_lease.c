@@ -12,14 +12,14 @@
 
 #include <unistd.h>
 
-void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,
-                           Amb__Control__GpuRange *out)
+void amb_request_gpu_range(struct amb_gpu_pool *pool, uint64_t offset, Amb__Control__GpuRange *out)
 {
     out->device = (char *)(uintptr_t)amb_cuda_info(pool->cuda)->uuid;
     out->handle.data = (uint8_t *)(uintptr_t)pool->handle;
     out->handle.len = sizeof(pool->handle);
     out->offset = offset;
     out->pool = pool->size;
+    amb_gpu_pool_give_away(pool);
 }
 
 static void lease_opened(void *control, struct amb_order *order)
@@ -114,6 +114,11 @@ static bool lease_find_pool(struct amb_client *client, uint64_t id, const char *
     if (*out == NULL) {
         amb_client_send_error(client, id, AMB_ENOTFOUND, "lease: %s",
                               gpus != NULL ? gpus->why_not : "the broker has no GPU memory");
+    } else if (!amb_gpu_pool_is_made(*out)) {
+        /* A client asks again after such an answer, and stages meanwhile. */
+        amb_client_send_error(client, id, AMB_ENOMEM,
+                              "lease: the GPU has no room for the broker's memory yet");
+        *out = NULL;
     } else if (!(*out)->is_exported) {
         amb_client_send_error(client, id, AMB_ENOTSUP,
                               "lease: the GPU's memory cannot be shared between processes here");

@@ -9,8 +9,7 @@
 #include "broker/control/requests/requests_private.h"
 
 /* A range of a pool as clients are told of it; it points into the pool. */
-void amb_request_gpu_range(const struct amb_gpu_pool *pool, uint64_t offset,
-                           Amb__Control__GpuRange *out);
+void amb_request_gpu_range(struct amb_gpu_pool *pool, uint64_t offset, Amb__Control__GpuRange *out);
 void amb_request_lease_open(struct amb_client *client, uint64_t id,
                             const Amb__Control__LeaseOpen *open);
 void amb_request_lease_mapped(struct amb_client *client, uint64_t id, uint64_t segment);

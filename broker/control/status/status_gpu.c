@@ -30,16 +30,18 @@ void amb_status_gpu_memory(const struct amb_control *control, json_t *rows)
     for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
         struct amb_gpu_pool *pool = &gpus->pools[i];
         const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
+        bool is_made = amb_gpu_pool_is_made(pool);
         const char *missed_why = atomic_load_explicit(&pool->missed_why, memory_order_relaxed);
         (void)json_array_append_new(
             rows,
             json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "kind",
                       "cuda", "device", info->index, "uuid", info->uuid, "state",
                       !amb_gpu_pool_is_sound(pool) ? "lost"
+                      : !is_made                   ? "no room"
                       : pool->is_exported          ? "ok"
                                                    : "not shared",
-                      "segment_bytes", num(pool->size), "used_bytes", num(amb_gpu_pool_used(pool)),
-                      "staged_bytes",
+                      "segment_bytes", num(is_made ? pool->size : 0), "used_bytes",
+                      num(amb_gpu_pool_used(pool)), "staged_bytes",
                       num(atomic_load_explicit(&pool->staged_bytes, memory_order_relaxed)),
                       "stage_failures",
                       num(atomic_load_explicit(&pool->stage_failures, memory_order_relaxed)),
@@ -89,6 +91,15 @@ static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
         (void)snprintf(text, sizeof(text), "%s: out of use: %s", info->name, failure);
         amb_doctor_find(rows, check, "error", text,
                         "start the broker anew; see the kernel's log for Xid lines");
+        return;
+    }
+    if (!amb_gpu_pool_is_made(pool)) {
+        (void)snprintf(text, sizeof(text),
+                       "%s: no room for a pool of %" PRIu64 " bytes: host memory serves",
+                       info->name, pool->size);
+        amb_doctor_find(rows, check, "warning", text,
+                        "nvidia-smi shows the processes that have the GPU's memory; end them, or "
+                        "lower memory.cuda.size: the broker tries again by itself");
         return;
     }
     (void)snprintf(text, sizeof(text), "%s (%s, %s): %" PRIu64 " of %" PRIu64 " bytes leased",

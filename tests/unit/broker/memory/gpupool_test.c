@@ -46,6 +46,14 @@ static void stop(void)
                      0);
 }
 
+static void remember(enum amb_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    char *log = arg;
+    size_t len = strlen(log);
+    (void)snprintf(log + len, LOG_SIZE - len, "%s\n", line);
+}
+
 static void test_nothing_is_touched_where_none_is_asked_for(void **state)
 {
     (void)state;
@@ -100,12 +108,46 @@ static void test_what_is_asked_for_and_is_not_there_stops_the_start(void **state
     stop();
 }
 
-static void remember(enum amb_log_level level, const char *line, void *arg)
+/* The driver's memory is another's. The broker's former life may be that. */
+static void test_a_full_device_gets_its_pool_later(void **state)
 {
-    (void)level;
-    char *log = arg;
-    size_t len = strlen(log);
-    (void)snprintf(log + len, LOG_SIZE - len, "%s\n", line);
+    (void)state;
+    char log[LOG_SIZE] = "";
+    struct amb_cuda *device;
+    struct amb_cuda_scope scope;
+    uint64_t others;
+    assert_int_equal(amb_cuda_at(1, &device), AMB_OK);
+    assert_int_equal(amb_cuda_enter(device, &scope), AMB_OK);
+    assert_int_equal(amb_cuda_alloc(device, amb_cuda_info(device)->memory - 4096, &others), AMB_OK);
+    amb_log_set_sink(remember, log);
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; }; };"), AMB_OK);
+    assert_int_equal(gpus.count, 2);
+    assert_true(amb_gpu_pool_is_made(&gpus.pools[0]));
+    assert_false(amb_gpu_pool_is_made(&gpus.pools[1]));
+    assert_non_null(strstr(log, "GPU 1: no room for a pool of 16777216 bytes (cuMemAlloc: "));
+    assert_int_equal(amb_gpu_pool_used(&gpus.pools[1]), 0);
+    amb_cuda_free(device, others);
+    amb_cuda_leave(&scope);
+    for (int i = 0; i < 5000 && !amb_gpu_pool_is_made(&gpus.pools[1]); i++) {
+        (void)usleep(1000);
+    }
+    uint64_t at;
+    assert_true(amb_gpu_pool_is_made(&gpus.pools[1]) && gpus.pools[1].is_exported);
+    assert_int_equal(amb_gpu_pool_take(&gpus.pools[1], AMB_GPU_UNIT, &at), AMB_OK);
+    amb_log_set_sink(NULL, NULL);
+    stop();
+}
+
+/* Others may have it open, and to free it then is undefined. */
+static void keep_what_was_given(void)
+{
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; }; };"), AMB_OK);
+    assert_int_equal(fakecuda_live_device(), 2);
+    amb_gpu_pool_give_away(&gpus.pools[1]);
+    amb_gpus_stop(&gpus);
+    amb_gpus_fini(&gpus);
+    amb_config_destroy(&config);
+    assert_int_equal(fakecuda_live_device(), 1);
 }
 
 /* In a process of its own, whose devices nobody has used. */
@@ -185,10 +227,16 @@ static void test_each_failure_has_a_sentence(void **state)
     in_child(a_copy_that_fails);
 }
 
+static void test_a_pool_that_was_given_away_goes_with_the_process(void **state)
+{
+    (void)state;
+    in_child(keep_what_was_given);
+}
+
 static void test_any_call_may_fail_at_the_start(void **state)
 {
     (void)state;
-    bool has_started = false;
+    bool has_started = false, has_waited = false;
     for (unsigned i = 1; i < 100 && !has_started; i++) {
         char plan[32];
         (void)snprintf(plan, sizeof(plan), "*:%u=2", i);
@@ -196,10 +244,11 @@ static void test_any_call_may_fail_at_the_start(void **state)
         enum amb_status status = start("memory = { cuda = { size = \"16M\"; }; };");
         /* One that fails later is the copier's business, or a handle's: then copies serve. */
         has_started = status == AMB_OK && gpus.pools[0].is_exported && gpus.pools[1].is_exported;
+        has_waited = has_waited || (status == AMB_OK && !amb_gpu_pool_is_made(&gpus.pools[0]));
         assert_true(status == AMB_OK || error[0] != '\0');
         stop();
     }
-    assert_true(has_started);
+    assert_true(has_started && has_waited);
 }
 
 static void test_ranges_are_apart_and_come_back(void **state)
@@ -258,9 +307,11 @@ int main(void)
         cmocka_unit_test(test_auto_is_every_device),
         cmocka_unit_test(test_devices_are_named_by_index_uuid_and_address),
         cmocka_unit_test(test_what_is_asked_for_and_is_not_there_stops_the_start),
+        cmocka_unit_test(test_a_pool_that_was_given_away_goes_with_the_process),
         cmocka_unit_test(test_any_call_may_fail_at_the_start),
         cmocka_unit_test(test_ranges_are_apart_and_come_back),
         cmocka_unit_test(test_a_device_that_is_lost_is_noticed),
+        cmocka_unit_test(test_a_full_device_gets_its_pool_later), /* No child has its engine. */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

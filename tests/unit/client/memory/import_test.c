@@ -216,7 +216,7 @@ static void test_a_session_that_is_over_keeps_what_is_borrowed_and_no_longer(voi
     amb_conn_unref(conn);
 }
 
-/* What nobody has borrowed stays open for the session, and goes with it. */
+/* An import without a borrower stays open for the session, and goes with it. */
 static void test_a_pool_stays_open_for_its_session(void **state)
 {
     (void)state;

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A broker that starts again on a GPU that its former life has not given back yet: a driver keeps memory
+# that others have open. The pool is more than half of the fake GPU, so two of them do not fit.
+#   tests/gpu/restart.sh BUILD_FOLDER
+set -euo pipefail
+build=$1
+. "$(dirname "$0")/broker.sh"
+fake=$build/tests/gpu-fake
+export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
+
+start() {
+    start_broker -o memory.cuda.size=600M -o memory.cuda.devices=0 || fail "$1: brokerd does not start"
+}
+state() { # of the pool, as broker-ctl memory says it
+    "$build/tools/broker-ctl" -o json memory |
+        sed -n 's/.*"kind": *"cuda"[^}]*"state": *"\([a-z ]*\)".*/\1/p'
+}
+await_state() {
+    for ((i = 0; i < 200; i++)); do
+        [ "$(state)" = "$1" ] && return
+        sleep 0.05
+    done
+    fail "$2: the pool is $(state), and not $1"
+}
+await_word() {
+    for ((i = 0; i < 400; i++)); do
+        grep -q "$1" "$dir/$2" && return
+        sleep 0.05
+    done
+    fail "$2: no '$1': $(cat "$dir/$2.err")"
+}
+program() { # MODE: says WORD; goes on at the end of descriptor 9
+    mkfifo "$dir/go"
+    "$fake" "$1" <"$dir/go" >"$dir/$1" 2>"$dir/$1.err" &
+    pids=($!)
+    exec 9>"$dir/go"
+    rm "$dir/go"
+    await_word "$2" "$1"
+}
+goes_on() {
+    exec 9>&-
+    wait "${pids[0]}" || fail "$1: $(cat "$dir/$1.err")"
+    pids=()
+}
+die() {
+    kill -9 "$broker"
+    wait "$broker" || true
+    broker=
+}
+
+# A program that has given its messages back does not keep the dead broker's pool.
+start "at first"
+await_state ok "at first"
+program again first
+die
+start "after a kill" 9>&-
+await_state ok "after a kill"
+goes_on again
+stop
+
+# One that holds a message keeps it, so the next broker has no room: it says so, and serves host memory.
+start "before a message is held"
+program keep held
+die
+start "while a message is held" 9>&-
+await_state "no room" "while a message is held"
+grep -q 'no room for a pool' "$dir/log" || fail "no word of it in the log"
+grep -q 'no room for a pool' <<<"$("$build/tools/broker-ctl" doctor)" || fail "no word of it in doctor"
+"$build/tools/broker-ctl" sub t --count 1 --timeout 20 >"$dir/sub" 2>"$dir/sub.err" &
+pids+=($!)
+"$build/tools/broker-ctl" pub t --count 1 --size 100 --wait-subscribers 1 --timeout 20 >/dev/null ||
+    fail "host memory: pub"
+wait "${pids[1]}" || fail "host memory: sub"
+# GPU payloads go by the host meanwhile, and in place once the message is back and the pool is there.
+goes_on keep
+await_state ok "after the message is back"
+stop
+
+# A broker that ends leaves what others have open to the driver.
+start "before an end"
+program keep held
+stop
+start "after an end" 9>&-
+goes_on keep
+stop
+[ "$("$fake" faults)" = 0 ] || fail "memory was freed that others had open"
+echo "ok"
