@@ -146,6 +146,30 @@ static void look_at_trust(json_t *rows, enum amb_gpu_trust trust)
                     trust == AMB_GPU_TRUST_USER ? "" : "memory.cuda.trust = \"user\"");
 }
 
+/* Those that the broker's trust leaves to copies: one is named. */
+static void look_at_strangers(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_client *first = NULL;
+    unsigned count = 0;
+    char text[256];
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session && amb_client_may_map(client) && !amb_client_may_map_gpu(client)) {
+            first = first == NULL ? client : first;
+            count++;
+        }
+    }
+    if (first == NULL || control->config->memory.cuda.trust != AMB_GPU_TRUST_USER) {
+        return;
+    }
+    (void)snprintf(text, sizeof(text),
+                   "%u clients of other users are served by copies, '%s' of user %u among them",
+                   count, first->name, (unsigned)first->uid);
+    amb_doctor_find(
+        rows, "gpu users", "warning", text,
+        "run the broker as the user of its clients, or set memory.cuda.trust = \"all\"");
+}
+
 json_t *amb_status_doctor(const struct amb_control *control)
 {
     json_t *rows = json_array();
@@ -167,6 +191,7 @@ json_t *amb_status_doctor(const struct amb_control *control)
     }
     look_at_peers(rows, gpus);
     look_at_trust(rows, control->config->memory.cuda.trust);
+    look_at_strangers(rows, control);
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (client->has_session && client->is_unix) {

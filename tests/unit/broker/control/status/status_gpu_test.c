@@ -7,6 +7,9 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static json_t *ask(struct door_client *client, const char *query)
 {
@@ -111,6 +114,45 @@ static void test_who_is_not_trusted_is_told_so(void **state)
     door_close(&door);
 }
 
+/* As another user; files are still looked up as root. */
+static void connect_as(struct door *door, struct door_client *client, uid_t uid)
+{
+    assert_int_equal(syscall(SYS_setresuid, -1, uid, -1), 0); /* this thread alone */
+    (void)setfsuid(0);
+    door_connect_unix(door, client);
+    assert_int_equal(syscall(SYS_setresuid, -1, 0, -1), 0);
+    door_login(client, "", NULL);
+}
+
+static void test_clients_of_other_users_are_a_finding_with_a_remedy(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    static const char *const options[] = {"memory.cuda.size=16M", NULL};
+    struct door door;
+    struct door_client own, other;
+    door_open(&door, options);
+    door_login_unix(&door, &own);
+    json_t *rows = ask(&own, "doctor");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        assert_string_not_equal(text(json_array_get(rows, i), "check"), "gpu users");
+    }
+    json_decref(rows);
+    connect_as(&door, &other, 4711);
+    rows = ask(&own, "doctor");
+    const json_t *row = row_with(rows, "check", "gpu users");
+    assert_string_equal(text(row, "state"), "warning");
+    assert_non_null(strstr(text(row, "finding"), "1 clients of other users"));
+    assert_non_null(strstr(text(row, "finding"), "user 4711"));
+    assert_non_null(strstr(text(row, "fix"), "memory.cuda.trust"));
+    json_decref(rows);
+    door_disconnect(&other);
+    door_disconnect(&own);
+    door_close(&door);
+}
+
 static void test_what_a_client_says_it_staged_is_shown(void **state)
 {
     (void)state;
@@ -148,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_without_pools_it_says_how_to_get_them),
         cmocka_unit_test(test_each_pool_has_a_row_and_each_client_its_way),
         cmocka_unit_test(test_who_is_not_trusted_is_told_so),
+        cmocka_unit_test(test_clients_of_other_users_are_a_finding_with_a_remedy),
         cmocka_unit_test(test_what_a_client_says_it_staged_is_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
