@@ -4,6 +4,7 @@
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_private.h"
 #include "wire/base/assert.h"
+#include "wire/base/list.h"
 
 #include <stdlib.h>
 
@@ -20,13 +21,25 @@ static unsigned class_of(uint64_t len)
 }
 
 /* The device is entered. */
-static void memory_free(struct amb_gpu *gpu, const struct amb_gpu_buffer *buffer)
+static void memory_free(const struct amb_gpu_buffer *buffer)
 {
     if (buffer->mem == AMB_MEM_PINNED) {
-        amb_cuda_unpin(gpu->cuda, (void *)(uintptr_t)buffer->address);
+        amb_cuda_unpin(buffer->cuda, (void *)(uintptr_t)buffer->address);
     } else {
-        amb_cuda_free(gpu->cuda, buffer->address);
+        amb_cuda_free(buffer->cuda, buffer->address);
     }
+}
+
+/* On the thread that has no lock. */
+static void free_now(struct amb_later *job)
+{
+    struct amb_gpu_buffer *buffer = AMB_CONTAINER_OF(job, struct amb_gpu_buffer, later);
+    struct amb_cuda_scope scope;
+    if (amb_cuda_enter(buffer->cuda, &scope) == AMB_OK) {
+        memory_free(buffer);
+        amb_cuda_leave(&scope);
+    }
+    free(buffer);
 }
 
 /* The device is entered. */
@@ -43,7 +56,7 @@ static enum amb_status memory_make(struct amb_gpu *gpu, enum amb_mem mem, uint64
                                : amb_cuda_alloc_managed(gpu->cuda, size, out);
 }
 
-static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
+static struct amb_gpu_buffer *try_allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
 {
     struct amb_cuda_scope scope;
     struct amb_gpu_buffer *buffer = calloc(1, sizeof(*buffer));
@@ -53,6 +66,7 @@ static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, un
     }
     buffer->class = class;
     buffer->mem = mem;
+    buffer->cuda = gpu->cuda;
     enum amb_status status =
         memory_make(gpu, mem, (uint64_t)1 << (class + CLASS_MIN_BITS), &buffer->address);
     amb_cuda_leave(&scope);
@@ -61,6 +75,12 @@ static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, un
         return NULL;
     }
     return buffer;
+}
+
+static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
+{
+    struct amb_gpu_buffer *buffer = try_allocate(gpu, mem, class);
+    return buffer == NULL && amb_later_wait() ? try_allocate(gpu, mem, class) : buffer;
 }
 
 static struct amb_gpu_buffer **list_of(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
@@ -97,13 +117,8 @@ void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
         *list = buffer;
     }
     (void)pthread_mutex_unlock(&gpu->lock);
-    struct amb_cuda_scope scope;
     if (!is_kept) {
-        if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
-            memory_free(gpu, buffer);
-            amb_cuda_leave(&scope);
-        }
-        free(buffer);
+        amb_later(&buffer->later, free_now);
     }
 }
 
@@ -116,7 +131,7 @@ void amb_gpu_buffers_fini(struct amb_gpu *gpu, bool is_entered)
         while ((buffer = *list) != NULL) {
             *list = buffer->next;
             if (is_entered) {
-                memory_free(gpu, buffer);
+                memory_free(buffer);
             }
             free(buffer);
         }

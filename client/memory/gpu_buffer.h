@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Buffers that payloads are brought to: device memory, managed memory, or pinned host memory, in
- * power-of-two classes from 256 bytes on. Unused memory is bounded.
+ * power-of-two classes from 256 bytes on. Unused memory is bounded. Beyond the bound it is freed,
+ * which waits for the device and is put off (later.h).
  *
  * Threads: any; the device's lock, a leaf. Memory: the driver's, used again, freed with the device.
  */
 #pragma once
+
+#include "client/memory/later.h"
 
 #include <amb/amb.h>
 #include <stdbool.h>
@@ -14,6 +17,7 @@
 #define AMB_GPU_BUFFER_CLASSES 33u /* to 1 TiB */
 #define AMB_GPU_BUFFER_KINDS 3u    /* PINNED, CUDA, CUDA_MANAGED */
 
+struct amb_cuda;
 struct amb_gpu;
 
 struct amb_gpu_buffer {
@@ -21,6 +25,8 @@ struct amb_gpu_buffer {
     uint64_t address;
     unsigned class;
     enum amb_mem mem;
+    struct amb_cuda *cuda;
+    struct amb_later later; /* until it is freed */
 };
 
 /* Those of a device. */
@@ -29,9 +35,10 @@ struct amb_gpu_buffers {
     uint64_t cached; /* bytes of them */
 };
 
-/* A buffer of at least len bytes, aligned to 256, of a kind: CUDA, CUDA_MANAGED, PINNED. NULL:
- * there is none now. */
+/* A buffer of at least len bytes, aligned to 256, of a kind: CUDA, CUDA_MANAGED, PINNED. Where the
+ * memory is used up, frees that are put off are waited for. NULL: there is none now. */
 struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len);
+/* Waits for nothing. */
 void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer);
 /* Frees the unused ones. is_entered: the device's driver answers. */
 void amb_gpu_buffers_fini(struct amb_gpu *gpu, bool is_entered);

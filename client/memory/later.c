@@ -74,12 +74,14 @@ void amb_later(struct amb_later *job, amb_later_fn fn)
     }
 }
 
-void amb_later_wait(void)
+bool amb_later_wait(void)
 {
     (void)pthread_mutex_lock(&later.lock);
     uint64_t upto = later.put_off;
+    bool has_waited = later.done < upto;
     while (later.done < upto && later.thread_of == getpid()) {
         (void)pthread_cond_wait(&later.is_done, &later.lock);
     }
     (void)pthread_mutex_unlock(&later.lock);
+    return has_waited;
 }

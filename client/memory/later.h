@@ -13,6 +13,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct amb_later;
 typedef void (*amb_later_fn)(struct amb_later *job);
 
@@ -23,5 +25,6 @@ struct amb_later {
 
 /* Has fn called with job, which is its from here on. It may have been when this returns. */
 void amb_later(struct amb_later *job, amb_later_fn fn);
-/* Waits until all that was put off so far is done. No lock is held that a job may want. */
-void amb_later_wait(void);
+/* Waits until all that was put off so far is done. No lock is held that a job may want. False:
+ * nothing was. */
+bool amb_later_wait(void);
