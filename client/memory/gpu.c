@@ -19,6 +19,9 @@ enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum am
                              const char *what)
 {
     char text[200];
+    if (status == AMB_ESTATE) {
+        return amb_conn_fail(conn, status, "%s: %s", what, amb_cuda_captures);
+    }
     amb_cuda_failure(gpu->cuda, text, sizeof(text));
     return amb_conn_fail(conn, status, "%s on GPU %d: %s", what, amb_cuda_info(gpu->cuda)->index,
                          text);
@@ -202,13 +205,27 @@ enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data, 
                             : amb_gpu_fail(conn, gpu, status, "cannot read what to publish");
 }
 
+enum amb_status amb_gpu_read_whole(struct amb_conn *conn, void *to, const void *data, uint64_t len)
+{
+    struct amb_gpu *gpu;
+    enum amb_status status = amb_gpu_of(conn, data, len, &gpu);
+    if (status != AMB_OK) {
+        return status;
+    }
+    status = amb_stage_read_whole(gpu->stage, to, (uintptr_t)data, len);
+    return status == AMB_OK ? AMB_OK : amb_gpu_fail(conn, gpu, status, "cannot read a payload");
+}
+
 enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream)
 {
     enum amb_status status = amb_cuda_start();
     if (status != AMB_OK) {
         return missing(conn, 0, status);
     }
-    status = amb_cuda_foreign_sync(stream);
+    status = amb_cuda_program_sync(stream);
+    if (status == AMB_ESTATE) {
+        return amb_conn_fail(conn, status, "amb_out.stream: %s", amb_cuda_captures);
+    }
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "amb_out.stream: what is on it has failed");
     }

@@ -48,7 +48,8 @@ void amb_conn_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
                           char why[AMB_GPU_WHY_BYTES]);
 /* False once a sticky error was seen. */
 bool amb_gpu_is_sound(const struct amb_gpu *gpu);
-/* A failed call on a device, as the connection's error. Returns status. */
+/* A failed call on a device, as the connection's error. ESTATE: its stream captures a graph.
+ * Returns status. */
 enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum amb_status status,
                              const char *what);
 
@@ -60,6 +61,9 @@ enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum am
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data,
                                             uint64_t len, void *stream);
+/* The same of a payload that was received, behind nothing: it was whole before. */
+AMB_MUST_CHECK enum amb_status amb_gpu_read_whole(struct amb_conn *conn, void *to, const void *data,
+                                                  uint64_t len);
 /* The device whose memory data is; all of len bytes must be. EINVAL, and as amb_gpu_get: the
  * connection's last error. */
 AMB_MUST_CHECK enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,

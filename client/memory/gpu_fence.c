@@ -4,6 +4,7 @@
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_private.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 static void fence_put(struct amb_gpu_fence *fence)
@@ -38,8 +39,8 @@ static struct amb_gpu_fence *fence_get(struct amb_gpu *gpu)
     return fence;
 }
 
-/* The device is entered. */
-static enum amb_status fence_record(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
+/* The device is entered, the stream is of its context. */
+static enum amb_status fence_try(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
 {
     struct amb_gpu_fence *fence = fence_get(gpu);
     if (fence == NULL) {
@@ -50,26 +51,62 @@ static enum amb_status fence_record(struct amb_gpu *gpu, void *stream, struct am
         fence_put(fence);
         return status;
     }
+    fence->stream = stream;
     *out = fence;
     return AMB_OK;
+}
+
+/* Its stream began to capture while it was recorded. Behind the end of that capture it is recorded
+ * once more. */
+static void fence_again(struct amb_gpu_fence *fence)
+{
+    struct amb_cuda *cuda = fence->gpu->cuda;
+    struct amb_cuda_scope scope;
+    if (amb_cuda_enter(cuda, &scope) == AMB_OK) {
+        if (amb_cuda_stream_classify(cuda, fence->stream) == AMB_CUDA_STREAM_HERE) {
+            (void)!amb_cuda_event_record(cuda, fence->event, fence->stream);
+        }
+        amb_cuda_leave(&scope);
+    }
+}
+
+/* A fence behind what is on the stream. Where there can be none, the stream has run when this
+ * returns; but for ESTATE: it captures by now. */
+static enum amb_status fence_behind(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
+{
+    enum amb_status status = fence_try(gpu, stream, out);
+    return status != AMB_OK && amb_cuda_program_sync(stream) == AMB_ESTATE ? AMB_ESTATE : status;
+}
+
+/* Waits for the fence if is_waited, else asks once. *fence is NULL afterwards if its work is over.
+ */
+static enum amb_status fence_drop_if_over(bool is_waited, struct amb_gpu_fence **fence)
+{
+    struct amb_gpu_fence *own = *fence;
+    enum amb_status status = is_waited ? amb_gpu_fence_wait(own) : amb_gpu_fence_look(own);
+    *fence = status == AMB_EAGAIN ? own : NULL;
+    return status == AMB_EAGAIN ? AMB_OK : status;
 }
 
 enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
 {
     struct amb_cuda_scope scope;
-    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
-    if (status != AMB_OK) {
-        return status;
+    enum amb_status status = AMB_OK;
+    if (!amb_cuda_enter_to_wait(gpu->cuda, &scope)) {
+        return AMB_ECUDA;
     }
-    struct amb_gpu_fence *fence = NULL;
-    status = fence_record(gpu, stream, &fence);
-    if (status == AMB_OK) {
-        status = amb_gpu_fence_look(fence);
-        *out = status == AMB_EAGAIN ? fence : NULL;
-        status = status == AMB_EAGAIN ? AMB_OK : status;
-    }
-    if (status != AMB_OK) {
-        (void)!amb_cuda_stream_sync(gpu->cuda, stream); /* It writes until then. */
+    *out = NULL;
+    switch (amb_cuda_stream_classify(gpu->cuda, stream)) {
+    case AMB_CUDA_STREAM_CAPTURING:
+        status = AMB_ESTATE;
+        break;
+    case AMB_CUDA_STREAM_ELSEWHERE:
+        status = amb_cuda_program_sync(stream);
+        break;
+    case AMB_CUDA_STREAM_HERE:
+        status = fence_behind(gpu, stream, out);
+        status = status == AMB_OK ? fence_drop_if_over(false, out) : status;
+        break;
     }
     amb_cuda_leave(&scope);
     return status;
@@ -78,6 +115,10 @@ enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream, struct amb_gpu_
 enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence)
 {
     enum amb_status status = amb_cuda_event_query(fence->gpu->cuda, fence->event);
+    if (status == AMB_ESTATE) {
+        fence_again(fence);
+        return AMB_EAGAIN;
+    }
     if (status != AMB_EAGAIN) {
         fence_put(fence);
     }
@@ -86,32 +127,56 @@ enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence)
 
 enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence)
 {
-    enum amb_status status = amb_cuda_event_sync(fence->gpu->cuda, fence->event);
+    struct amb_cuda_scope scope;
+    enum amb_status status;
+    do {
+        status = AMB_ECUDA;
+        if (amb_cuda_enter_to_wait(fence->gpu->cuda, &scope)) {
+            status = amb_cuda_event_sync(fence->gpu->cuda, fence->event);
+            amb_cuda_leave(&scope);
+        }
+        if (status == AMB_ESTATE) {
+            fence_again(fence);
+            (void)sched_yield();
+        }
+    } while (status == AMB_ESTATE);
     fence_put(fence);
     return status;
+}
+
+/* The device is entered. */
+static enum amb_status copy_behind(struct amb_gpu *gpu, uint64_t to, uint64_t from, uint64_t len,
+                                   void *stream, bool is_waited, struct amb_gpu_fence **fence)
+{
+    enum amb_status status = AMB_OK;
+    switch (amb_cuda_stream_classify(gpu->cuda, stream)) {
+    case AMB_CUDA_STREAM_CAPTURING:
+        return AMB_ESTATE;
+    case AMB_CUDA_STREAM_ELSEWHERE:
+        status = amb_cuda_program_sync(stream);
+        return status == AMB_OK ? amb_gpu_fetch(gpu, to, gpu, from, len) : status;
+    case AMB_CUDA_STREAM_HERE:
+        break;
+    }
+    status = amb_cuda_copy(gpu->cuda, to, from, len, stream);
+    if (status == AMB_OK) {
+        /* It writes until then, so a capture of another thread that came between is waited for. */
+        while ((status = fence_behind(gpu, stream, fence)) == AMB_ESTATE) {
+            (void)sched_yield();
+        }
+    }
+    return status == AMB_OK ? fence_drop_if_over(is_waited, fence) : status;
 }
 
 enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, uint64_t from, uint64_t len,
                              void *stream, bool is_waited, struct amb_gpu_fence **fence)
 {
     struct amb_cuda_scope scope;
-    struct amb_gpu_fence *own = NULL;
     *fence = NULL;
     enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
     if (status == AMB_OK) {
-        status = amb_cuda_copy(gpu->cuda, to, from, len, stream);
-        if (status == AMB_OK) {
-            status = fence_record(gpu, stream, &own);
-            if (status != AMB_OK) {
-                (void)!amb_cuda_stream_sync(gpu->cuda, stream); /* It writes until then. */
-            }
-        }
+        status = copy_behind(gpu, to, from, len, stream, is_waited, fence);
         amb_cuda_leave(&scope);
-    }
-    if (status == AMB_OK) {
-        status = is_waited ? amb_gpu_fence_wait(own) : amb_gpu_fence_look(own);
-        *fence = status == AMB_EAGAIN ? own : NULL;
-        status = status == AMB_EAGAIN ? AMB_OK : status;
     }
     return status == AMB_OK ? AMB_OK
                             : amb_gpu_fail(gpu->conn, gpu, status, "cannot copy what to publish");

@@ -18,10 +18,11 @@ struct amb_gpu;
 struct amb_gpu_fence {
     struct amb_gpu_fence *next; /* its user's */
     struct amb_gpu *gpu;
-    void *event;
+    void *event, *stream;
 };
 
-/* *out NULL: it is over already. On failure too: that is waited for. */
+/* *out NULL: it is over already. On failure too: that is waited for. ESTATE: the stream captures a
+ * graph, so nobody can say when its work has run. */
 AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
                                              struct amb_gpu_fence **out);
 /* AMB_OK, or ECUDA: it is over, and the fence is given back. EAGAIN: not yet. */

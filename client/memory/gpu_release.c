@@ -12,7 +12,17 @@ struct amb_gpu_waiting {
     struct amb_gpu_waiting *next;
     void *event;
     struct amb_msg *msg; /* NULL: unused */
+    bool is_recorded;    /* the event; else the stream captured, and is looked at again */
     amb_gpu_release_fn release;
+};
+
+/* The releases that wait for one stream, the oldest first. */
+struct amb_gpu_release_queue {
+    struct amb_gpu_release_queue *next;
+    void *stream;
+    bool is_per_thread; /* the handle means another stream in each thread: that of `thread` */
+    pthread_t thread;
+    struct amb_gpu_waiting *first, **last;
 };
 
 static struct amb_gpu_waiting *waiting_get(struct amb_gpu *gpu)
@@ -33,33 +43,156 @@ static struct amb_gpu_waiting *waiting_get(struct amb_gpu *gpu)
     return waiting;
 }
 
-enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
-                                      amb_gpu_release_fn release, void *stream)
+/* The queue of a stream; NULL: no memory. Of the per-thread handle each thread has another stream.
+ * The device's lock is held. */
+static struct amb_gpu_release_queue *queue_get(struct amb_gpu *gpu, void *stream)
 {
-    struct amb_cuda_scope scope;
-    enum amb_status status = amb_cuda_enter(gpu->cuda, &scope);
-    if (status != AMB_OK) {
-        return status;
+    pthread_t self = pthread_self();
+    struct amb_gpu_release_queue *queue = gpu->releases.queues;
+    while (queue != NULL && (queue->stream != stream ||
+                             (queue->is_per_thread && !pthread_equal(queue->thread, self)))) {
+        queue = queue->next;
     }
-    struct amb_gpu_waiting *waiting = waiting_get(gpu);
-    status =
-        waiting != NULL ? amb_cuda_event_record(gpu->cuda, waiting->event, stream) : AMB_ENOMEM;
-    amb_cuda_leave(&scope);
-    if (waiting == NULL) {
-        return status;
+    if (queue != NULL) {
+        return queue;
     }
+    queue = gpu->releases.unused_queues;
+    if (queue != NULL) {
+        gpu->releases.unused_queues = queue->next;
+    } else if ((queue = calloc(1, sizeof(*queue))) == NULL) {
+        return NULL;
+    }
+    queue->stream = stream;
+    queue->thread = self;
+    queue->is_per_thread = stream == AMB_CUDA_STREAM_PER_THREAD;
+    queue->last = &queue->first;
+    queue->next = gpu->releases.queues;
+    gpu->releases.queues = queue;
+    return queue;
+}
+
+static void waiting_put(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting)
+{
+    waiting->msg = NULL;
+    waiting->next = gpu->releases.unused;
+    gpu->releases.unused = waiting;
+}
+
+/* Its place behind all that wait for the stream. False: no memory, and it is unused again. */
+static bool wait_in_queue(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
+{
     (void)pthread_mutex_lock(&gpu->lock);
-    struct amb_gpu_waiting **list =
-        status == AMB_OK ? &gpu->releases.waiting : &gpu->releases.unused;
-    waiting->msg = status == AMB_OK ? msg : NULL;
-    waiting->release = release;
-    waiting->next = *list;
-    *list = waiting;
-    if (status == AMB_OK) {
+    struct amb_gpu_release_queue *queue = queue_get(gpu, stream);
+    if (queue == NULL) {
+        waiting_put(gpu, waiting);
+    } else {
+        waiting->next = NULL;
+        *queue->last = waiting;
+        queue->last = &waiting->next;
         atomic_fetch_add_explicit(&gpu->conn->gpu.waiting_count, 1, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
+    return queue != NULL;
+}
+
+/* The device is entered. ESTATE: the stream captures; ENOTSUP: it is another context's. */
+static enum amb_status waiting_record(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting,
+                                      void *stream)
+{
+    switch (amb_cuda_stream_classify(gpu->cuda, stream)) {
+    case AMB_CUDA_STREAM_CAPTURING:
+        return AMB_ESTATE;
+    case AMB_CUDA_STREAM_ELSEWHERE:
+        return AMB_ENOTSUP;
+    case AMB_CUDA_STREAM_HERE:
+        break;
+    }
+    return amb_cuda_event_record(gpu->cuda, waiting->event, stream);
+}
+
+enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
+                                      amb_gpu_release_fn release, void *stream,
+                                      enum amb_gpu_capturing capturing)
+{
+    struct amb_cuda_scope scope;
+    if (!amb_cuda_enter_to_wait(gpu->cuda, &scope)) {
+        release(msg);
+        return AMB_OK;
+    }
+    struct amb_gpu_waiting *waiting = waiting_get(gpu);
+    enum amb_status status = waiting != NULL ? waiting_record(gpu, waiting, stream) : AMB_ENOMEM;
+    bool is_awaited = status == AMB_ESTATE && capturing == AMB_GPU_CAPTURING_AWAITED;
+    if (waiting != NULL && (status == AMB_OK || is_awaited)) {
+        waiting->is_recorded = status == AMB_OK;
+        waiting->msg = msg;
+        waiting->release = release;
+        status = wait_in_queue(gpu, waiting, stream) ? AMB_OK : AMB_ENOMEM;
+    } else if (waiting != NULL) {
+        (void)pthread_mutex_lock(&gpu->lock);
+        waiting_put(gpu, waiting);
+        (void)pthread_mutex_unlock(&gpu->lock);
+    }
+    bool is_here = status != AMB_OK && status != AMB_ESTATE && status != AMB_ENOTSUP;
+    if (is_here) { /* There is no event: waits for the stream, in the device's context. */
+        status = amb_cuda_program_sync(stream) == AMB_ESTATE ? AMB_ESTATE : AMB_OK;
+    }
+    amb_cuda_leave(&scope);
+    if (is_here && status == AMB_OK) {
+        release(msg);
+    }
     return status;
+}
+
+/* Takes the queue's oldest, which is over. */
+static struct amb_msg *queue_take(struct amb_gpu *gpu, struct amb_gpu_release_queue **link,
+                                  amb_gpu_release_fn *release)
+{
+    struct amb_gpu_release_queue *queue = *link;
+    struct amb_gpu_waiting *waiting = queue->first;
+    struct amb_msg *msg = waiting->msg;
+    *release = waiting->release;
+    queue->first = waiting->next;
+    waiting_put(gpu, waiting);
+    if (queue->first == NULL) {
+        *link = queue->next;
+        queue->next = gpu->releases.unused_queues;
+        gpu->releases.unused_queues = queue;
+    }
+    return msg;
+}
+
+/* The stream captured when it was given back. Behind the end of that capture, has the GPU done with
+ * it? Another context's stream is waited for, by its handle alone. */
+static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
+{
+    struct amb_cuda_scope scope;
+    if (amb_cuda_enter(gpu->cuda, &scope) != AMB_OK) {
+        return !amb_gpu_is_sound(gpu);
+    }
+    waiting->is_recorded = waiting_record(gpu, waiting, stream) == AMB_OK;
+    amb_cuda_leave(&scope);
+    return false;
+}
+
+/* Has the GPU done with it? */
+static bool is_over(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
+{
+    if (!waiting->is_recorded) {
+        return is_over_late(gpu, waiting, stream);
+    }
+    enum amb_status status = amb_cuda_event_query(gpu->cuda, waiting->event);
+    waiting->is_recorded = status != AMB_ESTATE;
+    return status != AMB_EAGAIN && status != AMB_ESTATE;
+}
+
+/* Of a close: waits for it. A capture that goes on is not waited for, for nobody may end it. */
+static void wait_for(struct amb_gpu *gpu, const struct amb_gpu_waiting *waiting)
+{
+    struct amb_cuda_scope scope;
+    if (waiting->is_recorded && amb_cuda_enter_to_wait(gpu->cuda, &scope)) {
+        (void)!amb_cuda_event_sync(gpu->cuda, waiting->event);
+        amb_cuda_leave(&scope);
+    }
 }
 
 /* Takes one that is over, or whose device is lost; must_wait: any, and waits for it. */
@@ -67,22 +200,15 @@ static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait, amb_gpu_re
 {
     struct amb_msg *msg = NULL;
     (void)pthread_mutex_lock(&gpu->lock);
-    struct amb_gpu_waiting **link = &gpu->releases.waiting;
-    while (*link != NULL && !must_wait &&
-           amb_cuda_event_query(gpu->cuda, (*link)->event) == AMB_EAGAIN) {
+    struct amb_gpu_release_queue **link = &gpu->releases.queues;
+    while (*link != NULL && !must_wait && !is_over(gpu, (*link)->first, (*link)->stream)) {
         link = &(*link)->next;
     }
-    struct amb_gpu_waiting *waiting = *link;
-    if (waiting != NULL) {
+    if (*link != NULL) {
         if (must_wait) {
-            (void)!amb_cuda_event_sync(gpu->cuda, waiting->event);
+            wait_for(gpu, (*link)->first);
         }
-        msg = waiting->msg;
-        *release = waiting->release;
-        waiting->msg = NULL;
-        *link = waiting->next;
-        waiting->next = gpu->releases.unused;
-        gpu->releases.unused = waiting;
+        msg = queue_take(gpu, link, release);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
     return msg;
@@ -121,8 +247,13 @@ void amb_conn_gpus_drain(struct amb_conn *conn)
 
 void amb_gpu_releases_fini(struct amb_gpu *gpu, bool is_entered)
 {
-    amb_assert(gpu->releases.waiting == NULL);
+    amb_assert(gpu->releases.queues == NULL);
+    struct amb_gpu_release_queue *queue;
     struct amb_gpu_waiting *waiting;
+    while ((queue = gpu->releases.unused_queues) != NULL) {
+        gpu->releases.unused_queues = queue->next;
+        free(queue);
+    }
     while ((waiting = gpu->releases.unused) != NULL) {
         gpu->releases.unused = waiting->next;
         if (is_entered) {

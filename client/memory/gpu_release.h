@@ -13,23 +13,34 @@
 
 struct amb_conn;
 struct amb_gpu;
+struct amb_gpu_release_queue;
 struct amb_gpu_waiting;
 struct amb_msg;
 
-/* Those of a device. */
+/* Those of a device. The driver is asked for the oldest of each stream. */
 struct amb_gpu_releases {
-    struct amb_gpu_waiting *waiting, *unused;
+    struct amb_gpu_release_queue *queues,
+        *unused_queues; /* streams, with something that waits; without */
+    struct amb_gpu_waiting *unused;
 };
 
 /* The release of a message; any thread, no lock of this file held. */
 typedef void (*amb_gpu_release_fn)(struct amb_msg *msg);
 
+/* A stream that captures a graph: nobody can say when its work has run. */
+enum amb_gpu_capturing {
+    AMB_GPU_CAPTURING_REFUSED,
+    AMB_GPU_CAPTURING_AWAITED, /* the release comes behind the end of the capture */
+};
+
 /*
- * Has msg released when all that is on the stream so far has run, see amb_conn_gpus_look. On
- * failure it is not taken.
+ * Has msg released when all that is on the stream so far has run, see amb_conn_gpus_look; now, if
+ * no event can be had, which waits. On failure it is not taken. ESTATE: the stream captures a
+ * graph, REFUSED. ENOTSUP: it is another context's.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
-                                                     amb_gpu_release_fn release, void *stream);
+                                                     amb_gpu_release_fn release, void *stream,
+                                                     enum amb_gpu_capturing capturing);
 /* Releases what is due; returns whether something is left. Any lock may be held. */
 bool amb_conn_gpus_look(struct amb_conn *conn);
 /* Waits for all of it. No lock held. */

@@ -2,6 +2,7 @@
 /*
  * Messages as arrays of other libraries, and their arrays as messages: views, no copies.
  */
+#include "client/message/message.h"
 #include "client/message/tensor.h"
 
 #include <amb/compat/dlpack/dlpack.h>
@@ -38,7 +39,7 @@ static void give_back(struct DLManagedTensorVersioned *managed)
 {
     struct loan *loan = (struct loan *)managed;
     if (amb_msg_mem(loan->msg) != AMB_MEM_HOST) {
-        amb_msg_release_on(loan->msg, loan->stream);
+        amb_msg_release_when_free(loan->msg, loan->stream);
     } else {
         amb_msg_release(loan->msg);
     }

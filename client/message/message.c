@@ -2,6 +2,7 @@
 #include "client/message/message.h"
 
 #include "client/conn/conn.h"
+#include "client/conn/error.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu_release.h"
@@ -37,30 +38,62 @@ void amb_msg_release(struct amb_msg *msg)
     }
 }
 
-void amb_msg_release_on(struct amb_msg *msg, void *stream)
+/* It cannot be left to a look: waits for the stream here. ESTATE: the stream captures a graph. */
+static enum amb_status release_here(struct amb_msg *msg, void *stream)
 {
-    if (msg == NULL) {
-        return;
+    if (amb_cuda_is_live() && amb_cuda_program_sync(stream) == AMB_ESTATE) {
+        return AMB_ESTATE;
     }
-    struct amb_arrival *arrival = amb_msg_arrival(msg);
-    struct amb_conn *conn = arrival->conn;
-    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
-        return; /* The parent's. */
-    }
+    amb_msg_release(msg);
+    return AMB_OK;
+}
+
+static enum amb_status release_on(struct amb_conn *conn, struct amb_msg *msg, void *stream,
+                                  enum amb_gpu_capturing capturing)
+{
     struct amb_gpu *gpu = amb_side_gpu(msg);
-    amb_conn_ref(conn); /* Ours: the message's may go while we look. */
-    if (gpu == NULL || amb_gpu_release_after(gpu, msg, amb_msg_release, stream) != AMB_OK) {
-        /* Of host memory we do not know the stream's device: wait here. */
-        if (amb_cuda_is_live()) {
-            (void)!amb_cuda_foreign_sync(stream);
-        }
-        amb_msg_release(msg);
-    } else if (amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
+    enum amb_status status =
+        gpu == NULL ? AMB_ENOTSUP
+                    : amb_gpu_release_after(gpu, msg, amb_msg_release, stream, capturing);
+    if (status != AMB_OK) {
+        return status == AMB_ESTATE ? status : release_here(msg, stream);
+    }
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
         amb_conn_gpus_drain(conn); /* Nobody looks after a close. */
     } else {
         amb_io_kick(conn);
     }
+    return AMB_OK;
+}
+
+static enum amb_status release_on_any(struct amb_msg *msg, void *stream,
+                                      enum amb_gpu_capturing capturing)
+{
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_OK; /* The parent's. */
+    }
+    amb_conn_ref(conn); /* Ours: the message's may go while we look. */
+    enum amb_status status = release_on(conn, msg, stream, capturing);
+    if (status == AMB_ESTATE) {
+        (void)amb_conn_fail(conn, AMB_ESTATE, "amb_msg_release_on: %s", amb_cuda_captures);
+    }
     amb_conn_unref(conn);
+    return status;
+}
+
+enum amb_status amb_msg_release_on(struct amb_msg *msg, void *stream)
+{
+    return msg == NULL ? AMB_OK : release_on_any(msg, stream, AMB_GPU_CAPTURING_REFUSED);
+}
+
+void amb_msg_release_when_free(struct amb_msg *msg, void *stream)
+{
+    if (release_on_any(msg, stream, AMB_GPU_CAPTURING_AWAITED) != AMB_OK) {
+        /* Host memory behind a stream that captures, which nobody can wait for: it has been read.
+         */
+        amb_msg_release(msg);
+    }
 }
 
 const void *amb_msg_data(const struct amb_msg *msg)

@@ -176,7 +176,7 @@ static enum amb_status copy_out(const struct amb_msg *msg, uint64_t offset, void
     if (bytes == NULL) {
         const uint8_t *at = amb_msg_data_on(msg, NULL);
         return gpu != NULL ? copy_across(conn, gpu, (uintptr_t)dst, at + offset, len)
-                           : amb_gpu_read(conn, dst, at + offset, len, NULL);
+                           : amb_gpu_read_whole(conn, dst, at + offset, len);
     }
     if (gpu != NULL) {
         return amb_gpu_store(gpu, (uintptr_t)dst, bytes + offset, len);

@@ -51,7 +51,7 @@ static void *stream_of(const struct amb_out *message)
 }
 
 /* The fence of a commit: the end of all that was put on its stream so far. On failure that is over,
- * so that the memory can be given back. */
+ * so that the memory can be given back; but for ESTATE: the stream captures a graph. */
 static enum amb_status commit_fence(const struct amb_lease *lease, const struct amb_out *message,
                                     struct amb_gpu_fence **fence)
 {
@@ -136,5 +136,9 @@ enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *
     struct amb_gpu_fence *fence = NULL;
     bool is_awaited = lease->gpu != NULL || lease->pin != NULL;
     enum amb_status status = is_awaited ? commit_fence(lease, message, &fence) : AMB_OK;
+    if (status == AMB_ESTATE) {
+        return status; /* Nobody can say when its memory is written no more: it stays its holder's.
+                        */
+    }
     return lease_commit(lease, message, status, fence, seq);
 }

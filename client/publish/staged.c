@@ -199,7 +199,8 @@ static enum amb_status post_by_link(struct amb_pub *pub, struct amb_gpu *gpu,
         status = amb_gpu_fence_wait(fence);
     }
     if (status != AMB_OK) {
-        return amb_gpu_fail(conn, gpu, AMB_ECUDA, "cannot read what to publish");
+        return amb_gpu_fail(conn, gpu, status == AMB_ESTATE ? status : AMB_ECUDA,
+                            "cannot read what to publish");
     }
     return amb_put_any(pub, &put, timeout_ns, seq);
 }

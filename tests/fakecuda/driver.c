@@ -115,11 +115,20 @@ CUresult fake_enter(const char *name, bool needs_context)
     CUresult result = planned(name);
     if (context != NULL && is_sticky(result)) {
         context->sticky = result;
+        while (fake.running == context) { /* The last that runs there. */
+            (void)pthread_cond_wait(&fake.changed, &fake.lock);
+        }
     }
     if (result == CUDA_SUCCESS && needs_context && (context == NULL || context->retained == 0)) {
         result = context == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
     return result;
+}
+
+CUresult fake_enter_unsafe(const char *name)
+{
+    CUresult result = fake_enter(name, true);
+    return result == CUDA_SUCCESS ? fake_unsafe() : result;
 }
 
 CUresult fake_leave(CUresult result)
@@ -391,7 +400,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 
 CUresult cuCtxSynchronize(void)
 {
-    CUresult result = fake_enter(__func__, true);
+    CUresult result = fake_enter_unsafe(__func__);
     if (result == CUDA_SUCCESS) {
         fake_drain_all();
     }

@@ -19,11 +19,18 @@ struct CUstream_st {
     struct CUctx_st *context;
     struct CUstream_st *next;
     struct fake_op *first, **last;
+    bool is_blocking; /* the legacy stream and it wait for each other */
+    CUstreamCaptureStatus capture;
+    CUstreamCaptureMode mode;
+    pthread_t capturer;         /* the thread that began it */
+    struct CUstream_st *origin; /* the stream on which it began; NULL: it captures nothing */
 };
 
 struct CUevent_st {
     struct CUctx_st *context;
-    unsigned long recorded, done; /* how often */
+    struct CUevent_st *next;
+    unsigned long recorded, done;    /* how often */
+    struct CUstream_st *captured_by; /* recorded there while it captured; NULL: it was not */
 };
 
 struct CUctx_st {
@@ -64,8 +71,10 @@ struct fake_state {
     int64_t delay_ns;
     bool has_peers, has_ipc;
     struct CUctx_st contexts[FAKE_DEVICES_MAX];
+    struct CUctx_st *running; /* of what the engine runs now */
     struct fake_memory *memories;
     struct CUstream_st *streams; /* made by the program */
+    struct CUevent_st *events;   /* the driver's own, also on a device that is lost */
     unsigned stream_count, event_count;
 };
 extern struct fake_state fake;
@@ -76,6 +85,8 @@ extern struct fake_state fake;
  */
 CUresult fake_enter(const char *name, bool needs_context);
 CUresult fake_leave(CUresult result);
+/* fake_enter with a context, of a call that a capture may forbid. */
+CUresult fake_enter_unsafe(const char *name);
 CUcontext fake_current(void);
 void fake_environment(void);
 
@@ -95,6 +106,17 @@ void fake_machine_open(const char *path);
 size_t fake_machine_used(int device);
 void fake_machine_hold(const struct fake_memory *memory);
 void fake_machine_let_go(const struct fake_memory *memory);
+
+/* ---- capture.c ---- */
+
+/* May this thread make a call that might wait for anything? */
+CUresult fake_unsafe(void);
+/* May anybody wait for that stream, or ask it? */
+CUresult fake_may_wait(struct CUstream_st *stream);
+/* Something is put on the stream: does it go into a graph? */
+CUresult fake_captured(struct CUstream_st *stream, bool *is_captured);
+/* The stream waits for an event of one that captures: it captures too. */
+CUresult fake_join(struct CUstream_st *stream, struct CUstream_st *capturing);
 
 /* ---- stream.c ---- */
 
@@ -123,6 +145,9 @@ struct fake_op {
 
 /* A copy of op at the end of the stream (NULL: the current context's own). Lock held. */
 CUresult fake_push(CUstream stream, const struct fake_op *op);
+/* The stream behind a handle, of which some are the current context's. */
+struct CUstream_st *fake_stream(CUstream handle);
+bool fake_needs_context(CUstream handle);
 /* Waits until nothing is left on it. Lock held, given up meanwhile. */
 void fake_drain(CUstream stream);
 void fake_drain_all(void);

@@ -181,7 +181,7 @@ static CUresult allocate(enum fake_kind kind, size_t size, struct fake_memory **
 static CUresult allocate_device(const char *call, enum fake_kind kind, CUdeviceptr *out,
                                 size_t size)
 {
-    CUresult result = fake_enter(call, true);
+    CUresult result = kind == FAKE_POOL ? fake_enter(call, true) : fake_enter_unsafe(call);
     struct fake_memory *memory;
     if (result == CUDA_SUCCESS) {
         result = allocate(kind, size, &memory);
@@ -212,7 +212,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
 CUresult cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 {
     (void)flags;
-    CUresult result = fake_enter(__func__, true);
+    CUresult result = fake_enter_unsafe(__func__);
     struct fake_memory *memory;
     if (result == CUDA_SUCCESS) {
         result = allocate(FAKE_PINNED, size, &memory);
@@ -225,7 +225,7 @@ CUresult cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 
 static CUresult release(const char *call, uintptr_t address, bool is_pinned)
 {
-    CUresult result = fake_enter(call, true);
+    CUresult result = fake_enter_unsafe(call);
     if (result == CUDA_SUCCESS && address != 0) {
         struct fake_memory *memory = fake_find(address);
         if (memory == NULL || memory->base != address || memory->kind == FAKE_IMPORTED ||
@@ -269,7 +269,7 @@ static bool is_known(uintptr_t base, size_t size)
 CUresult cuMemHostRegister(void *memory, size_t size, unsigned int flags)
 {
     (void)flags;
-    CUresult result = fake_enter(__func__, true);
+    CUresult result = fake_enter_unsafe(__func__);
     if (result == CUDA_SUCCESS && (memory == NULL || size == 0)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
@@ -294,7 +294,7 @@ CUresult cuMemHostRegister(void *memory, size_t size, unsigned int flags)
 
 CUresult cuMemHostUnregister(void *memory)
 {
-    CUresult result = fake_enter(__func__, true);
+    CUresult result = fake_enter_unsafe(__func__);
     struct fake_memory *known = result == CUDA_SUCCESS ? fake_find((uintptr_t)memory) : NULL;
     if (known != NULL && known->kind == FAKE_REGISTERED && known->alias == memory) {
         fake_drain_all();
@@ -490,7 +490,7 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned int flags)
 {
-    CUresult result = fake_enter(__func__, true);
+    CUresult result = fake_enter_unsafe(__func__);
     if (result == CUDA_SUCCESS) {
         struct fake_handle own;
         memcpy(&own, &handle, sizeof(own));
@@ -502,7 +502,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *out, CUipcMemHandle handle, unsigned in
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
-    CUresult result = fake_enter(__func__, true);
+    CUresult result = fake_enter_unsafe(__func__);
     if (result == CUDA_SUCCESS) {
         struct fake_memory *memory = fake_find(address);
         if (memory == NULL || memory->kind != FAKE_IMPORTED || memory->base != address) {

@@ -87,9 +87,13 @@ static void *engine_main(void *arg)
             continue;
         }
         struct fake_op *op = stream->first;
-        (void)pthread_mutex_unlock(&fake.lock);
-        run(op);
-        (void)pthread_mutex_lock(&fake.lock);
+        if (stream->context->sticky == CUDA_SUCCESS) { /* Nothing runs in a context that is lost. */
+            fake.running = stream->context;
+            (void)pthread_mutex_unlock(&fake.lock);
+            run(op);
+            (void)pthread_mutex_lock(&fake.lock);
+            fake.running = NULL;
+        }
         if (op->what == FAKE_RECORD && op->number > op->event->done) {
             op->event->done = op->number;
         }
@@ -119,34 +123,65 @@ static bool start_engine(void)
     return has_engine;
 }
 
-static CUstream stream_of(CUstream stream)
+/* The thread's own default streams, one a device. They stay in the list when it has ended. */
+static _Thread_local struct CUstream_st *own[FAKE_DEVICES_MAX];
+
+static struct CUstream_st *add_stream(bool is_blocking)
 {
-    return stream != NULL ? stream : &fake_current()->default_stream;
+    struct CUstream_st *stream = calloc(1, sizeof(*stream));
+    if (stream != NULL) {
+        stream->context = fake_current();
+        stream->last = &stream->first;
+        stream->is_blocking = is_blocking;
+        stream->next = fake.streams;
+        fake.streams = stream;
+    }
+    return stream;
 }
 
-CUresult fake_push(CUstream stream, const struct fake_op *op)
+bool fake_needs_context(CUstream handle)
 {
-    struct fake_op *own = malloc(sizeof(*own));
-    if (own == NULL || !start_engine()) {
-        free(own);
+    return handle == NULL || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+}
+
+struct CUstream_st *fake_stream(CUstream handle)
+{
+    if (handle == CU_STREAM_PER_THREAD) {
+        struct CUstream_st **stream = &own[fake_current()->device];
+        *stream = *stream != NULL ? *stream : add_stream(true);
+        return *stream;
+    }
+    return fake_needs_context(handle) ? &fake_current()->default_stream : handle;
+}
+
+CUresult fake_push(CUstream handle, const struct fake_op *op)
+{
+    bool is_captured;
+    struct CUstream_st *stream = fake_stream(handle);
+    CUresult result = fake_captured(stream, &is_captured);
+    if (result != CUDA_SUCCESS || is_captured) {
+        return result;
+    }
+    struct fake_op *copy = malloc(sizeof(*copy));
+    if (copy == NULL || !start_engine()) {
+        free(copy);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *own = *op;
-    own->next = NULL;
-    own->due_ns = now_ns() + fake.delay_ns;
-    stream = stream_of(stream);
+    *copy = *op;
+    copy->next = NULL;
+    copy->due_ns = now_ns() + fake.delay_ns;
     if (stream->last == NULL) {
         stream->last = &stream->first;
     }
-    *stream->last = own;
-    stream->last = &own->next;
+    *stream->last = copy;
+    stream->last = &copy->next;
     (void)pthread_cond_broadcast(&fake.changed);
     return CUDA_SUCCESS;
 }
 
-void fake_drain(CUstream stream)
+void fake_drain(CUstream handle)
 {
-    stream = stream_of(stream);
+    const struct CUstream_st *stream = fake_stream(handle);
     while (stream->first != NULL) {
         (void)pthread_cond_wait(&fake.changed, &fake.lock);
     }
@@ -188,15 +223,11 @@ CUresult cuStreamCreate(CUstream *out, unsigned int flags)
 {
     CUresult result = fake_enter(__func__, true);
     if (result == CUDA_SUCCESS) {
-        struct CUstream_st *stream = calloc(1, sizeof(*stream));
-        if (stream == NULL || flags > CU_STREAM_NON_BLOCKING) {
-            free(stream);
+        struct CUstream_st *stream =
+            flags > CU_STREAM_NON_BLOCKING ? NULL : add_stream(flags == CU_STREAM_DEFAULT);
+        if (stream == NULL) {
             result = CUDA_ERROR_INVALID_VALUE;
         } else {
-            stream->context = fake_current();
-            stream->last = &stream->first;
-            stream->next = fake.streams;
-            fake.streams = stream;
             fake.stream_count++;
             *out = stream;
         }
@@ -214,6 +245,9 @@ CUresult cuStreamDestroy(CUstream stream)
             link = &(*link)->next;
         }
         *link = stream->next;
+        for (struct CUevent_st *event = fake.events; event != NULL; event = event->next) {
+            event->captured_by = event->captured_by == stream ? NULL : event->captured_by;
+        }
         fake.stream_count--;
         free(stream);
     }
@@ -222,16 +256,27 @@ CUresult cuStreamDestroy(CUstream stream)
 
 CUresult cuStreamQuery(CUstream stream)
 {
-    CUresult result = fake_enter(__func__, stream == NULL);
-    if (result == CUDA_SUCCESS && stream_of(stream)->first != NULL) {
+    CUresult result = fake_enter_unsafe(__func__);
+    result = result == CUDA_SUCCESS ? fake_may_wait(fake_stream(stream)) : result;
+    if (result == CUDA_SUCCESS && fake_stream(stream)->first != NULL) {
         result = CUDA_ERROR_NOT_READY;
+    }
+    return fake_leave(result);
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *out)
+{
+    CUresult result = fake_enter(__func__, fake_needs_context(stream));
+    if (result == CUDA_SUCCESS) {
+        *out = fake_stream(stream)->context;
     }
     return fake_leave(result);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-    CUresult result = fake_enter(__func__, stream == NULL);
+    CUresult result = fake_enter_unsafe(__func__);
+    result = result == CUDA_SUCCESS ? fake_may_wait(fake_stream(stream)) : result;
     if (result == CUDA_SUCCESS) {
         fake_drain(stream);
     }
@@ -242,7 +287,9 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     (void)flags;
     CUresult result = fake_enter(__func__, true);
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && event->captured_by != NULL) {
+        result = fake_join(fake_stream(stream), event->captured_by);
+    } else if (result == CUDA_SUCCESS) {
         struct fake_op op = {.what = FAKE_WAIT, .event = event, .number = event->recorded};
         result = fake_push(stream, &op);
     }
@@ -344,10 +391,21 @@ CUresult cuEventCreate(CUevent *out, unsigned int flags)
         result = *out != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
         if (result == CUDA_SUCCESS) {
             (*out)->context = fake_current();
+            (*out)->next = fake.events;
+            fake.events = *out;
             fake.event_count++;
         }
     }
     return fake_leave(result);
+}
+
+static void remove_event(const struct CUevent_st *event)
+{
+    struct CUevent_st **link = &fake.events;
+    while (*link != event) {
+        link = &(*link)->next;
+    }
+    *link = event->next;
 }
 
 CUresult cuEventDestroy(CUevent event)
@@ -358,15 +416,25 @@ CUresult cuEventDestroy(CUevent event)
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY) {
         fake_drain_all(); /* Nothing on a stream may name it any more. */
         fake.event_count--;
+        remove_event(event);
         free(event);
     }
     return fake_leave(result);
 }
 
-CUresult cuEventRecord(CUevent event, CUstream stream)
+CUresult cuEventRecord(CUevent event, CUstream handle)
 {
     CUresult result = fake_enter(__func__, true);
+    struct CUstream_st *stream = result == CUDA_SUCCESS ? fake_stream(handle) : NULL;
+    bool is_captured = false;
     if (result == CUDA_SUCCESS) {
+        result = stream->context != event->context ? CUDA_ERROR_INVALID_HANDLE
+                                                   : fake_captured(stream, &is_captured);
+    }
+    if (result == CUDA_SUCCESS) {
+        event->captured_by = is_captured ? stream : NULL;
+    }
+    if (result == CUDA_SUCCESS && !is_captured) {
         struct fake_op op = {.what = FAKE_RECORD, .event = event, .number = event->recorded + 1};
         result = fake_push(stream, &op);
         event->recorded += result == CUDA_SUCCESS;
@@ -377,7 +445,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
 CUresult cuEventQuery(CUevent event)
 {
     CUresult result = fake_enter(__func__, false);
-    if (result == CUDA_SUCCESS && event->done < event->recorded) {
+    result = result == CUDA_SUCCESS ? fake_unsafe() : result;
+    if (result == CUDA_SUCCESS && event->captured_by != NULL) {
+        result = CUDA_ERROR_CAPTURED_EVENT;
+    } else if (result == CUDA_SUCCESS && event->done < event->recorded) {
         result = CUDA_ERROR_NOT_READY;
     }
     return fake_leave(result);
@@ -385,7 +456,10 @@ CUresult cuEventQuery(CUevent event)
 
 CUresult cuEventSynchronize(CUevent event)
 {
-    CUresult result = fake_enter(__func__, false);
+    CUresult result = fake_enter_unsafe(__func__);
+    if (result == CUDA_SUCCESS && event->captured_by != NULL) {
+        result = CUDA_ERROR_CAPTURED_EVENT;
+    }
     while (result == CUDA_SUCCESS && event->done < event->recorded) {
         (void)pthread_cond_wait(&fake.changed, &fake.lock);
     }
@@ -414,7 +488,7 @@ static CUresult copy(CUstream stream, uintptr_t to, uintptr_t from, size_t len, 
 static CUresult copy_call(const char *call, CUstream stream, uintptr_t to, uintptr_t from,
                           size_t len, bool must_wait)
 {
-    CUresult result = fake_enter(call, true);
+    CUresult result = must_wait ? fake_enter_unsafe(call) : fake_enter(call, true);
     if (result == CUDA_SUCCESS && len != 0) {
         result = copy(stream, to, from, len, must_wait);
     }

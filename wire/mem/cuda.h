@@ -14,6 +14,12 @@
  *
  * Threads: any. Calls on a device are made between enter and leave, or on a thread of ours that is
  * bound to it. Queries of events and pointers are made anywhere.
+ *
+ * A program may capture graphs. While one of its threads does so, the driver refuses many calls to
+ * the others, and breaks the capture. Threads in RELAXED mode are let through. So all calls that a
+ * capture forbids are made in that mode. A thread that is bound keeps it; any other is as it was
+ * before. Source: CUDA's reference, cuThreadExchangeStreamCaptureMode.
+ *
  * Memory: devices live as long as the process, and so do their primary contexts once retained.
  *
  * A sticky error (an illegal address, a failed launch) makes every later call in that context fail.
@@ -74,11 +80,15 @@ bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other);
 /* The context that was current before amb_cuda_enter. */
 struct amb_cuda_scope {
     struct amb_cuda *device, *outer;
+    bool is_relaxed;
 };
 
 /* Makes the device's context current on this thread; nests. On failure nothing is to be left. */
 AMB_MUST_CHECK enum amb_status amb_cuda_enter(struct amb_cuda *device,
                                               struct amb_cuda_scope *scope);
+/* The same, however often the driver refuses it. False: the device is fenced, so nothing runs there
+ * that could be waited for. */
+bool amb_cuda_enter_to_wait(struct amb_cuda *device, struct amb_cuda_scope *scope);
 /* The thread is as it was before. */
 void amb_cuda_leave(struct amb_cuda_scope *scope);
 /* For threads of ours: current from here on, without a push and a pop around every use. */
@@ -137,16 +147,35 @@ void amb_cuda_stream_destroy(struct amb_cuda *device, void *stream);
 /* Waits until everything on it has run. */
 AMB_MUST_CHECK enum amb_status amb_cuda_stream_sync(struct amb_cuda *device, void *stream);
 
-/* The same for a stream of the program's, whatever its device; no context of ours is needed. */
-AMB_MUST_CHECK enum amb_status amb_cuda_foreign_sync(void *stream);
+/* The handle by which each thread has a stream of its own, one a context. */
+#define AMB_CUDA_STREAM_PER_THREAD ((void *)2)
 
-/* Without timing. */
+/* A stream of the program's, as the device finds it. */
+enum amb_cuda_stream_kind {
+    AMB_CUDA_STREAM_HERE,      /* in the device's context: events can be recorded there */
+    AMB_CUDA_STREAM_ELSEWHERE, /* of another device or context: it can only be waited for */
+    AMB_CUDA_STREAM_CAPTURING, /* its work goes into a graph, which runs later, or never */
+};
+/* The device is entered. NULL, 1 and 2 are the default streams of its context. */
+enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device, void *stream);
+
+/*
+ * Waits for a stream of the program's, whatever its device. NULL, 1 and 2 are those of the thread's
+ * context; where it has none, of each device that has been used. ESTATE: it captures. ECUDA: its
+ * work has failed, or it is no stream. A driver that refuses to wait is asked again.
+ */
+AMB_MUST_CHECK enum amb_status amb_cuda_program_sync(void *stream);
+extern const char amb_cuda_captures[]; /* the sentence about a stream that captures */
+
+/* Without timing; a thread that waits for it sleeps. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_create(struct amb_cuda *device, void **event);
 void amb_cuda_event_destroy(struct amb_cuda *device, void *event);
 /* It is done when the work on the stream so far has run. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_record(struct amb_cuda *device, void *event,
                                                      void *stream);
-/* AMB_OK: done. EAGAIN: not yet. ECUDA: what it stood behind has failed. */
+/* AMB_OK: done. EAGAIN: not yet, or the driver refuses to say. ECUDA: the device is fenced. ESTATE:
+ * its stream began to capture while it was recorded, so it says nothing: record it again. The same
+ * of a wait. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event);
 AMB_MUST_CHECK enum amb_status amb_cuda_event_sync(struct amb_cuda *device, void *event);
 /* Later work on the stream waits for the event; the caller does not. */

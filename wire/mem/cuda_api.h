@@ -13,6 +13,7 @@
 /* ADD(name): one line a function; all of them are in every driver since CUDA 11.4. */
 #define AMB_CUDA_API(ADD)                                                                          \
     ADD(cuCtxEnablePeerAccess)                                                                     \
+    ADD(cuCtxGetCurrent)                                                                           \
     ADD(cuCtxPopCurrent)                                                                           \
     ADD(cuCtxPushCurrent)                                                                          \
     ADD(cuCtxSetCurrent)                                                                           \
@@ -22,6 +23,7 @@
     ADD(cuDeviceGetName)                                                                           \
     ADD(cuDeviceGetPCIBusId)                                                                       \
     ADD(cuDeviceGetUuid)                                                                           \
+    ADD(cuDevicePrimaryCtxGetState)                                                                \
     ADD(cuDevicePrimaryCtxRetain)                                                                  \
     ADD(cuDeviceTotalMem)                                                                          \
     ADD(cuEventCreate)                                                                             \
@@ -49,8 +51,11 @@
     ADD(cuPointerGetAttributes)                                                                    \
     ADD(cuStreamCreate)                                                                            \
     ADD(cuStreamDestroy)                                                                           \
+    ADD(cuStreamGetCtx)                                                                            \
+    ADD(cuStreamIsCapturing)                                                                       \
     ADD(cuStreamSynchronize)                                                                       \
-    ADD(cuStreamWaitEvent)
+    ADD(cuStreamWaitEvent)                                                                         \
+    ADD(cuThreadExchangeStreamCaptureMode)
 
 struct amb_cuda_api {
 #define AMB_CUDA_MEMBER(name) __typeof__(&name) name;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 static struct {
     pthread_mutex_t lock;
@@ -24,6 +25,12 @@ static struct {
 
 /* The context that this thread has current; the driver knows it too, but asking costs a call. */
 static _Thread_local struct amb_cuda *current;
+/* The thread's capture mode. It is to be RELAXED `depth` times over; `before` is the program's. */
+static _Thread_local struct {
+    unsigned depth;
+    bool is_relaxed;
+    CUstreamCaptureMode before;
+} captures;
 
 /* ---- errors ---- */
 
@@ -53,7 +60,44 @@ static void describe(CUresult result, const char *call, char *text, size_t size)
                    name != NULL ? name : "?");
 }
 
+/* Keeps the text of a failure; is_final: the device is of no use any more. */
+static enum amb_status fail(struct amb_cuda *device, CUresult result, const char *call,
+                            bool is_final)
+{
+    (void)pthread_mutex_lock(&device->lock);
+    describe(result, call, device->failure, sizeof(device->failure));
+    (void)pthread_mutex_unlock(&device->lock);
+    if (is_final && !atomic_exchange(&device->is_fenced, true)) {
+        amb_error("GPU %d is out of use until this process ends: %s", device->info.index,
+                  device->failure);
+    }
+    return status_of(result);
+}
+
 enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const char *call)
+{
+    if (__builtin_expect(result == CUDA_SUCCESS, 1)) {
+        return AMB_OK;
+    }
+    return result == CUDA_ERROR_NOT_READY ? AMB_EAGAIN
+                                          : fail(device, result, call, amb_cuda_is_sticky(result));
+}
+
+bool amb_cuda_is_final(CUresult result)
+{
+    switch ((int)result) {
+    case CUDA_ERROR_DEINITIALIZED:    /* the process ends */
+    case CUDA_ERROR_INVALID_CONTEXT:  /* somebody has reset the device, */
+    case CUDA_ERROR_INVALID_HANDLE:   /* and our handles went with it */
+    case CUDA_ERROR_SYSTEM_NOT_READY: /* a driver and services that do not fit */
+    case CUDA_ERROR_MPS_CONNECTION_FAILED:
+        return true;
+    default:
+        return amb_cuda_is_sticky(result);
+    }
+}
+
+enum amb_status amb_cuda_check_wait(struct amb_cuda *device, CUresult result, const char *call)
 {
     if (__builtin_expect(result == CUDA_SUCCESS, 1)) {
         return AMB_OK;
@@ -61,14 +105,12 @@ enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const c
     if (result == CUDA_ERROR_NOT_READY) {
         return AMB_EAGAIN;
     }
-    (void)pthread_mutex_lock(&device->lock);
-    describe(result, call, device->failure, sizeof(device->failure));
-    (void)pthread_mutex_unlock(&device->lock);
-    if (amb_cuda_is_sticky(result) && !atomic_exchange(&device->is_fenced, true)) {
-        amb_error("GPU %d is out of use until this process ends: %s", device->info.index,
-                  device->failure);
+    if (result == CUDA_ERROR_CAPTURED_EVENT) {
+        return AMB_ESTATE;
     }
-    return status_of(result);
+    bool is_final = amb_cuda_is_final(result);
+    (void)fail(device, result, call, is_final);
+    return is_final ? AMB_ECUDA : AMB_EAGAIN;
 }
 
 bool amb_cuda_is_sound(const struct amb_cuda *device)
@@ -189,7 +231,9 @@ static enum amb_status retain(struct amb_cuda *device)
     CUresult result = CUDA_SUCCESS;
     if (device->context == NULL) {
         CUcontext context = NULL;
+        amb_cuda_capture_relax();
         result = amb_cuda_api.cuDevicePrimaryCtxRetain(&context, device->handle);
+        amb_cuda_capture_restore();
         device->context = result == CUDA_SUCCESS ? context : NULL;
     }
     (void)pthread_mutex_unlock(&driver.lock);
@@ -200,6 +244,15 @@ static enum amb_status retain(struct amb_cuda *device)
         amb_error("GPU %d cannot be used: %s", device->info.index, text);
     }
     return status;
+}
+
+bool amb_cuda_has_context(uint32_t index)
+{
+    unsigned int flags;
+    int active = 0;
+    return amb_cuda_api.cuDevicePrimaryCtxGetState(driver.devices[index].handle, &flags, &active) ==
+               CUDA_SUCCESS &&
+           active != 0;
 }
 
 enum amb_status amb_cuda_at(int index, struct amb_cuda **out)
@@ -268,6 +321,36 @@ bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other)
     return (atomic_load(&device->reach) & bit) != 0;
 }
 
+void amb_cuda_pause(void)
+{
+    const struct timespec ts = {.tv_nsec = 100000};
+    (void)nanosleep(&ts, NULL);
+}
+
+/* ---- captures ---- */
+
+void amb_cuda_capture_relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    captures.depth++;
+    if (!captures.is_relaxed &&
+        amb_cuda_api.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) {
+        captures.is_relaxed = true;
+        captures.before = mode;
+    }
+}
+
+/* Where the driver refuses it, the next one tries again. */
+void amb_cuda_capture_restore(void)
+{
+    CUstreamCaptureMode mode = captures.before;
+    amb_assert(captures.depth > 0);
+    if (--captures.depth == 0 && captures.is_relaxed &&
+        amb_cuda_api.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) {
+        captures.is_relaxed = false;
+    }
+}
+
 /* ---- contexts ---- */
 
 bool amb_cuda_is_current(const struct amb_cuda *device)
@@ -289,6 +372,8 @@ enum amb_status amb_cuda_enter(struct amb_cuda *device, struct amb_cuda_scope *s
         scope->device = device;
         current = device;
     }
+    amb_cuda_capture_relax();
+    scope->is_relaxed = true;
     return AMB_OK;
 }
 
@@ -302,6 +387,21 @@ void amb_cuda_leave(struct amb_cuda_scope *scope)
         current = scope->outer;
         scope->device = NULL;
     }
+    if (scope->is_relaxed) { /* In the program's context, for ours may be lost. */
+        amb_cuda_capture_restore();
+        scope->is_relaxed = false;
+    }
+}
+
+bool amb_cuda_enter_to_wait(struct amb_cuda *device, struct amb_cuda_scope *scope)
+{
+    while (amb_cuda_enter(device, scope) != AMB_OK) {
+        if (!amb_cuda_is_sound(device)) {
+            return false;
+        }
+        amb_cuda_pause();
+    }
+    return true;
 }
 
 enum amb_status amb_cuda_bind(struct amb_cuda *device)
@@ -312,6 +412,7 @@ enum amb_status amb_cuda_bind(struct amb_cuda *device)
     enum amb_status status =
         amb_cuda_check(device, amb_cuda_api.cuCtxSetCurrent(device->context), "cuCtxSetCurrent");
     if (status == AMB_OK) {
+        amb_cuda_capture_relax(); /* It stays so. */
         current = device;
     }
     return status;

@@ -82,6 +82,7 @@ bool amb_cuda_can_reach(struct amb_cuda *device UNUSED, struct amb_cuda *other U
 /* clang-format off */
 void amb_cuda_failure(struct amb_cuda *device UNUSED, char *text UNUSED, size_t size UNUSED) NOTHING
 enum amb_status amb_cuda_enter(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) NOBODY
+bool amb_cuda_enter_to_wait(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) { return false; }
 void amb_cuda_leave(struct amb_cuda_scope *scope UNUSED) NOTHING
 enum amb_status amb_cuda_bind(struct amb_cuda *device UNUSED) NOBODY
 enum amb_status amb_cuda_alloc(struct amb_cuda *device UNUSED, uint64_t size UNUSED, uint64_t *out UNUSED) NOBODY
@@ -97,7 +98,9 @@ void amb_cuda_unimport(struct amb_cuda *device UNUSED, uint64_t address UNUSED) 
 enum amb_status amb_cuda_stream_create(struct amb_cuda *device UNUSED, void **stream UNUSED) NOBODY
 void amb_cuda_stream_destroy(struct amb_cuda *device UNUSED, void *stream UNUSED) NOTHING
 enum amb_status amb_cuda_stream_sync(struct amb_cuda *device UNUSED, void *stream UNUSED) NOBODY
-enum amb_status amb_cuda_foreign_sync(void *stream UNUSED) NOBODY
+enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device UNUSED, void *stream UNUSED) { return AMB_CUDA_STREAM_HERE; }
+const char amb_cuda_captures[] = "";
+enum amb_status amb_cuda_program_sync(void *stream UNUSED) NOBODY
 enum amb_status amb_cuda_event_create(struct amb_cuda *device UNUSED, void **event UNUSED) NOBODY
 void amb_cuda_event_destroy(struct amb_cuda *device UNUSED, void *event UNUSED) NOTHING
 enum amb_status amb_cuda_event_record(struct amb_cuda *device UNUSED, void *event UNUSED, void *stream UNUSED) NOBODY

@@ -9,6 +9,11 @@
     (amb_cuda_is_sound(device) ? amb_cuda_check((device), amb_cuda_api.call(__VA_ARGS__), #call)   \
                                : AMB_ECUDA)
 
+#define WAIT(device, call, ...)                                                                    \
+    (amb_cuda_is_sound(device)                                                                     \
+         ? amb_cuda_check_wait((device), amb_cuda_api.call(__VA_ARGS__), #call)                    \
+         : AMB_ECUDA)
+
 enum amb_status amb_cuda_stream_create(struct amb_cuda *device, void **stream)
 {
     amb_assert(amb_cuda_is_current(device));
@@ -29,20 +34,143 @@ void amb_cuda_stream_destroy(struct amb_cuda *device, void *stream)
 
 enum amb_status amb_cuda_stream_sync(struct amb_cuda *device, void *stream)
 {
+    enum amb_status status;
     amb_assert(amb_cuda_is_current(device));
-    return CALL(device, cuStreamSynchronize, stream);
+    while ((status = WAIT(device, cuStreamSynchronize, stream)) == AMB_EAGAIN) {
+        amb_cuda_pause();
+    }
+    return status;
 }
 
-enum amb_status amb_cuda_foreign_sync(void *stream)
+/* ---- streams of the program ---- */
+
+const char amb_cuda_captures[] =
+    "the stream captures a graph, which runs later, and as often as the program likes: publish and "
+    "release outside of the capture";
+
+/* NULL (the default one), the legacy one, the thread's own: each context has its own. */
+static bool is_default_stream(void *stream)
 {
-    return amb_cuda_api.cuStreamSynchronize(stream) == CUDA_SUCCESS ? AMB_OK : AMB_ECUDA;
+    return stream == NULL || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
+
+/* Using the legacy stream while a stream that blocks captures would break that capture. */
+static bool is_capturing(void *stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = amb_cuda_api.cuStreamIsCapturing(stream, &status);
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device, void *stream)
+{
+    amb_assert(amb_cuda_is_current(device));
+    CUcontext context = NULL;
+    if (!amb_cuda_is_sound(device)) {
+        return AMB_CUDA_STREAM_HERE; /* The next call says so. */
+    }
+    if (is_capturing(stream)) {
+        return AMB_CUDA_STREAM_CAPTURING;
+    }
+    bool is_ours = is_default_stream(stream) ||
+                   amb_cuda_api.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS ||
+                   context == device->context;
+    return is_ours ? AMB_CUDA_STREAM_HERE : AMB_CUDA_STREAM_ELSEWHERE;
+}
+
+/* Waits in the current context. An answer that is not final leaves the work running, so the driver
+ * is asked again. */
+static enum amb_status sync_here(void *stream)
+{
+    for (;;) {
+        if (is_capturing(stream)) {
+            return AMB_ESTATE;
+        }
+        CUresult result = amb_cuda_api.cuStreamSynchronize(stream);
+        if (result == CUDA_SUCCESS || amb_cuda_is_final(result)) {
+            return result == CUDA_SUCCESS ? AMB_OK : AMB_ECUDA;
+        }
+        amb_cuda_pause();
+    }
+}
+
+#define RETAIN_TRIES 1000u /* a context that is there is only counted */
+
+static bool enter_used(uint32_t index, struct amb_cuda_scope *scope)
+{
+    struct amb_cuda *device = NULL;
+    enum amb_status status = amb_cuda_at((int)index, &device);
+    for (unsigned i = 0; i < RETAIN_TRIES && status != AMB_OK; i++) {
+        amb_cuda_pause();
+        status = amb_cuda_at((int)index, &device);
+    }
+    return status == AMB_OK && amb_cuda_enter_to_wait(device, scope);
+}
+
+/* In each context that there is, for the handle is of one of them. */
+static enum amb_status sync_everywhere(void *stream)
+{
+    enum amb_status status = AMB_OK;
+    for (uint32_t i = 0; i < amb_cuda_count(); i++) {
+        struct amb_cuda_scope scope;
+        if (!amb_cuda_has_context(i) || !enter_used(i, &scope)) {
+            continue; /* Nothing runs there, or the device is lost. */
+        }
+        enum amb_status here = sync_here(stream);
+        status = status == AMB_OK ? here : status;
+        amb_cuda_leave(&scope);
+    }
+    return status;
+}
+
+/* A stream that is no default one, in its context. A stream that captures is asked for nothing
+ * else, which might break the capture. */
+static enum amb_status sync_there(void *stream)
+{
+    CUcontext context = NULL;
+    for (;;) {
+        if (is_capturing(stream)) {
+            return AMB_ESTATE;
+        }
+        CUresult result = amb_cuda_api.cuStreamGetCtx(stream, &context);
+        result = result == CUDA_SUCCESS ? amb_cuda_api.cuCtxPushCurrent(context) : result;
+        if (result == CUDA_SUCCESS) {
+            enum amb_status status = sync_here(stream);
+            (void)amb_cuda_api.cuCtxPopCurrent(&context);
+            return status;
+        }
+        if (amb_cuda_is_final(result)) {
+            return AMB_ECUDA;
+        }
+        amb_cuda_pause();
+    }
+}
+
+enum amb_status amb_cuda_program_sync(void *stream)
+{
+    CUcontext context = NULL;
+    enum amb_status status;
+    amb_cuda_capture_relax();
+    if (!is_default_stream(stream)) {
+        status = sync_there(stream);
+    } else if (amb_cuda_api.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != NULL) {
+        status = sync_here(stream);
+    } else {
+        status = sync_everywhere(stream);
+    }
+    amb_cuda_capture_restore();
+    return status;
+}
+
+/* ---- events ---- */
 
 enum amb_status amb_cuda_event_create(struct amb_cuda *device, void **event)
 {
     amb_assert(amb_cuda_is_current(device));
     CUevent own = NULL;
-    enum amb_status status = CALL(device, cuEventCreate, &own, CU_EVENT_DISABLE_TIMING);
+    enum amb_status status =
+        CALL(device, cuEventCreate, &own, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     if (status == AMB_OK) {
         *event = own;
     }
@@ -64,12 +192,20 @@ enum amb_status amb_cuda_event_record(struct amb_cuda *device, void *event, void
 
 enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event)
 {
-    return CALL(device, cuEventQuery, event);
+    amb_cuda_capture_relax();
+    enum amb_status status = WAIT(device, cuEventQuery, event);
+    amb_cuda_capture_restore();
+    return status;
 }
 
 enum amb_status amb_cuda_event_sync(struct amb_cuda *device, void *event)
 {
-    return CALL(device, cuEventSynchronize, event);
+    enum amb_status status;
+    amb_assert(amb_cuda_is_current(device));
+    while ((status = WAIT(device, cuEventSynchronize, event)) == AMB_EAGAIN) {
+        amb_cuda_pause();
+    }
+    return status;
 }
 
 enum amb_status amb_cuda_stream_wait(struct amb_cuda *device, void *stream, void *event)

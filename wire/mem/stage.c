@@ -142,6 +142,14 @@ static enum amb_status write_all(struct amb_stage *stage, uint64_t to, const uin
 /* Later work on our stream waits for the work on `after`. */
 static enum amb_status follow(struct amb_stage *stage, void *after)
 {
+    switch (amb_cuda_stream_classify(stage->device, after)) {
+    case AMB_CUDA_STREAM_CAPTURING:
+        return AMB_ESTATE;
+    case AMB_CUDA_STREAM_ELSEWHERE:
+        return amb_cuda_program_sync(after);
+    case AMB_CUDA_STREAM_HERE:
+        break;
+    }
     enum amb_status status = amb_cuda_event_record(stage->device, stage->after, after);
     return status == AMB_OK ? amb_cuda_stream_wait(stage->device, stage->stream, stage->after)
                             : status;
@@ -154,14 +162,15 @@ static enum amb_status finish(struct amb_stage *stage, enum amb_status status)
     return status != AMB_OK ? status : end;
 }
 
-enum amb_status amb_stage_read(struct amb_stage *stage, void *to, uint64_t from, uint64_t len,
-                               void *after)
+/* is_behind: the work on the stream `after` comes first. */
+static enum amb_status stage_read(struct amb_stage *stage, void *to, uint64_t from, uint64_t len,
+                                  bool is_behind, void *after)
 {
     struct amb_cuda_scope scope;
     (void)pthread_mutex_lock(&stage->lock);
     enum amb_status status = amb_cuda_enter(stage->device, &scope);
     if (status == AMB_OK) {
-        status = follow(stage, after);
+        status = is_behind ? follow(stage, after) : AMB_OK;
         if (status == AMB_OK) {
             status = read_all(stage, to, from, len);
         }
@@ -170,6 +179,17 @@ enum amb_status amb_stage_read(struct amb_stage *stage, void *to, uint64_t from,
     }
     (void)pthread_mutex_unlock(&stage->lock);
     return status;
+}
+
+enum amb_status amb_stage_read(struct amb_stage *stage, void *to, uint64_t from, uint64_t len,
+                               void *after)
+{
+    return stage_read(stage, to, from, len, true, after);
+}
+
+enum amb_status amb_stage_read_whole(struct amb_stage *stage, void *to, uint64_t from, uint64_t len)
+{
+    return stage_read(stage, to, from, len, false, NULL);
 }
 
 enum amb_status amb_stage_write(struct amb_stage *stage, uint64_t to, const void *from,

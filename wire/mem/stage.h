@@ -24,10 +24,14 @@ void amb_stage_destroy(struct amb_stage **stage);
 
 /*
  * Device to host, behind the work on the stream `after` so far. NULL: the device's default stream,
- * and so everything that a plain cudaMemcpy would wait for. On failure `to` holds anything.
+ * and so everything that a plain cudaMemcpy would wait for. On failure `to` holds anything. ESTATE:
+ * that stream captures a graph.
  */
 AMB_MUST_CHECK enum amb_status amb_stage_read(struct amb_stage *stage, void *to, uint64_t from,
                                               uint64_t len, void *after);
+/* The same of bytes that nobody writes any more: behind nothing. */
+AMB_MUST_CHECK enum amb_status amb_stage_read_whole(struct amb_stage *stage, void *to,
+                                                    uint64_t from, uint64_t len);
 /* Host to device. */
 AMB_MUST_CHECK enum amb_status amb_stage_write(struct amb_stage *stage, uint64_t to,
                                                const void *from, uint64_t len);

@@ -289,7 +289,10 @@ struct amb_out {
     const struct amb_tensor *tensor; /* the array that the payload is */
     const char *content_type;
     const char *key;
-    void *stream;   /* CUstream: work on it so far comes first; NULL: the default one */
+    /* CUstream: work on it so far comes first. NULL and 1 are the default stream of data's GPU, 2
+     * is the thread's own. ESTATE: it captures a graph; or it is NULL or 1, and a stream that waits
+     * for it captures. */
+    void *stream;
     int64_t ttl_ns; /* 0: for ever. Rounded up to milliseconds */
     void *reserved;
     /* Compare and set: the sequence in its topic that this message must get, one more than the last
@@ -495,7 +498,8 @@ AMB_API void *amb_lease_data_on(const struct amb_lease *lease, void *stream);
  *            default one) so far has run
  *   seq      the message's sequence, as amb_pub_post has it; may be NULL
  * EINVAL, ENOTSUP, ETOOLARGE for fields of `message`; ENOMEM; ECLOSED: its publisher is closed;
- * ELOST.
+ * ELOST. ESTATE: the stream captures a graph; the lease stays yours. A stream of another GPU is
+ * waited for.
  */
 AMB_API enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *message,
                                          uint64_t *seq);
@@ -577,8 +581,20 @@ AMB_API const char *amb_msg_path(const struct amb_msg *msg);
  * plain host memory.
  */
 AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
-/* amb_msg_release, when the work on the stream so far has run. */
-AMB_API void amb_msg_release_on(struct amb_msg *msg, void *stream);
+/*
+ * amb_msg_release, when the work on the stream so far has run.
+ *
+ * The thread waits for that itself in three cases:
+ *   - the payload is in host memory
+ *   - the stream is of another GPU, or of another context than the GPU's primary one
+ *   - no event can be had
+ * Handles as at amb_out.stream. If the payload is in host memory, default streams are those of the
+ * thread's context. A thread without one waits for those of all GPUs in use.
+ *
+ * ESTATE: the stream captures a graph, so nobody can say when its work has run. The message is not
+ * released: it stays yours. No other error.
+ */
+AMB_API enum amb_status amb_msg_release_on(struct amb_msg *msg, void *stream);
 /* The array that the payload is, as its publisher described it: all elements lie in the payload,
  * whatever shape and strides are. NULL: nothing was said, or something that cannot be; or no memory
  * for it.

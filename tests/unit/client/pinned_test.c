@@ -164,38 +164,24 @@ static void order_holds_where_it_is_transferred(void **state)
     what_comes_behind_one_that_waits_keeps_its_place(&on_stream);
 }
 
-/* In its turn: a lease before it and one behind it are not hurt. */
-static void what_its_gpu_has_spoilt_is_settled_so(void **state)
+/* A question that the driver refuses is no answer: the message waits for its stream all the same.
+ */
+static void a_refused_question_ends_no_fence(void **state)
 {
     (void)state;
     struct session s;
     struct amb_pub *pub = open_pinned(&s, &on_stream);
-    struct amb_pub_info info = AMB_INIT(amb_pub_info);
-    fake_broker_hold(s.fake, true);
-    assert_int_equal(amb_pub_send(pub, "before", 6, AMB_NOWAIT), AMB_OK);
     struct amb_lease *lease = take(pub, 5000);
     fakecuda_hold(true);
     write_on_stream(lease, 5000, 'x');
+    fakecuda_fail("cuEventQuery:1=900,cuEventQuery:2=1,cuEventQuery:3=2");
     commit(lease);
-    fakecuda_fail("cuEventQuery:1=1");
+    assert_int_equal(amb_pub_flush(pub, 0, 50 * AMB_MS), AMB_ETIMEDOUT);
+    assert_int_equal(s.seen.msgs[0], 0);
     fakecuda_hold(false);
-    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
-    fake_broker_nap();
-    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
-    assert_int_equal(info.failed, 0); /* Of the one before it nobody knows yet. */
-    fake_broker_hold(s.fake, false);
-    assert_int_equal(amb_pub_send(pub, "behind", 6, 5 * AMB_SEC), AMB_OK);
-    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_ECUDA);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
     fakecuda_fail(NULL);
-    fake_broker_look(s.fake, &s.seen);
-    assert_int_equal(s.seen.msgs[0], 2);
-    assert_memory_equal(s.seen.last, "behind", 6);
-    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
-    assert_int_equal(info.failed, 1);
-    assert_int_equal(info.settled, 3);
-    (void)amb_close(s.conn, 5 * AMB_SEC);
-    fake_broker_stop(s.fake);
-    assert_int_equal(fakecuda_live_pinned(), 0);
+    close_pinned(&s);
 }
 
 static void a_segment_that_cannot_be_pinned_is_given_back(void **state)
@@ -584,6 +570,40 @@ static void what_no_pinned_lease_goes_with_is_refused(void **state)
     close_pinned(&s);
 }
 
+/* In its turn: a lease before it and one behind it are not hurt. It comes last, for the device is
+ * lost, and its memory stays pinned. */
+static void what_its_gpu_has_spoilt_is_settled_so(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, &on_stream);
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    fake_broker_hold(s.fake, true);
+    assert_int_equal(amb_pub_send(pub, "before", 6, AMB_NOWAIT), AMB_OK);
+    struct amb_lease *lease = take(pub, 5000);
+    fakecuda_hold(true);
+    write_on_stream(lease, 5000, 'x');
+    commit(lease);
+    fakecuda_fail("cuEventQuery:1=719");
+    fakecuda_hold(false);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    fake_broker_nap();
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    assert_int_equal(info.failed, 0); /* Of the one before it nobody knows yet. */
+    fake_broker_hold(s.fake, false);
+    assert_int_equal(amb_pub_send(pub, "behind", 6, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_ECUDA);
+    fakecuda_fail(NULL);
+    fake_broker_look(s.fake, &s.seen);
+    assert_int_equal(s.seen.msgs[0], 2);
+    assert_memory_equal(s.seen.last, "behind", 6);
+    assert_int_equal(amb_pub_stat(pub, &info), AMB_OK);
+    assert_int_equal(info.failed, 1);
+    assert_int_equal(info.settled, 3);
+    (void)amb_close(s.conn, 5 * AMB_SEC);
+    fake_broker_stop(s.fake);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -599,7 +619,7 @@ int main(void)
         cmocka_unit_test(it_is_transferred_where_the_broker_gives_no_memory),
         cmocka_unit_test(order_holds_in_place),
         cmocka_unit_test(order_holds_where_it_is_transferred),
-        cmocka_unit_test(what_its_gpu_has_spoilt_is_settled_so),
+        cmocka_unit_test(a_refused_question_ends_no_fence),
         cmocka_unit_test(a_segment_that_cannot_be_pinned_is_given_back),
         cmocka_unit_test(without_any_it_says_why_and_plain_leases_go_on),
         cmocka_unit_test(who_has_all_that_may_be_pinned_waits),
@@ -613,6 +633,7 @@ int main(void)
         cmocka_unit_test(without_a_thread_memory_is_there_before_the_next_heartbeat),
         cmocka_unit_test(an_idle_pinned_segment_makes_room_for_plain_leases),
         cmocka_unit_test(what_no_pinned_lease_goes_with_is_refused),
+        cmocka_unit_test(what_its_gpu_has_spoilt_is_settled_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
