@@ -79,8 +79,10 @@ static struct amb_gpu_buffer *try_allocate(struct amb_gpu *gpu, enum amb_mem mem
 
 static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
 {
+    /* Before the try: a buffer that is freed between it and the wait makes room, too. */
+    uint64_t done = amb_later_done();
     struct amb_gpu_buffer *buffer = try_allocate(gpu, mem, class);
-    return buffer == NULL && amb_later_wait() ? try_allocate(gpu, mem, class) : buffer;
+    return buffer == NULL && amb_later_wait(done) ? try_allocate(gpu, mem, class) : buffer;
 }
 
 static struct amb_gpu_buffer **list_of(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)

@@ -326,5 +326,5 @@ void amb_imports_fini(struct amb_conn *conn)
         pool_leave(import->pool);
         free(import);
     }
-    (void)amb_later_wait();
+    (void)amb_later_wait(0);
 }

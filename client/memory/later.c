@@ -74,11 +74,19 @@ void amb_later(struct amb_later *job, amb_later_fn fn)
     }
 }
 
-bool amb_later_wait(void)
+uint64_t amb_later_done(void)
+{
+    (void)pthread_mutex_lock(&later.lock);
+    uint64_t done = later.done;
+    (void)pthread_mutex_unlock(&later.lock);
+    return done;
+}
+
+bool amb_later_wait(uint64_t since)
 {
     (void)pthread_mutex_lock(&later.lock);
     uint64_t upto = later.put_off;
-    bool has_waited = later.done < upto;
+    bool has_waited = upto > since;
     while (later.done < upto && later.thread_of == getpid()) {
         (void)pthread_cond_wait(&later.is_done, &later.lock);
     }

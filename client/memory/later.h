@@ -14,6 +14,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct amb_later;
 typedef void (*amb_later_fn)(struct amb_later *job);
@@ -25,6 +26,8 @@ struct amb_later {
 
 /* Has fn called with job, which is its from here on. It may have been when this returns. */
 void amb_later(struct amb_later *job, amb_later_fn fn);
-/* Waits until all that was put off so far is done. No lock is held that a job may want. False:
- * nothing was. */
-bool amb_later_wait(void);
+/* How many jobs are done. */
+uint64_t amb_later_done(void);
+/* Waits until all that was put off so far is done. No lock is held that a job may want. False: no
+ * more was put off than was done at amb_later_done's answer `since`. */
+bool amb_later_wait(uint64_t since);

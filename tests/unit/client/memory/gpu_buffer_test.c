@@ -46,7 +46,7 @@ static void test_a_release_does_not_wait_for_the_device(void **state)
     amb_gpu_buffer_put(gpu, buffer);
     assert_int_equal(fakecuda_live_device(), 1);
     fakecuda_hold(false);
-    (void)amb_later_wait();
+    (void)amb_later_wait(0);
     assert_int_equal(fakecuda_live_device(), 0);
     amb_cuda_stream_destroy(amb_gpu_cuda(gpu), stream);
     amb_cuda_leave(&scope);

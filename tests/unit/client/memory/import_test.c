@@ -91,7 +91,7 @@ static void session_over(struct amb_conn *conn)
     amb_imports_over(conn);
     conn->session.life++;
     amb_conn_unlock(conn);
-    (void)amb_later_wait();
+    (void)amb_later_wait(0);
 }
 
 static int start_broker(void **state)
@@ -210,7 +210,7 @@ static void test_a_session_that_is_over_keeps_what_is_borrowed_and_no_longer(voi
     assert_true(fakecuda_peek(second.address, back, sizeof(back)));
     assert_string_equal(back, "from the broker");
     amb_import_return(second.import);
-    (void)amb_later_wait();
+    (void)amb_later_wait(0);
     assert_int_equal(fakecuda_used(1), 0);
     assert_int_equal(fakecuda_live_device(), 0);
     amb_conn_unref(conn);
@@ -227,7 +227,7 @@ static void test_a_pool_stays_open_for_its_session(void **state)
     range.offset = 0;
     range.life = 0;
     assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
-    (void)amb_later_wait();
+    (void)amb_later_wait(0);
     assert_int_equal(fakecuda_live_device(), 1);
     assert_int_equal(import(conn, &range, 4096, &gpu, &once_more, &why), AMB_OK);
     assert_int_equal(once_more, address);
@@ -266,7 +266,7 @@ static void test_a_session_ends_while_a_device_is_busy(void **state)
     amb_conn_unlock(conn);
     assert_int_equal(fakecuda_live_device(), 1);
     fakecuda_hold(false);
-    (void)amb_later_wait();
+    (void)amb_later_wait(0);
     assert_int_equal(fakecuda_live_device(), 0);
     amb_cuda_stream_destroy(amb_gpu_cuda(gpu), stream);
     amb_cuda_leave(&scope);
