@@ -162,7 +162,7 @@ static struct amb_msg *queue_take(struct amb_gpu *gpu, struct amb_gpu_release_qu
 }
 
 /* The stream captured when it was given back. Behind the end of that capture, has the GPU done with
- * it? Another context's stream is waited for, by its handle alone. */
+ * it? Of a stream of another context nobody can tell: its message stays until the close. */
 static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
 {
     struct amb_cuda_scope scope;

@@ -90,8 +90,7 @@ enum amb_status amb_msg_release_on(struct amb_msg *msg, void *stream)
 void amb_msg_release_when_free(struct amb_msg *msg, void *stream)
 {
     if (release_on_any(msg, stream, AMB_GPU_CAPTURING_AWAITED) != AMB_OK) {
-        /* Host memory behind a stream that captures, which nobody can wait for: it has been read.
-         */
+        /* Host memory, of which nobody keeps a list: its holder has said that it is done. */
         amb_msg_release(msg);
     }
 }

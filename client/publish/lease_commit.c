@@ -137,8 +137,7 @@ enum amb_status amb_lease_commit(struct amb_lease *lease, const struct amb_out *
     bool is_awaited = lease->gpu != NULL || lease->pin != NULL;
     enum amb_status status = is_awaited ? commit_fence(lease, message, &fence) : AMB_OK;
     if (status == AMB_ESTATE) {
-        return status; /* Nobody can say when its memory is written no more: it stays its holder's.
-                        */
+        return status; /* Its memory may still be written, so it stays its holder's. */
     }
     return lease_commit(lease, message, status, fence, seq);
 }

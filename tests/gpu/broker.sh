@@ -42,3 +42,10 @@ used() { # bytes of the GPU pools
     "$build/tools/broker-ctl" -o json memory |
         sed -n 's/.*"kind": *"cuda"[^}]*"used_bytes": *\([0-9]*\).*/\1/p'
 }
+await_word() { # WORD NAME: in a while a program says it in $dir/NAME
+    for ((i = 0; i < 400; i++)); do
+        grep -q "$1" "$dir/$2" && return
+        sleep 0.05
+    done
+    fail "$2: no '$1': $(cat "$dir/$2.err")"
+}

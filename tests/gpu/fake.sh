@@ -23,13 +23,6 @@ await_used() { # 0, or "some": in a while
     done
     fail "$2: $(used) bytes of the pool are in use"
 }
-await_word() {
-    for ((i = 0; i < 400; i++)); do
-        grep -q "$1" "$dir/$2" && return
-        sleep 0.05
-    done
-    fail "$2: no '$1': $(cat "$dir/$2.err")"
-}
 death() {
     mkfifo "$dir/go"
     "$fake" hold <"$dir/go" >"$dir/hold" 2>"$dir/hold.err" &

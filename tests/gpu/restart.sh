@@ -23,13 +23,6 @@ await_state() {
     done
     fail "$2: the pool is $(state), and not $1"
 }
-await_word() {
-    for ((i = 0; i < 400; i++)); do
-        grep -q "$1" "$dir/$2" && return
-        sleep 0.05
-    done
-    fail "$2: no '$1': $(cat "$dir/$2.err")"
-}
 program() { # MODE: says WORD; goes on at the end of descriptor 9
     mkfifo "$dir/go"
     "$fake" "$1" <"$dir/go" >"$dir/$1" 2>"$dir/$1.err" &
