@@ -176,6 +176,7 @@ CUresult cuInit(unsigned int flags)
             fake.contexts[i].device = i;
             fake.contexts[i].default_stream.context = &fake.contexts[i];
         }
+        fake_pools_init();
     }
     CUresult result = flags != 0 ? CUDA_ERROR_INVALID_VALUE : planned("cuInit");
     if (result == CUDA_SUCCESS && fake.devices == 0) {
@@ -403,6 +404,7 @@ CUresult cuCtxSynchronize(void)
     CUresult result = fake_enter_unsafe(__func__);
     if (result == CUDA_SUCCESS) {
         fake_drain_all();
+        fake_pools_trim(false);
     }
     return fake_leave(result);
 }

@@ -15,6 +15,7 @@ CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute name, CUdevice device
     }
     if (result == CUDA_SUCCESS) {
         *out = name == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING         ? 1
+               : name == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED   ? 1
                : name == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID               ? device + 1
                : name == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
                                                                       : 0;

@@ -41,6 +41,16 @@ struct CUctx_st {
     struct CUstream_st default_stream;
 };
 
+/* A pool of stream-ordered memory. */
+struct CUmemPoolHandle_st {
+    struct CUmemPoolHandle_st *next;
+    int device;
+    bool is_gone; /* destroyed: its last blocks go when they are freed */
+    uint64_t threshold, size_max;
+    CUmemAllocationHandleType handle_types;
+    uint8_t access[FAKE_DEVICES_MAX]; /* CUmemAccess_flags */
+};
+
 enum fake_kind {
     FAKE_DEVICE,
     FAKE_POOL, /* cuMemAllocAsync */
@@ -60,6 +70,11 @@ struct fake_memory {
     int fd;               /* -1: none */
     ino_t inode;
     pid_t owner; /* of an import: its exporter */
+    /* A block of a pool: */
+    struct CUmemPoolHandle_st *pool;
+    unsigned long life;           /* how often it was allocated */
+    bool is_there, is_back;       /* a stream has come to its allocation, to its free */
+    struct CUstream_st *freed_on; /* NULL: on none, or it is not freed */
 };
 
 struct fake_state {
@@ -73,6 +88,9 @@ struct fake_state {
     struct CUctx_st contexts[FAKE_DEVICES_MAX];
     struct CUctx_st *running; /* of what the engine runs now */
     struct fake_memory *memories;
+    struct fake_memory *idle; /* blocks that their pools keep */
+    struct CUmemPoolHandle_st *pools, *current_pools[FAKE_DEVICES_MAX];
+    struct CUmemPoolHandle_st default_pools[FAKE_DEVICES_MAX];
     struct CUstream_st *streams; /* made by the program */
     struct CUevent_st *events;   /* the driver's own, also on a device that is lost */
     unsigned stream_count, event_count;
@@ -92,12 +110,24 @@ void fake_environment(void);
 
 /* ---- memory.c ---- */
 
-/* Where bytes really lie. *pinned: the copy may be left to the engine. NULL: the range is not whole
- * in its allocation. */
-unsigned char *fake_resolve(uintptr_t address, size_t len, bool *is_async);
+/* Where bytes really lie. *is_async false: pageable memory, so the copy may not be left to the
+ * engine. NULL: the range is not whole in its allocation, or the device may not reach it. */
+unsigned char *fake_resolve(uintptr_t address, size_t len, int device, bool *is_async);
 struct fake_memory *fake_find(uintptr_t address);
 struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int fd);
 void fake_remove(struct fake_memory *memory);
+/* New memory of the current context's device. */
+CUresult fake_allocate(enum fake_kind kind, size_t size, struct fake_memory **out);
+
+/* ---- pool.c ---- */
+
+void fake_pools_init(void);
+/* Gives back what no stream uses, beyond what each pool may keep; all: beyond nothing. */
+void fake_pools_trim(bool is_all);
+/* A block that the program has freed, or NULL. */
+struct fake_memory *fake_find_idle(uintptr_t address);
+bool fake_pool_reaches(const struct fake_memory *memory, int device);
+CUresult fake_pool_free(struct fake_memory *memory, struct CUstream_st *stream);
 
 /* ---- machine.c ---- */
 
@@ -126,6 +156,8 @@ enum fake_what {
     FAKE_RECORD,
     FAKE_WAIT,
     FAKE_CALL,
+    FAKE_ALLOC,   /* blocks[0] is there from here on */
+    FAKE_RELEASE, /* and no more */
 };
 
 struct fake_op {
@@ -141,8 +173,14 @@ struct fake_op {
     unsigned long number; /* of the event's recordings */
     CUhostFn fn;
     void *arg;
+    struct fake_memory *blocks[2]; /* of pools, which it touches */
+    unsigned long lives[2];
 };
 
+/* Notes that op touches memory, if that is a pool's. */
+void fake_touch(struct fake_op *op, unsigned which, uintptr_t address);
+/* Does anything on a stream touch it? */
+bool fake_is_touched(const struct fake_memory *memory);
 /* A copy of op at the end of the stream (NULL: the current context's own). Lock held. */
 CUresult fake_push(CUstream stream, const struct fake_op *op);
 /* The stream behind a handle, of which some are the current context's. */

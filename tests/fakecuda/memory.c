@@ -32,14 +32,15 @@ struct fake_memory *fake_find(uintptr_t address)
     return memory;
 }
 
-unsigned char *fake_resolve(uintptr_t address, size_t len, bool *is_async)
+unsigned char *fake_resolve(uintptr_t address, size_t len, int device, bool *is_async)
 {
     struct fake_memory *memory = fake_find(address);
-    if (memory == NULL) {
+    if (memory == NULL && fake_find_idle(address) == NULL) {
         *is_async = false;
         return (unsigned char *)address;
     }
-    if (len > memory->size - (address - memory->base)) {
+    if (memory == NULL || len > memory->size - (address - memory->base) ||
+        !fake_pool_reaches(memory, device)) {
         return NULL;
     }
     return memory->alias + (address - memory->base);
@@ -165,11 +166,14 @@ static size_t free_bytes_of(int device)
     return used < fake.memory_max ? fake.memory_max - used : 0;
 }
 
-static CUresult allocate(enum fake_kind kind, size_t size, struct fake_memory **out)
+CUresult fake_allocate(enum fake_kind kind, size_t size, struct fake_memory **out)
 {
     int device = fake_current()->device;
     if (size == 0) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (kind != FAKE_PINNED && size > free_bytes_of(device)) {
+        fake_pools_trim(true); /* As the driver, which asks the pools of the process. */
     }
     if (kind != FAKE_PINNED && size > free_bytes_of(device)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -181,10 +185,10 @@ static CUresult allocate(enum fake_kind kind, size_t size, struct fake_memory **
 static CUresult allocate_device(const char *call, enum fake_kind kind, CUdeviceptr *out,
                                 size_t size)
 {
-    CUresult result = kind == FAKE_POOL ? fake_enter(call, true) : fake_enter_unsafe(call);
+    CUresult result = fake_enter_unsafe(call);
     struct fake_memory *memory;
     if (result == CUDA_SUCCESS) {
-        result = allocate(kind, size, &memory);
+        result = fake_allocate(kind, size, &memory);
     }
     if (result == CUDA_SUCCESS) {
         *out = memory->base;
@@ -203,19 +207,13 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size, unsigned int flags)
     return allocate_device(__func__, FAKE_MANAGED, out, size);
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *out, size_t size, CUstream stream)
-{
-    (void)stream;
-    return allocate_device(__func__, FAKE_POOL, out, size);
-}
-
 CUresult cuMemHostAlloc(void **out, size_t size, unsigned int flags)
 {
     (void)flags;
     CUresult result = fake_enter_unsafe(__func__);
     struct fake_memory *memory;
     if (result == CUDA_SUCCESS) {
-        result = allocate(FAKE_PINNED, size, &memory);
+        result = fake_allocate(FAKE_PINNED, size, &memory);
     }
     if (result == CUDA_SUCCESS) {
         *out = (void *)memory->base;
@@ -231,6 +229,8 @@ static CUresult release(const char *call, uintptr_t address, bool is_pinned)
         if (memory == NULL || memory->base != address || memory->kind == FAKE_IMPORTED ||
             memory->kind == FAKE_REGISTERED || (memory->kind == FAKE_PINNED) != is_pinned) {
             result = CUDA_ERROR_INVALID_VALUE;
+        } else if (memory->kind == FAKE_POOL) {
+            result = fake_pool_free(memory, NULL); /* The one kind that waits for nothing. */
         } else {
             fake_drain_all(); /* The driver's waits for the device too. */
             fake_remove(memory);
@@ -241,12 +241,6 @@ static CUresult release(const char *call, uintptr_t address, bool is_pinned)
 
 CUresult cuMemFree(CUdeviceptr address)
 {
-    return release(__func__, address, false);
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
-{
-    (void)stream;
     return release(__func__, address, false);
 }
 
@@ -361,7 +355,7 @@ static CUresult attribute(void *to, CUpointer_attribute name, const struct fake_
     int device = memory != NULL ? memory->device : -2;
     CUdeviceptr base = memory != NULL ? memory->base : 0;
     size_t size = memory != NULL ? memory->size : 0;
-    CUmemoryPool pool = kind == FAKE_POOL ? (CUmemoryPool)(void *)&fake : NULL;
+    CUmemoryPool pool = memory != NULL ? memory->pool : NULL;
     unsigned long long id = memory != NULL ? memory->inode : 0;
     CUcontext context = memory != NULL ? &fake.contexts[memory->device] : NULL;
     switch ((int)name) {
@@ -542,8 +536,9 @@ static bool reach(uint64_t address, void *to, const void *from, size_t len)
 {
     (void)pthread_mutex_lock(&fake.lock);
     bool is_async = true;
-    unsigned char *bytes =
-        fake_find(address) != NULL ? fake_resolve(address, len, &is_async) : NULL;
+    unsigned char *bytes = fake_find(address) != NULL
+                               ? fake_resolve(address, len, fake_find(address)->device, &is_async)
+                               : NULL;
     if (bytes != NULL && to != NULL) {
         memcpy(to, bytes, len);
     } else if (bytes != NULL && from != NULL) {

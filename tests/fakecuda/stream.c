@@ -6,6 +6,7 @@
 #include "tests/fakecuda/internal.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -55,6 +56,32 @@ static struct CUstream_st *next_stream(int64_t *due)
     return NULL;
 }
 
+/* May op touch what it touches? A block of a pool is there between two points of its stream. */
+static bool is_in_time(const struct fake_op *op)
+{
+    for (int i = 0;
+         i < 2 && (op->what == FAKE_COPY || op->what == FAKE_FILL || op->what == FAKE_CALL); i++) {
+        const struct fake_memory *block = op->blocks[i];
+        if (block != NULL && (block->life != op->lives[i] || !block->is_there || block->is_back)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The op has run. */
+static void note(const struct fake_op *op)
+{
+    struct fake_memory *block = op->blocks[0];
+    if (op->what == FAKE_RECORD && op->number > op->event->done) {
+        op->event->done = op->number;
+    } else if (op->what == FAKE_ALLOC && block->life == op->lives[0]) {
+        block->is_there = true;
+    } else if (op->what == FAKE_RELEASE && block->life == op->lives[0]) {
+        block->is_back = true;
+    }
+}
+
 /* Without the lock: copies may be long, and memory that they touch is freed by drained streams
  * only. */
 static void run(const struct fake_op *op)
@@ -87,6 +114,11 @@ static void *engine_main(void *arg)
             continue;
         }
         struct fake_op *op = stream->first;
+        if (!is_in_time(op) && stream->context->sticky == CUDA_SUCCESS) {
+            (void)fprintf(stderr, "fakecuda: memory of a pool is used before it is allocated, or "
+                                  "after it is freed\n");
+            stream->context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+        }
         if (stream->context->sticky == CUDA_SUCCESS) { /* Nothing runs in a context that is lost. */
             fake.running = stream->context;
             (void)pthread_mutex_unlock(&fake.lock);
@@ -94,9 +126,7 @@ static void *engine_main(void *arg)
             (void)pthread_mutex_lock(&fake.lock);
             fake.running = NULL;
         }
-        if (op->what == FAKE_RECORD && op->number > op->event->done) {
-            op->event->done = op->number;
-        }
+        note(op);
         stream->first = op->next;
         if (stream->first == NULL) {
             stream->last = &stream->first;
@@ -152,6 +182,39 @@ struct CUstream_st *fake_stream(CUstream handle)
         return *stream;
     }
     return fake_needs_context(handle) ? &fake_current()->default_stream : handle;
+}
+
+void fake_touch(struct fake_op *op, unsigned which, uintptr_t address)
+{
+    struct fake_memory *memory = fake_find(address);
+    if (memory != NULL && memory->kind == FAKE_POOL) {
+        op->blocks[which] = memory;
+        op->lives[which] = memory->life;
+    }
+}
+
+static bool touches(const struct CUstream_st *stream, const struct fake_memory *memory)
+{
+    const struct fake_op *op = stream->first;
+    while (op != NULL && op->blocks[0] != memory && op->blocks[1] != memory) {
+        op = op->next;
+    }
+    return op != NULL;
+}
+
+bool fake_is_touched(const struct fake_memory *memory)
+{
+    for (int i = 0; i < fake.devices; i++) {
+        if (touches(&fake.contexts[i].default_stream, memory)) {
+            return true;
+        }
+    }
+    for (const struct CUstream_st *stream = fake.streams; stream != NULL; stream = stream->next) {
+        if (touches(stream, memory)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 CUresult fake_push(CUstream handle, const struct fake_op *op)
@@ -279,6 +342,7 @@ CUresult cuStreamSynchronize(CUstream stream)
     result = result == CUDA_SUCCESS ? fake_may_wait(fake_stream(stream)) : result;
     if (result == CUDA_SUCCESS) {
         fake_drain(stream);
+        fake_pools_trim(false);
     }
     return fake_leave(result);
 }
@@ -369,9 +433,13 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, u
     bool is_check = function == (CUfunction)(void *)&check_kernel;
     call->words = *(const uint64_t *)params[1];
     call->base = *(const uint32_t *)params[2];
-    call->at = fake_resolve(*(const uint64_t *)params[0], call->words * 4, &is_async);
-    call->wrong = is_check ? fake_resolve(*(const uint64_t *)params[3], 4, &is_async) : NULL;
+    uint64_t at = *(const uint64_t *)params[0], wrong = is_check ? *(const uint64_t *)params[3] : 0;
+    int device = fake_current()->device;
     struct fake_op op = {.what = FAKE_CALL, .fn = run_kernel, .arg = call};
+    call->at = fake_resolve(at, call->words * 4, device, &is_async);
+    call->wrong = is_check ? fake_resolve(wrong, 4, device, &is_async) : NULL;
+    fake_touch(&op, 0, at);
+    fake_touch(&op, 1, wrong);
     result = call->at != NULL && (!is_check || call->wrong != NULL) ? fake_push(stream, &op)
                                                                     : CUDA_ERROR_INVALID_VALUE;
     if (result != CUDA_SUCCESS) {
@@ -463,21 +531,31 @@ CUresult cuEventSynchronize(CUevent event)
     while (result == CUDA_SUCCESS && event->done < event->recorded) {
         (void)pthread_cond_wait(&fake.changed, &fake.lock);
     }
+    if (result == CUDA_SUCCESS) {
+        fake_pools_trim(false);
+    }
     return fake_leave(result);
 }
 
 /* ---- copies ---- */
 
+struct side {
+    uintptr_t address;
+    int device; /* that reaches for it */
+};
+
 /* Pageable host memory is done with when the call returns; pinned and device memory may be late. */
-static CUresult copy(CUstream stream, uintptr_t to, uintptr_t from, size_t len, bool must_wait)
+static CUresult copy(CUstream stream, struct side to, struct side from, size_t len, bool must_wait)
 {
     bool is_async = !must_wait;
-    unsigned char *dst = fake_resolve(to, len, &is_async);
-    const unsigned char *src = fake_resolve(from, len, &is_async);
+    unsigned char *dst = fake_resolve(to.address, len, to.device, &is_async);
+    const unsigned char *src = fake_resolve(from.address, len, from.device, &is_async);
     if (dst == NULL || src == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct fake_op op = {.what = FAKE_COPY, .to = dst, .from = src, .len = len};
+    fake_touch(&op, 0, to.address);
+    fake_touch(&op, 1, from.address);
     CUresult result = fake_push(stream, &op);
     if (result == CUDA_SUCCESS && !is_async) {
         fake_drain(stream);
@@ -490,7 +568,9 @@ static CUresult copy_call(const char *call, CUstream stream, uintptr_t to, uintp
 {
     CUresult result = must_wait ? fake_enter_unsafe(call) : fake_enter(call, true);
     if (result == CUDA_SUCCESS && len != 0) {
-        result = copy(stream, to, from, len, must_wait);
+        int device = fake_current()->device;
+        result =
+            copy(stream, (struct side){to, device}, (struct side){from, device}, len, must_wait);
     }
     return fake_leave(result);
 }
@@ -506,7 +586,12 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     if (to_context == NULL || from_context == NULL) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    return copy_call(__func__, stream, to, from, len, false);
+    CUresult result = fake_enter(__func__, true);
+    if (result == CUDA_SUCCESS && len != 0) { /* Each side is reached from its own device. */
+        result = copy(stream, (struct side){to, to_context->device},
+                      (struct side){from, from_context->device}, len, false);
+    }
+    return fake_leave(result);
 }
 
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t len)
@@ -541,7 +626,9 @@ static CUresult fill(const char *call, CUdeviceptr to, const void *pattern, size
     if (result == CUDA_SUCCESS && count != 0) {
         bool is_async = true;
         struct fake_op op = {.what = FAKE_FILL, .len = width * count, .width = width};
-        op.to = fake_find(to) != NULL ? fake_resolve(to, op.len, &is_async) : NULL;
+        op.to = fake_find(to) != NULL ? fake_resolve(to, op.len, fake_current()->device, &is_async)
+                                      : NULL;
+        fake_touch(&op, 0, to);
         memcpy(op.pattern, pattern, width);
         result = op.to != NULL ? fake_push(stream, &op) : CUDA_ERROR_INVALID_VALUE;
     }
