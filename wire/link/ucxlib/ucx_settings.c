@@ -49,6 +49,7 @@ static const char *const allowed_tls[] = {
 enum key_level {
     KEY_UCP,    /* of the context: ucp_config_modify */
     KEY_TCP,    /* the same, of contexts without an RDMA device */
+    KEY_IPC,    /* of contexts with cuda_ipc, in programs of ours; not missed where UCX has none */
     KEY_GLOBAL, /* of the process: only in programs of ours */
 };
 
@@ -68,6 +69,14 @@ static const struct ours {
     /* Over TCP both ways copy as often, and a rendezvous asks first. With 64 KiB it relays 1301 to
      * 1412 MB/s against 1476. From 256 KiB on it is the faster one. */
     {"RNDV_THRESH", "192K", KEY_TCP},
+    /* UCX keeps a peer's memory open until this process ends, also when that peer has died, and so
+     * the memory stays taken. These bound it for each client of a broker: as many allocations as a
+     * program publishes from in turns, and as many bytes as a connection of ours caches. What is in
+     * use, or was used last, stays. UCX takes the least that any context of the process has said.
+     * So libamb says nothing: it opens the pools of its broker alone, and its program may have a
+     * UCX of its own. */
+    {"CUDA_IPC_CACHE_MAX_REGIONS", "16", KEY_IPC},
+    {"CUDA_IPC_CACHE_MAX_SIZE", "256M", KEY_IPC},
     {"WARN_INVALID_CONFIG", "n", KEY_UCP}, /* lanes of DEFAULT_TLS that this host lacks */
     {"LOG_LEVEL", "error", KEY_GLOBAL},
     {"HANDLE_ERRORS", "none", KEY_GLOBAL},
@@ -102,6 +111,10 @@ static const uint32_t wire_borders[] = {RELEASE(1, 16, 0), RELEASE(1, 22, 0)};
 #define UNMAPS_RELEASE RELEASE(1, 22, 0)
 static const char unmaps[] = "UCX 1.22.0 without cuda_ipc: that release unmaps GPU memory in use "
                              "when another connection ends (openucx/ucx#11744)";
+
+/* The first one with bounds for what cuda_ipc keeps open. Before, a key of that name would be tried
+ * on transports that mean another thing by it. */
+#define IPC_BOUNDS_RELEASE RELEASE(1, 21, 0)
 
 static pthread_mutex_t process = PTHREAD_MUTEX_INITIALIZER;
 
@@ -360,16 +373,27 @@ static void apply_globals(void)
     }
 }
 
-static enum amb_status apply_ours(bool has_rdma, ucp_config_t *config, char *error,
-                                  size_t error_size)
+/* What decides which of our keys are meant. */
+struct circumstances {
+    bool has_rdma;
+    bool bounds_ipc;
+};
+
+static bool is_meant(enum key_level level, const struct circumstances *here)
+{
+    return level == KEY_UCP || (level == KEY_TCP && !here->has_rdma) ||
+           (level == KEY_IPC && here->bounds_ipc);
+}
+
+static enum amb_status apply_ours(const struct circumstances *here, ucp_config_t *config,
+                                  char *error, size_t error_size)
 {
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
-        bool is_meant = ours[i].level == KEY_UCP || (ours[i].level == KEY_TCP && !has_rdma);
-        if (!is_meant || has_environment(ours[i].name)) {
+        if (!is_meant(ours[i].level, here) || has_environment(ours[i].name)) {
             continue;
         }
         enum amb_status status = modify(config, ours[i].name, ours[i].value, error, error_size);
-        if (status != AMB_OK) {
+        if (status != AMB_OK && ours[i].level != KEY_IPC) {
             return status;
         }
     }
@@ -457,7 +481,12 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
     if (status != AMB_OK) {
         return status;
     }
-    status = apply_ours(has_rdma, config, error, error_size);
+    const struct circumstances here = {
+        .has_rdma = has_rdma,
+        .bounds_ipc = options->use_environment && has_lane(tls, "cuda_ipc") &&
+                      amb_ucx_release() >= IPC_BOUNDS_RELEASE,
+    };
+    status = apply_ours(&here, config, error, error_size);
     if (status == AMB_OK) {
         status = apply_own(options, config, error, error_size);
     }

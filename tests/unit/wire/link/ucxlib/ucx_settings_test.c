@@ -8,6 +8,7 @@
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_prove.h"
+#include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -434,6 +435,80 @@ static void test_the_release_that_is_there_is_asked(void **state)
     in_child(lanes_of_our_processes);
 }
 
+/* ---- what dead clients pin ---- */
+
+static uint32_t pretended;
+static unsigned regions_said, sizes_said;
+
+static void pretend_release(unsigned *major, unsigned *minor, unsigned *patch)
+{
+    *major = pretended >> 16;
+    *minor = pretended >> 8 & 0xffu;
+    *patch = pretended & 0xffu;
+}
+
+/* As a UCX without CUDA modules answers. */
+static ucs_status_t refuse_bounds(ucp_config_t *config, const char *name, const char *value)
+{
+    if (strcmp(name, "CUDA_IPC_CACHE_MAX_REGIONS") == 0) {
+        regions_said++;
+        require(strcmp(value, "16") == 0);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (strcmp(name, "CUDA_IPC_CACHE_MAX_SIZE") == 0) {
+        sizes_said++;
+        require(strcmp(value, "256M") == 0);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    require(strstr(name, "CACHE_MAX") == NULL);
+    return real.ucp_config_modify(config, name, value);
+}
+
+static void expect_bounds(const struct amb_ucx_options *options, uint32_t release, unsigned regions,
+                          unsigned sizes)
+{
+    ucp_config_t *config = NULL;
+    char error[256] = "";
+    require(unsetenv("UCX_TLS") == 0); /* That of the last one. */
+    pretended = release;
+    regions_said = 0;
+    sizes_said = 0;
+    amb_ucx_process_lock();
+    require(amb_ucx_config_open(options, error, sizeof(error), &config) == AMB_OK);
+    amb_ucx_process_unlock();
+    real.ucp_config_release(config);
+    require(regions_said == regions && sizes_said == sizes);
+}
+
+static void with_bounds(void)
+{
+    struct amb_ucx_options options = plain_options();
+    real = amb_ucx_api;
+    amb_ucx_api.ucp_get_version = pretend_release;
+    amb_ucx_api.ucp_config_modify = refuse_bounds;
+    expect_bounds(&options, RELEASE(1, 21, 0), 0, 0); /* Not the program's own UCX. */
+    options.use_environment = true;
+    expect_bounds(&options, RELEASE(1, 20, 1), 0, 0);
+    expect_bounds(&options, RELEASE(1, 21, 0), 1, 1);
+    expect_bounds(&options, RELEASE(1, 22, 1), 1, 1);
+    expect_bounds(&options, RELEASE(1, 22, 0), 0, 0); /* It does without cuda_ipc. */
+    options.wants_cuda_ipc = true;
+    expect_bounds(&options, RELEASE(1, 22, 0), 1, 1);
+    options.tls = "tcp,self";
+    expect_bounds(&options, RELEASE(1, 21, 0), 0, 0);
+    options.tls = NULL;
+    require(setenv("UCX_CUDA_IPC_CACHE_MAX_SIZE", "inf", 1) == 0);
+    expect_bounds(&options, RELEASE(1, 21, 0), 1, 0);
+    require(setenv("UCX_CUDA_IPC_CACHE_MAX_REGIONS", "1000", 1) == 0);
+    expect_bounds(&options, RELEASE(1, 21, 0), 0, 0);
+}
+
+static void test_what_dead_clients_pin_is_bounded(void **state)
+{
+    (void)state;
+    in_child(with_bounds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_programs_of_ours_keep_their_signals),
         cmocka_unit_test(test_one_thread_at_a_time_configures_ucx),
         cmocka_unit_test(test_the_release_that_is_there_is_asked),
+        cmocka_unit_test(test_what_dead_clients_pin_is_bounded),
         cmocka_unit_test(test_context_needs_named_devices),
         cmocka_unit_test(test_shared_memory_lanes_are_refused),
         cmocka_unit_test(test_forced_and_unknown_settings_are_refused_by_name),
