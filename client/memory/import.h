@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of the broker's GPU memory, as they are in this process. A process opens a pool once for
- * each device, by its IPC handle. CUDA opens nothing twice.
+ * Ranges of the broker's GPU memory, as they are in this process. A process opens a pool once, by
+ * its IPC handle. CUDA would count a second open, and close nothing before as many closes.
  *
  * A driver gives a dead broker's memory back when its last import is closed. Until then the next
  * broker may find the GPU full. So an import is a session's, and its borrowers': views, and

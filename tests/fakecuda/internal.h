@@ -69,7 +69,9 @@ struct fake_memory {
     unsigned char *alias; /* as we do */
     int fd;               /* -1: none */
     ino_t inode;
-    pid_t owner; /* of an import: its exporter */
+    pid_t owner;              /* of an import: its exporter */
+    struct CUctx_st *context; /* of an import: where it is open, */
+    unsigned opens;           /* and how often */
     /* A block of a pool: */
     struct CUmemPoolHandle_st *pool;
     unsigned long life;           /* how often it was allocated */
@@ -136,6 +138,8 @@ void fake_machine_open(const char *path);
 size_t fake_machine_used(int device);
 void fake_machine_hold(const struct fake_memory *memory);
 void fake_machine_let_go(const struct fake_memory *memory);
+/* Something was done that to a driver is undefined. */
+void fake_machine_fault(const char *what);
 
 /* ---- capture.c ---- */
 
@@ -189,3 +193,5 @@ bool fake_needs_context(CUstream handle);
 /* Waits until nothing is left on it. Lock held, given up meanwhile. */
 void fake_drain(CUstream stream);
 void fake_drain_all(void);
+/* Does something that is on a stream still read or write it? */
+bool fake_is_used(const struct fake_memory *memory);

@@ -36,7 +36,8 @@ static struct machine {
     struct hold holds[HOLDS_MAX];
 } * machine;
 static int machine_fd = -1;
-static pid_t known_as; /* the process that has told that it lives */
+static unsigned long faults; /* of this process alone, where it is a machine of its own */
+static pid_t known_as;       /* the process that has told that it lives */
 
 static int lock_byte(off_t byte, short type, int command, struct flock *out)
 {
@@ -159,6 +160,17 @@ void fake_machine_hold(const struct fake_memory *memory)
     end();
 }
 
+void fake_machine_fault(const char *what)
+{
+    faults++;
+    (void)fprintf(stderr, "fakecuda: process %d %s\n", (int)getpid(), what);
+    if (machine != NULL) {
+        begin();
+        machine->faults++;
+        end();
+    }
+}
+
 /* The owner frees what others have open: to a driver that is undefined. */
 static void note_fault(const struct hold *freed)
 {
@@ -204,7 +216,7 @@ uint64_t fakecuda_used(int device)
 unsigned long fakecuda_faults(void)
 {
     (void)pthread_mutex_lock(&fake.lock);
-    unsigned long faults = machine != NULL ? (unsigned long)machine->faults : 0;
+    unsigned long count = machine != NULL ? (unsigned long)machine->faults : faults;
     (void)pthread_mutex_unlock(&fake.lock);
-    return faults;
+    return count;
 }

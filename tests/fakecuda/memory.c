@@ -439,13 +439,15 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     return fake_leave(result);
 }
 
-static bool is_imported(ino_t inode)
+/* The import of that handle in the current context; NULL: there is none. */
+static struct fake_memory *find_import(const struct fake_handle *handle)
 {
-    const struct fake_memory *memory = fake.memories;
-    while (memory != NULL && (memory->kind != FAKE_IMPORTED || memory->inode != inode)) {
+    struct fake_memory *memory = fake.memories;
+    while (memory != NULL && (memory->kind != FAKE_IMPORTED || memory->inode != handle->inode ||
+                              memory->context != fake_current())) {
         memory = memory->next;
     }
-    return memory != NULL;
+    return memory;
 }
 
 static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
@@ -459,8 +461,11 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
     if (!fake.has_ipc) {
         return CUDA_ERROR_MAP_FAILED;
     }
-    if (is_imported(handle->inode)) {
-        return CUDA_ERROR_ALREADY_MAPPED;
+    struct fake_memory *memory = find_import(handle);
+    if (memory != NULL) { /* Also where its exporter is gone. */
+        memory->opens++;
+        *out = memory->base;
+        return CUDA_SUCCESS;
     }
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->pid, handle->fd);
@@ -472,11 +477,13 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
         }
         return CUDA_ERROR_MAP_FAILED; /* Its process is gone, or not ours to look into. */
     }
-    struct fake_memory *memory = fake_add(FAKE_IMPORTED, handle->device, handle->size, fd);
+    memory = fake_add(FAKE_IMPORTED, handle->device, handle->size, fd);
     if (memory == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memory->owner = handle->pid;
+    memory->context = fake_current();
+    memory->opens = 1;
     fake_machine_hold(memory);
     *out = memory->base;
     return CUDA_SUCCESS;
@@ -501,7 +508,12 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address)
         struct fake_memory *memory = fake_find(address);
         if (memory == NULL || memory->kind != FAKE_IMPORTED || memory->base != address) {
             result = CUDA_ERROR_INVALID_VALUE;
-        } else {
+        } else if (memory->context != fake_current()) {
+            result = CUDA_ERROR_INVALID_CONTEXT;
+        } else if (--memory->opens == 0) {
+            if (fake_is_used(memory)) {
+                fake_machine_fault("closes an import that its streams still use");
+            }
             fake_drain_all();
             fake_remove(memory);
         }

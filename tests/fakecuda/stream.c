@@ -97,6 +97,34 @@ static void run(const struct fake_op *op)
     }
 }
 
+static bool lies_in(const unsigned char *at, const struct fake_memory *memory)
+{
+    return at >= memory->alias && (size_t)(at - memory->alias) < memory->size;
+}
+
+static bool stream_uses(const struct CUstream_st *stream, const struct fake_memory *memory)
+{
+    const struct fake_op *op = stream->first;
+    while (op != NULL &&
+           ((op->what != FAKE_COPY && op->what != FAKE_FILL) ||
+            !(lies_in(op->to, memory) || (op->from != NULL && lies_in(op->from, memory))))) {
+        op = op->next;
+    }
+    return op != NULL;
+}
+
+bool fake_is_used(const struct fake_memory *memory)
+{
+    bool is_used = false;
+    for (int i = 0; i < fake.devices; i++) {
+        is_used = is_used || stream_uses(&fake.contexts[i].default_stream, memory);
+    }
+    for (const struct CUstream_st *stream = fake.streams; stream != NULL; stream = stream->next) {
+        is_used = is_used || stream_uses(stream, memory);
+    }
+    return is_used;
+}
+
 static void *engine_main(void *arg)
 {
     (void)arg;

@@ -134,7 +134,8 @@ bool amb_cuda_is_device(const void *pointer);
  */
 AMB_MUST_CHECK enum amb_status amb_cuda_export(struct amb_cuda *device, uint64_t address,
                                                uint8_t handle[AMB_CUDA_IPC_BYTES]);
-/* Its first byte here. One import a process and allocation; never the exporter's own. */
+/* Its first byte here; never in the exporter's process. A device opens an allocation once, and
+ * counts: the second import has the same address, and each is closed. */
 AMB_MUST_CHECK enum amb_status
 amb_cuda_import(struct amb_cuda *device, const uint8_t handle[AMB_CUDA_IPC_BYTES], uint64_t *out);
 void amb_cuda_unimport(struct amb_cuda *device, uint64_t address);

@@ -70,11 +70,11 @@ static const struct ours {
      * 1412 MB/s against 1476. From 256 KiB on it is the faster one. */
     {"RNDV_THRESH", "192K", KEY_TCP},
     /* UCX keeps a peer's memory open until this process ends, also when that peer has died, and so
-     * the memory stays taken. These bound it for each client of a broker: as many allocations as a
-     * program publishes from in turns, and as many bytes as a connection of ours caches. What is in
-     * use, or was used last, stays. UCX takes the least that any context of the process has said.
-     * So libamb says nothing: it opens the pools of its broker alone, and its program may have a
-     * UCX of its own. */
+     * the memory stays taken. These bound it for each client of a broker. A program publishes from
+     * few allocations in turns, and a connection of ours caches as many bytes. An allocation in use
+     * stays, and so does the last one. UCX takes the least that any context of the process has
+     * said. So libamb says nothing: it opens the pools of its broker alone, and its program may
+     * have a UCX of its own. */
     {"CUDA_IPC_CACHE_MAX_REGIONS", "16", KEY_IPC},
     {"CUDA_IPC_CACHE_MAX_SIZE", "256M", KEY_IPC},
     {"WARN_INVALID_CONFIG", "n", KEY_UCP}, /* lanes of DEFAULT_TLS that this host lacks */
@@ -373,7 +373,7 @@ static void apply_globals(void)
     }
 }
 
-/* What decides which of our keys are meant. */
+/* The facts by which some of our keys are meant, and others not. */
 struct circumstances {
     bool has_rdma;
     bool bounds_ipc;

@@ -143,7 +143,9 @@ static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **stat
     range.offset = 8192;
     assert_int_equal(import(a, &range, 4096, &gpu, &second, &why), AMB_OK);
     assert_int_equal(second, first + 4096);
+    fakecuda_fail("cuIpcOpenMemHandle:1=1"); /* It would be opened twice, and count as two. */
     assert_int_equal(import(b, &range, 4096, &other, &third, &why), AMB_OK);
+    fakecuda_fail(NULL);
     assert_int_equal(third, second);
     assert_int_equal(fakecuda_live_device(), 1);
     amb_conn_unref(a);
@@ -254,20 +256,24 @@ static void test_a_session_ends_while_a_device_is_busy(void **state)
     const char *why = NULL;
     struct amb_cuda_scope scope;
     void *stream;
+    uint64_t own;
     range.offset = 0;
     range.life = 0;
     assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
     assert_int_equal(amb_cuda_enter(amb_gpu_cuda(gpu), &scope), AMB_OK);
+    assert_int_equal(amb_cuda_alloc(amb_gpu_cuda(gpu), 8192, &own), AMB_OK);
     assert_int_equal(amb_cuda_stream_create(amb_gpu_cuda(gpu), &stream), AMB_OK);
     fakecuda_hold(true);
-    assert_int_equal(amb_cuda_copy(amb_gpu_cuda(gpu), address, address + 4096, 64, stream), AMB_OK);
+    assert_int_equal(amb_cuda_copy(amb_gpu_cuda(gpu), own, own + 4096, 64, stream), AMB_OK);
     amb_conn_lock(conn);
     amb_imports_over(conn);
     amb_conn_unlock(conn);
-    assert_int_equal(fakecuda_live_device(), 1);
+    assert_int_equal(fakecuda_live_device(), 2);
     fakecuda_hold(false);
     (void)amb_later_wait(0);
+    amb_cuda_free(amb_gpu_cuda(gpu), own);
     assert_int_equal(fakecuda_live_device(), 0);
+    assert_int_equal(fakecuda_faults(), 0);
     amb_cuda_stream_destroy(amb_gpu_cuda(gpu), stream);
     amb_cuda_leave(&scope);
     amb_conn_unref(conn);

@@ -7,6 +7,7 @@
 #include "wire/mem/cuda.h"
 
 #include <cuda.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -180,10 +181,59 @@ static int exporter(int to_reader, int from_reader)
     return memcmp(bytes, back, sizeof(back)) == 0 ? 0 : 3;
 }
 
+/* In the context of another device than the one that is entered. */
+static uint64_t open_on(int index, const struct note *note, struct amb_cuda_scope *scope)
+{
+    struct amb_cuda *device;
+    uint64_t memory = 0;
+    if (amb_cuda_at(index, &device) != AMB_OK || amb_cuda_enter(device, scope) != AMB_OK ||
+        amb_cuda_import(device, note->handle, &memory) != AMB_OK) {
+        return 0;
+    }
+    amb_cuda_leave(scope);
+    return memory;
+}
+
+static void close_on(int index, uint64_t memory, struct amb_cuda_scope *scope)
+{
+    struct amb_cuda *device;
+    if (amb_cuda_at(index, &device) == AMB_OK && amb_cuda_enter(device, scope) == AMB_OK) {
+        amb_cuda_unimport(device, memory);
+        amb_cuda_leave(scope);
+    }
+}
+
+static void *go_on_soon(void *arg)
+{
+    (void)usleep(50000);
+    fakecuda_hold(false);
+    return arg;
+}
+
+/* Once closed under a copy that still reads it: a fault is counted, for a test to see. */
+static bool close_in_use(struct amb_cuda *device, uint64_t memory)
+{
+    pthread_t thread;
+    void *stream;
+    unsigned long before = fakecuda_faults();
+    if (amb_cuda_stream_create(device, &stream) != AMB_OK) {
+        return false;
+    }
+    fakecuda_hold(true);
+    if (amb_cuda_copy(device, memory + 8192, memory, 64, stream) != AMB_OK ||
+        pthread_create(&thread, NULL, go_on_soon, NULL) != 0) {
+        return false;
+    }
+    amb_cuda_unimport(device, memory);
+    (void)pthread_join(thread, NULL);
+    amb_cuda_stream_destroy(device, stream);
+    return fakecuda_faults() == before + 1;
+}
+
 static int importer(const struct note *note, bool exporter_is_gone)
 {
     struct amb_cuda *device = NULL;
-    struct amb_cuda_scope scope;
+    struct amb_cuda_scope scope, other;
     uint64_t memory = 0, again = 0;
     unsigned char bytes[512], back[512];
     memset(bytes, 0x5a, sizeof(bytes));
@@ -195,9 +245,11 @@ static int importer(const struct note *note, bool exporter_is_gone)
         return status == AMB_ENOTSUP ? 0 : 2;
     }
     struct amb_mem_place place;
-    if (status != AMB_OK || amb_cuda_import(device, note->handle, &again) == AMB_OK) {
-        return 3; /* A second import of the same must be refused. */
+    if (status != AMB_OK || amb_cuda_import(device, note->handle, &again) != AMB_OK ||
+        again != memory) {
+        return 3; /* A context opens a handle once, and counts. */
     }
+    amb_cuda_unimport(device, again);
     amb_cuda_classify(as_pointer(memory), &place);
     if (place.mem != AMB_MEM_CUDA || place.is_exportable) {
         return 4;
@@ -210,8 +262,15 @@ static int importer(const struct note *note, bool exporter_is_gone)
     if (cuMemcpyHtoD(memory, bytes, sizeof(bytes)) != CUDA_SUCCESS) {
         return 6;
     }
-    amb_cuda_unimport(device, memory);
-    return fakecuda_live_device() == 0 ? 0 : 7;
+    uint64_t there = open_on(1, note, &other);
+    if (there == 0 || there == memory || fakecuda_live_device() != 2) {
+        return 8; /* Another device's context has an address of its own, */
+    }
+    if (cuIpcCloseMemHandle(there) == CUDA_SUCCESS) {
+        return 9; /* and closes it itself. */
+    }
+    close_on(1, there, &other);
+    return close_in_use(device, memory) && fakecuda_live_device() == 0 ? 0 : 7;
 }
 
 static int reap(pid_t pid)
