@@ -14,6 +14,7 @@
 #include "client/memory/view.h"
 #include "client/message/sub.h"
 #include "client/request/replies.h"
+#include "client/session/lost.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -251,6 +252,9 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
 {
     (void)amb_conn_gpus_look(conn);
     amb_replies_timer(conn, now_ns);
+    if (conn->session.down != AMB_OK) {
+        amb_session_let_go(conn);
+    }
     if (conn->control.fd < 0 || conn->session.down != AMB_OK) {
         return;
     }

@@ -7,6 +7,10 @@
 #include "client/drive/control.h"
 #include "client/drive/notify.h"
 #include "client/drive/wake.h"
+#include "client/memory/import.h"
+#include "client/memory/slots_life.h"
+#include "client/memory/view.h"
+#include "client/message/returns.h"
 #include "client/session/life.h"
 
 #include <stdio.h>
@@ -35,6 +39,18 @@ void amb_session_end(struct amb_conn *conn, enum amb_status why)
             amb_pub_settle_all(conn->handles.pubs[i], why);
         }
     }
+}
+
+void amb_session_let_go(struct amb_conn *conn)
+{
+    if (conn->session.has_let_go || conn->link != NULL || conn->again.is_running) {
+        return;
+    }
+    conn->session.has_let_go = true;
+    amb_arrival_take_back(conn);
+    amb_views_orphan(conn);
+    amb_leases_drop_all(conn);
+    amb_imports_over(conn);
 }
 
 void amb_session_event(struct amb_conn *conn, bool is_lost)

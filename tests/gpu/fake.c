@@ -431,11 +431,12 @@ static void say_and_wait(const char *word)
     }
 }
 
-static struct amb_conn *begin_exchange(struct amb_pub **pub, struct amb_sub **sub)
+static struct amb_conn *begin_exchange(uint32_t attempts, struct amb_pub **pub,
+                                       struct amb_sub **sub)
 {
     begin_cuda();
     CHECK(cuMemsetD32Async(memory, 11, BYTES / 4, stream) == CUDA_SUCCESS);
-    struct amb_conn *conn = connect_to();
+    struct amb_conn *conn = connect_with_attempts(attempts);
     CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), sub) == AMB_OK);
     CHECK(amb_pub_open(conn, TOPIC, NULL, pub) == AMB_OK);
     exchange(*pub, *sub, 5);
@@ -446,9 +447,19 @@ static void again(void)
 {
     struct amb_pub *pub;
     struct amb_sub *sub;
-    struct amb_conn *conn = begin_exchange(&pub, &sub);
+    struct amb_conn *conn = begin_exchange(0, &pub, &sub);
     say_and_wait("first"); /* Until the old broker is dead and the new one there. */
     exchange(pub, sub, 5);
+    (void)!amb_close(conn, 5 * AMB_SEC);
+}
+
+/* Is not connected again, and leaves its connection lying about. */
+static void idle(void)
+{
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    struct amb_conn *conn = begin_exchange(AMB_NONE, &pub, &sub);
+    say_and_wait("idle");
     (void)!amb_close(conn, 5 * AMB_SEC);
 }
 
@@ -457,7 +468,7 @@ static void keep(void)
     struct amb_pub *pub;
     struct amb_sub *sub;
     struct amb_msg *msg;
-    struct amb_conn *conn = begin_exchange(&pub, &sub);
+    struct amb_conn *conn = begin_exchange(0, &pub, &sub);
     const struct amb_out *out =
         AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream);
     CHECK(amb_pub_post(pub, out, AMB_SEC, NULL) == AMB_OK);
@@ -530,6 +541,8 @@ int main(int argc, char **argv)
         classes();
     } else if (strcmp(mode, "again") == 0) {
         again();
+    } else if (strcmp(mode, "idle") == 0) {
+        idle();
     } else if (strcmp(mode, "keep") == 0) {
         keep();
     } else if (strcmp(mode, "faults") == 0) {
@@ -541,8 +554,8 @@ int main(int argc, char **argv)
         hold();
     } else {
         (void)fprintf(stderr,
-                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|classes|again|keep|"
-                      "faults|publish|hold\n");
+                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|classes|again|idle|"
+                      "keep|faults|publish|hold\n");
         return 64;
     }
     return 0;

@@ -31,14 +31,21 @@ static inline CUstream start_cuda(void)
     return stream;
 }
 
-/* To $AMB_URL. */
-static inline struct amb_conn *connect_to(void)
+/* To $AMB_URL; a lost session is followed by so many attempts (0: any number, AMB_NONE: none). */
+static inline struct amb_conn *connect_with_attempts(uint32_t attempts)
 {
     struct amb_error error;
     struct amb_conn *conn;
-    if (amb_connect(NULL, AMB_OPTIONS(.error = &error), &conn) != AMB_OK) {
+    const struct amb_options *options =
+        AMB_OPTIONS(.error = &error, .reconnect_attempts = attempts);
+    if (amb_connect(NULL, options, &conn) != AMB_OK) {
         (void)fprintf(stderr, "%s: %s\n", program_invocation_short_name, error.text);
         exit(1);
     }
     return conn;
+}
+
+static inline struct amb_conn *connect_to(void)
+{
+    return connect_with_attempts(0);
 }

@@ -52,6 +52,15 @@ await_state ok "after a kill"
 goes_on again
 stop
 
+# Nor does a connection that is not made again, although nobody closes it.
+start "before an end for good"
+program idle idle
+die
+start "after an end for good" 9>&-
+await_state ok "after an end for good"
+goes_on idle
+stop
+
 # One that holds a message keeps it, so the next broker has no room: it says so, and serves host memory.
 start "before a message is held"
 program keep held

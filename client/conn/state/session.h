@@ -10,12 +10,14 @@
 
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_conn_session {
     uint64_t max_message;
     uint32_t batch_bytes, batch_msgs;
     enum amb_status down; /* why the session is over; AMB_OK: it is not */
+    bool has_let_go;      /* down for good: the broker's memory was given back */
     uint32_t life;        /* counts sessions: words on an older one are not for the broker */
     uint32_t id, generation;
     uint64_t secret, epoch;
