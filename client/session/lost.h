@@ -15,8 +15,8 @@ struct amb_conn;
 void amb_session_down(struct amb_conn *conn, enum amb_status why, const char *text);
 /* No other session follows: everything published is settled. */
 void amb_session_end(struct amb_conn *conn, enum amb_status why);
-/* After the end, as often as wanted, outside the link's callbacks. Gives back memory of the broker's,
- * but for what the program holds. A GPU may be full for the next broker until then. */
+/* After the end, as often as wanted, outside the link's callbacks. Gives back memory of the
+ * broker's, but for what the program holds. A GPU may be full for the next broker until then. */
 void amb_session_let_go(struct amb_conn *conn);
 /* The event for the program, and the error that it may ask for. */
 void amb_session_event(struct amb_conn *conn, bool is_lost);
