@@ -5,7 +5,6 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
-#include "wire/mem/stage.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -80,35 +79,31 @@ static void note_loss(struct amb_gpu_pool *pool)
     }
 }
 
-enum amb_status amb_gpu_pool_read(struct amb_gpu_pool *pool, void *to, uint64_t from, uint64_t len)
+/* A copy is over. */
+static void note_copy(void *owner, enum amb_status status, uint64_t bytes)
 {
-    enum amb_status status = amb_stage_read(pool->stage, to, from, len, NULL);
+    struct amb_gpu_pool *pool = owner;
     if (status == AMB_OK) {
-        (void)atomic_fetch_add_explicit(&pool->staged_bytes, len, memory_order_relaxed);
-    } else {
-        bool is_first =
-            atomic_fetch_add_explicit(&pool->stage_failures, 1, memory_order_relaxed) == 0;
-        if (is_first && amb_cuda_is_sound(pool->cuda)) {
-            char text[200];
-            amb_cuda_failure(pool->cuda, text, sizeof(text));
-            amb_error("GPU %d: a copy to host memory failed: %s; more of these are counted alone",
-                      amb_cuda_info(pool->cuda)->index,
-                      text[0] != '\0' ? text : amb_status_text(status));
-        }
-        note_loss(pool);
+        (void)atomic_fetch_add_explicit(&pool->staged_bytes, bytes, memory_order_relaxed);
+        return;
     }
-    return status;
+    bool is_first = atomic_fetch_add_explicit(&pool->stage_failures, 1, memory_order_relaxed) == 0;
+    if (is_first && amb_cuda_is_sound(pool->cuda)) {
+        char text[200];
+        amb_cuda_failure(pool->cuda, text, sizeof(text));
+        amb_error("GPU %d: a copy to host memory failed: %s; more of these are counted alone",
+                  amb_cuda_info(pool->cuda)->index,
+                  text[0] != '\0' ? text : amb_status_text(status));
+    }
+    note_loss(pool);
 }
 
 /* Sticky errors show at any call: a byte is read. */
-static void look(struct amb_gpus *gpus)
+static void look(struct amb_gpu_pool *pool)
 {
-    for (uint32_t i = 0; i < gpus->count; i++) {
-        uint8_t byte;
-        if (amb_gpu_pool_is_made(&gpus->pools[i]) && amb_gpu_pool_is_sound(&gpus->pools[i])) {
-            (void)!amb_stage_read(gpus->pools[i].stage, &byte, gpus->pools[i].base, 1, NULL);
-            note_loss(&gpus->pools[i]);
-        }
+    if (amb_gpu_pool_is_made(pool) && amb_gpu_pool_is_sound(pool)) {
+        amb_gather_probe(pool->gather, pool->base);
+        note_loss(pool);
     }
 }
 
@@ -121,7 +116,8 @@ static enum amb_status pool_make(struct amb_gpu_pool *pool)
         return status;
     }
     status = amb_cuda_alloc(pool->cuda, pool->size, &pool->base);
-    status = status == AMB_OK ? amb_stage_create(pool->cuda, 0, &pool->stage) : status;
+    status = status == AMB_OK ? amb_gather_create(pool->cuda, 0, note_copy, pool, &pool->gather)
+                              : status;
     if (status == AMB_OK) {
         pool->is_exported = amb_cuda_export(pool->cuda, pool->base, pool->handle) == AMB_OK;
     } else {
@@ -144,34 +140,43 @@ static enum amb_status pool_make(struct amb_gpu_pool *pool)
     return AMB_OK;
 }
 
-/* Those that had no room. A device that has failed since is not asked. */
-static void try_again(struct amb_gpus *gpus, int64_t now_ns)
+/* It had no room. A device that has failed since is not asked. */
+static void try_again(struct amb_gpu_pool *pool, int64_t now_ns)
 {
-    gpus->retry_ns = 0;
-    for (uint32_t i = 0; i < gpus->count; i++) {
-        struct amb_gpu_pool *pool = &gpus->pools[i];
-        if (!amb_gpu_pool_is_made(pool) && amb_gpu_pool_is_sound(pool) &&
-            pool_make(pool) != AMB_OK) {
-            note_loss(pool);
-            gpus->retry_ns = now_ns + RETRY_NS;
-        }
+    pool->retry_ns = 0;
+    if (amb_gpu_pool_is_sound(pool) && pool_make(pool) != AMB_OK) {
+        note_loss(pool);
+        pool->retry_ns = now_ns + RETRY_NS;
     }
+}
+
+/* Sleeps until there is mail. False: there was none for long. */
+static bool wait_for_mail(struct amb_gpu_pool *pool)
+{
+    struct pollfd bell = {.fd = pool->inbox.bell, .events = POLLIN};
+    int ready = amb_inbox_arm(&pool->inbox) ? poll(&bell, 1, LOOK_MS) : 1;
+    amb_inbox_disarm(&pool->inbox, ready > 0 && (bell.revents & POLLIN) != 0);
+    return ready != 0;
 }
 
 static void *copier_main(void *arg)
 {
-    struct amb_gpus *gpus = arg;
-    (void)pthread_setname_np(pthread_self(), "amb-copier");
-    while (!gpus->is_stopping) {
-        struct pollfd bell = {.fd = gpus->inbox.bell, .events = POLLIN};
-        int ready = amb_inbox_arm(&gpus->inbox) ? poll(&bell, 1, LOOK_MS) : 1;
-        amb_inbox_disarm(&gpus->inbox, ready > 0 && (bell.revents & POLLIN) != 0);
-        if (amb_inbox_run(&gpus->inbox) == 0 && ready == 0) {
-            look(gpus);
+    struct amb_gpu_pool *pool = arg;
+    char name[16];
+    (void)snprintf(name, sizeof(name), "amb-copier-%d", amb_cuda_info(pool->cuda)->index);
+    (void)pthread_setname_np(pthread_self(), name);
+    bool is_bound = false, is_busy = false;
+    while (is_busy || !pool->is_stopping) {
+        bool has_mail = is_busy || wait_for_mail(pool);
+        /* Unbound, each use of the device has more calls. */
+        is_bound = is_bound || amb_cuda_bind(pool->cuda) == AMB_OK;
+        if (amb_inbox_run(&pool->inbox) == 0 && !has_mail) {
+            look(pool);
         }
-        int64_t now_ns = gpus->retry_ns != 0 ? amb_clock_monotonic_ns() : 0;
-        if (now_ns > gpus->retry_ns) {
-            try_again(gpus, now_ns);
+        is_busy = amb_gpu_pool_is_made(pool) && amb_gather_turn(pool->gather);
+        int64_t now_ns = pool->retry_ns != 0 ? amb_clock_monotonic_ns() : 0;
+        if (now_ns > pool->retry_ns) {
+            try_again(pool, now_ns);
         }
     }
     return NULL;
@@ -180,16 +185,23 @@ static void *copier_main(void *arg)
 static void stop_arrived(struct amb_mail *mail, void *owner)
 {
     (void)mail;
-    ((struct amb_gpus *)owner)->is_stopping = true;
+    ((struct amb_gpu_pool *)owner)->is_stopping = true;
 }
 
 void amb_gpus_stop(struct amb_gpus *gpus)
 {
-    if (gpus->is_running) {
-        amb_mail_post(&gpus->inbox, &gpus->stop, stop_arrived);
-        (void)pthread_join(gpus->thread, NULL);
-        gpus->is_running = false;
-        amb_inbox_fini(&gpus->inbox);
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        if (gpus->pools[i].is_running) {
+            amb_mail_post(&gpus->pools[i].inbox, &gpus->pools[i].stop, stop_arrived);
+        }
+    }
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        struct amb_gpu_pool *pool = &gpus->pools[i];
+        if (pool->is_running) {
+            (void)pthread_join(pool->thread, NULL);
+            pool->is_running = false;
+            amb_inbox_fini(&pool->inbox);
+        }
     }
 }
 
@@ -208,14 +220,14 @@ static enum amb_status pool_fail(const struct amb_gpu_pool *pool, enum amb_statu
 }
 
 /* Others have the memory, or the former life of this broker has: it may come back. */
-static void say_no_room(struct amb_gpus *gpus, const struct amb_gpu_pool *pool)
+static void say_no_room(struct amb_gpu_pool *pool)
 {
     char text[200];
     amb_cuda_failure(pool->cuda, text, sizeof(text));
     amb_warn("GPU %d: no room for a pool of %" PRIu64 " bytes (%s): host memory serves until there "
              "is, which is tried every %d s",
              amb_cuda_info(pool->cuda)->index, pool->size, text, (int)(RETRY_NS / AMB_NS_PER_SEC));
-    gpus->retry_ns = amb_clock_monotonic_ns() + RETRY_NS;
+    pool->retry_ns = amb_clock_monotonic_ns() + RETRY_NS;
 }
 
 static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, uint64_t size,
@@ -235,7 +247,7 @@ static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, u
     pool->taken = calloc(pool->size / AMB_GPU_UNIT, 1);
     enum amb_status status = pool->taken == NULL ? AMB_ENOMEM : pool_make(pool);
     if (status == AMB_ENOMEM && pool->taken != NULL && pool->size <= amb_cuda_info(cuda)->memory) {
-        say_no_room(gpus, pool);
+        say_no_room(pool);
         return AMB_OK;
     }
     return status == AMB_OK ? AMB_OK : pool_fail(pool, status, error, error_size);
@@ -272,6 +284,25 @@ static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config
     return status;
 }
 
+static enum amb_status copier_start(struct amb_gpu_pool *pool, char *error, size_t error_size)
+{
+    enum amb_status status = amb_inbox_init(&pool->inbox, pool);
+    if (status != AMB_OK) {
+        (void)snprintf(error, error_size, "memory.cuda: no descriptor for the copier: %s",
+                       amb_status_text(status));
+        return status;
+    }
+    int rc = pthread_create(&pool->thread, NULL, copier_main, pool);
+    if (rc != 0) {
+        amb_inbox_fini(&pool->inbox);
+        (void)snprintf(error, error_size, "memory.cuda: no thread for the copier: %s",
+                       strerror(rc));
+        return amb_status_from_errno(rc);
+    }
+    pool->is_running = true;
+    return AMB_OK;
+}
+
 enum amb_status amb_gpus_start(struct amb_gpus *gpus, const struct amb_config *config, char *error,
                                size_t error_size)
 {
@@ -288,31 +319,24 @@ enum amb_status amb_gpus_start(struct amb_gpus *gpus, const struct amb_config *c
     if (status != AMB_OK) {
         return status;
     }
-    status = amb_inbox_init(&gpus->inbox, gpus);
+    for (uint32_t i = 0; i < gpus->count && status == AMB_OK; i++) {
+        status = copier_start(&gpus->pools[i], error, error_size);
+    }
     if (status != AMB_OK) {
-        (void)snprintf(error, error_size, "memory.cuda: no descriptor for the copier: %s",
-                       amb_status_text(status));
+        amb_gpus_stop(gpus);
         return status;
     }
-    int rc = pthread_create(&gpus->thread, NULL, copier_main, gpus);
-    if (rc != 0) {
-        amb_inbox_fini(&gpus->inbox);
-        (void)snprintf(error, error_size, "memory.cuda: no thread for the copier: %s",
-                       strerror(rc));
-        return amb_status_from_errno(rc);
-    }
-    gpus->is_running = true;
     gpus->why_not = "the broker has no memory on that GPU (memory.cuda.devices)";
     return AMB_OK;
 }
 
 void amb_gpus_fini(struct amb_gpus *gpus)
 {
-    amb_assert(!gpus->is_running);
     for (uint32_t i = 0; i < gpus->count; i++) {
         struct amb_gpu_pool *pool = &gpus->pools[i];
         struct amb_cuda_scope scope;
-        amb_stage_destroy(&pool->stage);
+        amb_assert(!pool->is_running);
+        amb_gather_destroy(&pool->gather);
         bool is_given = atomic_load_explicit(&pool->is_given, memory_order_relaxed);
         if (!is_given && amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
             amb_cuda_free(pool->cuda, pool->base);

@@ -4,24 +4,27 @@
  * lease segments, without a byte of it being touched. An IPC handle is for all of an allocation,
  * and writable: memory.cuda.trust says which clients may open one.
  *
- *   worker ── amb_gpus_post ──► the copier: GPU to host memory ── mail ──► worker
+ *   worker ── amb_gpu_pool_post ──► the pool's copier: GPU to host memory ── mail ──► worker
  *
- * The copier is a thread of its own, so that no worker waits for a copy engine. It also looks now
- * and then whether the devices are well. One that has had a sticky error is fenced: nothing more is
- * leased or committed on it.
+ * Each pool has a copier, a thread of its own. So no worker waits for a copy engine, and a GPU that
+ * is slow or stuck holds back no other one. The copier takes all that waits at once, and waits for
+ * the engine once a chunk (wire/mem/gather.h). It also looks now and then whether the device is
+ * well. One that has had a sticky error is fenced: nothing more is leased or committed on it.
  *
  * A driver keeps memory for as long as one process has it open, also where its owner has died. So
  * a broker that starts again may find a GPU full. It starts all the same, without that pool, and
  * the copier tries again. Nobody finds such a pool useful before amb_gpu_pool_is_made says so.
  *
  * Threads: start and stop where the broker starts and stops; ranges and questions any, copies asked
- * for by workers. Memory: one allocation on each device, 1 byte for 2 MiB of it here.
+ * for by workers. Memory: one allocation on each device, 1 byte for 2 MiB of it here, and the
+ * copier's two chunks.
  */
 #pragma once
 
 #include "broker/base/mail.h"
 #include "wire/base/status.h"
 #include "wire/mem/cuda.h"
+#include "wire/mem/gather.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,36 +34,35 @@
 #define AMB_GPU_UNIT (UINT64_C(2) << 20) /* ranges are multiples of this */
 
 struct amb_config;
-struct amb_stage;
 
 struct amb_gpu_pool {
     struct amb_cuda *cuda;
     _Atomic bool is_made; /* set once, when the next five are what they stay */
     uint64_t base, size;  /* the size is what is wished for before */
     uint8_t handle[AMB_CUDA_IPC_BYTES];
-    bool is_exported; /* else nobody can lease or map there */
-    struct amb_stage *stage;
-    _Atomic bool is_lost;  /* a sticky error was seen */
-    _Atomic bool is_given; /* the handle is in another process, which may have it open */
-    pthread_mutex_t lock;  /* of the two below */
-    uint8_t *taken;        /* by AMB_GPU_UNIT bytes: 1 is taken */
+    bool is_exported;          /* else nobody can lease or map there */
+    struct amb_gather *gather; /* the copier's */
+    _Atomic bool is_lost;      /* a sticky error was seen */
+    _Atomic bool is_given;     /* the handle is in another process, which may have it open */
+    pthread_mutex_t lock;      /* of the two below */
+    uint8_t *taken;            /* by AMB_GPU_UNIT bytes: 1 is taken */
     uint64_t used;
     _Atomic uint64_t own_bytes; /* of `used`: the workers' own, at most half of the pool */
     _Atomic uint64_t staged_bytes, stage_failures;
     _Atomic uint64_t received, received_bytes; /* messages that a link has fetched into it */
     _Atomic uint64_t missed;                   /* ... into host memory instead, and the last */
     const char *_Atomic missed_why;            /* time why; of the first pool, for all; static */
+    struct amb_inbox inbox;                    /* the copier's, as all below */
+    struct amb_mail stop;
+    pthread_t thread;
+    int64_t retry_ns; /* when to try again to make the pool; 0: it is made */
+    bool is_running, is_stopping;
 };
 
 struct amb_gpus {
     struct amb_gpu_pool *pools;
     uint32_t count;
     const char *why_not; /* there are none; static */
-    struct amb_inbox inbox;
-    struct amb_mail stop;
-    pthread_t thread;
-    int64_t retry_ns; /* when to try again to make the missing ones; 0: all are made */
-    bool is_running, is_stopping;
 };
 
 /* The wishes of memory.cuda. A device that has no room now gets its pool later. ENOTSUP, ENOTFOUND,
@@ -68,7 +70,7 @@ struct amb_gpus {
 AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
                                               const struct amb_config *config, char *error,
                                               size_t error_size);
-/* Ends the thread, when it has done what it was asked for. Harmless on a zeroed one. */
+/* Ends the copiers, when they have done what they were asked for. Harmless on a zeroed one. */
 void amb_gpus_stop(struct amb_gpus *gpus);
 /* Frees the pools, but for those whose handle was given away. To free memory that others have open
  * is undefined: those go with the process, and with the last import. */
@@ -97,11 +99,20 @@ AMB_MUST_CHECK enum amb_status amb_gpu_pool_take(struct amb_gpu_pool *pool, uint
                                                  uint64_t *offset);
 void amb_gpu_pool_give(struct amb_gpu_pool *pool, uint64_t offset, uint64_t size);
 
-/* Has the copier call fn with mail, and the struct amb_gpus as owner. */
-static inline void amb_gpus_post(struct amb_gpus *gpus, struct amb_mail *mail, amb_mail_fn fn)
+/* Has the pool's copier call fn with mail, and the pool as owner. */
+static inline void amb_gpu_pool_post(struct amb_gpu_pool *pool, struct amb_mail *mail,
+                                     amb_mail_fn fn)
 {
-    amb_mail_post(&gpus->inbox, mail, fn);
+    amb_mail_post(&pool->inbox, mail, fn);
 }
-/* On the copier: len bytes at a device address of the pool to host memory. ECUDA, ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_gpu_pool_read(struct amb_gpu_pool *pool, void *to, uint64_t from,
-                                                 uint64_t len);
+/* On the copier: len bytes at a device address of the pool to host memory, a piece of a copy. */
+static inline void amb_gpu_pool_read(struct amb_gpu_pool *pool, void *to, uint64_t from,
+                                     uint64_t len)
+{
+    amb_gather_add(pool->gather, to, from, len);
+}
+/* The copy has all its pieces. When they have come, or one has failed, the copier calls fn. */
+static inline void amb_gpu_pool_read_end(struct amb_gpu_pool *pool, void *copy, amb_gather_fn fn)
+{
+    amb_gather_end(pool->gather, copy, fn);
+}

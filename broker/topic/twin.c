@@ -126,26 +126,29 @@ static void twin_came(struct amb_mail *mail, void *owner)
     twin_settled(shard, entry);
 }
 
+/* On the copier. */
+static void twin_copied(void *copy, enum amb_status status)
+{
+    struct amb_entry *twin = copy;
+    twin->status = status;
+    amb_mail_post(&twin->home->inbox, &twin->mail, twin_came);
+}
+
 /* On the copier. Of both entries it reads only what stays as it is. */
 static void twin_copy(struct amb_mail *mail, void *owner)
 {
-    (void)owner;
     struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     const struct amb_entry *entry = twin->twin;
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
     const struct amb_record *records = amb_entry_records(entry);
     uint8_t *to = twin->payload.buf.data;
-    twin->status = AMB_OK;
-    for (uint32_t i = 0; i < entry->count && twin->status == AMB_OK; i++) {
+    for (uint32_t i = 0; i < entry->count; i++) {
         uint64_t padded = amb_payload_padded(records[i].len);
-        if (records[i].len != 0) {
-            twin->status = amb_gpu_pool_read(entry->segment->gpu, to,
-                                             (uintptr_t)entry->data + offsets[i], records[i].len);
-        }
+        amb_gpu_pool_read(owner, to, (uintptr_t)entry->data + offsets[i], records[i].len);
         memset(to + records[i].len, 0, padded - records[i].len);
         to += padded;
     }
-    amb_mail_post(&twin->home->inbox, mail, twin_came);
+    amb_gpu_pool_read_end(owner, twin, twin_copied);
 }
 
 struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
@@ -175,6 +178,6 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     entry->twin_state = AMB_TWIN_COMING;
     entry->twin->twin = entry;
     amb_entry_ref(entry);
-    amb_gpus_post(shard->memory.gpus, &entry->twin->mail, twin_copy);
+    amb_gpu_pool_post(entry->segment->gpu, &entry->twin->mail, twin_copy);
     return NULL;
 }

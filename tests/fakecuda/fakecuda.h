@@ -28,10 +28,13 @@
 
 /* Nothing that is on a stream runs while it is held. */
 void fakecuda_hold(bool is_held);
+/* The same of one device's streams alone; -1: of none. */
+void fakecuda_hold_device(int device);
 /* As FAKECUDA_FAIL, from here on; NULL: nothing fails. Counting starts anew. */
 void fakecuda_fail(const char *plan);
-/* Calls of all functions so far, and of one ("cuMemAlloc"); the latter since fakecuda_fail. */
+/* Calls of all functions so far, and of one ("cuMemAlloc"). */
 unsigned long fakecuda_calls(void);
+unsigned long fakecuda_calls_of(const char *name);
 /* Allocations of device memory and of pinned memory that are not freed. */
 unsigned fakecuda_live_device(void);
 unsigned fakecuda_live_pinned(void);

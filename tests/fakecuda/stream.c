@@ -26,7 +26,8 @@ static int64_t now_ns(void)
 static struct fake_op *ready_head(const struct CUstream_st *stream, int64_t now, int64_t *due)
 {
     struct fake_op *op = stream->first;
-    if (op == NULL || (op->what == FAKE_WAIT && op->event->done < op->number)) {
+    if (op == NULL || stream->context->device + 1 == fake.stuck ||
+        (op->what == FAKE_WAIT && op->event->done < op->number)) {
         return NULL;
     }
     if (op->due_ns > now) {
@@ -304,6 +305,14 @@ void fakecuda_hold(bool is_held)
 {
     (void)pthread_mutex_lock(&fake.lock);
     fake.is_held = is_held;
+    (void)pthread_cond_broadcast(&fake.changed);
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
+void fakecuda_hold_device(int device)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    fake.stuck = device + 1;
     (void)pthread_cond_broadcast(&fake.changed);
     (void)pthread_mutex_unlock(&fake.lock);
 }

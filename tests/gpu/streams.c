@@ -8,7 +8,6 @@
  *   gpu-streams refused    streams that capture themselves
  *   gpu-streams contexts   threads without a context, and the handles 0, 1 and 2
  *   gpu-streams devices    a stream of the other GPU
- *   gpu-streams costs      calls of the driver a message, and a look at what waits
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/gpu/program.h"
@@ -26,7 +25,6 @@
 #define TOPIC "gpu.streams"
 #define BYTES ((size_t)200000)
 #define ROUNDS 200u
-#define MANY 400u
 
 static CUstream stream;
 static CUdeviceptr memory;
@@ -402,88 +400,6 @@ static void devices(void)
     end();
 }
 
-/* ---- costs ---- */
-
-/* Calls of one amb_poll, with so many messages held behind `stream`. */
-static unsigned long calls_of_a_look(unsigned count)
-{
-    struct amb_msg *msgs[MANY];
-    for (unsigned i = 0; i < count; i++) {
-        CHECK(amb_publish(conn, TOPIC, "gpu", 4, 5 * AMB_SEC) == AMB_OK);
-        msgs[i] = next();
-        CHECK(amb_msg_device(msgs[i]) == 0);
-    }
-    fakecuda_hold(true);
-    CHECK(cuMemsetD32Async(memory, 1, BYTES / 4, stream) == CUDA_SUCCESS);
-    for (unsigned i = 0; i < count; i++) {
-        CHECK(amb_msg_release_on(msgs[i], stream) == AMB_OK);
-    }
-    CHECK(amb_poll(conn, AMB_NOWAIT) == AMB_OK);
-    unsigned long before = fakecuda_calls();
-    CHECK(amb_poll(conn, AMB_NOWAIT) == AMB_OK);
-    unsigned long calls = fakecuda_calls() - before;
-    CHECK(held() == count);
-    fakecuda_hold(false);
-    while (held() != 0) {
-        CHECK(amb_poll(conn, AMB_NOWAIT) == AMB_OK);
-    }
-    return calls;
-}
-
-static void one_post(void)
-{
-    CHECK(post(stream) == AMB_OK);
-    amb_msg_release(next());
-}
-
-static struct amb_msg *leased(void)
-{
-    struct amb_lease *lease;
-    CHECK(amb_lease(pub, BYTES, 5 * AMB_SEC, &lease) == AMB_OK);
-    CHECK(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL) == AMB_OK);
-    return next();
-}
-
-static void one_lease(void)
-{
-    amb_msg_release(leased());
-}
-
-static void one_lease_and_release(void)
-{
-    CHECK(amb_msg_release_on(leased(), stream) == AMB_OK);
-}
-
-/* Calls of the driver, of one of a hundred. */
-static double calls_of(void (*what)(void))
-{
-    what(); /* Until nothing is new. */
-    unsigned long before = fakecuda_calls();
-    for (unsigned i = 0; i < 100; i++) {
-        what();
-    }
-    return (double)(fakecuda_calls() - before) / 100;
-}
-
-static void costs(void)
-{
-    struct amb_error error;
-    stream = start_cuda();
-    CHECK(cuMemAlloc(&memory, BYTES) == CUDA_SUCCESS);
-    CHECK(amb_connect(NULL, AMB_OPTIONS(.error = &error, .progress = AMB_PROGRESS_POLL), &conn) ==
-          AMB_OK);
-    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA), &sub) == AMB_OK);
-    unsigned long few = calls_of_a_look(4), many = calls_of_a_look(MANY);
-    (void)printf("driver calls of a look at 4 and at 400 that wait: %lu, %lu\n", few, many);
-    CHECK(many == few);
-    CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) == AMB_OK);
-    double posts = calls_of(one_post), leases = calls_of(one_lease);
-    double both = calls_of(one_lease_and_release);
-    (void)printf("driver calls: a post %.1f, a lease %.1f, a release behind a stream %.1f\n", posts,
-                 leases, both - leases);
-    end();
-}
-
 int main(int argc, char **argv)
 {
     const char *what = argc == 2 ? argv[1] : "";
@@ -495,10 +411,8 @@ int main(int argc, char **argv)
         contexts();
     } else if (strcmp(what, "devices") == 0) {
         devices();
-    } else if (strcmp(what, "costs") == 0) {
-        costs();
     } else {
-        (void)fprintf(stderr, "usage: gpu-streams capture|refused|contexts|devices|costs\n");
+        (void)fprintf(stderr, "usage: gpu-streams capture|refused|contexts|devices\n");
         return 64;
     }
     (void)printf("%s: ok\n", what);

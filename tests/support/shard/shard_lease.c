@@ -124,7 +124,9 @@ void client_commit(struct shard_client *client, uint32_t handle, const struct cl
     for (uint32_t i = 0; i < count; i++) {
         uint64_t offset = (first + i) * lease->slot;
         const struct amb_record record = {.len = len};
-        stamp_payload(client, handle, lease, offset, len);
+        if (lease->base != NULL) {
+            stamp_payload(client, handle, lease, offset, len);
+        }
         memcpy(body + i * record_size, &record, record_size);
         memcpy(body + count * record_size + i * sizeof(offset), &offset, sizeof(offset));
     }

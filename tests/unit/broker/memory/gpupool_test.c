@@ -9,6 +9,7 @@
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/config_try.h"
 
+#include "wire/base/list.h"
 #include "wire/base/log.h"
 
 #include <sched.h>
@@ -44,6 +45,44 @@ static void stop(void)
     assert_int_equal(fakecuda_live_device() + fakecuda_live_pinned() + fakecuda_live_streams() +
                          fakecuda_live_events(),
                      0);
+}
+
+/* A copy by the copier. */
+struct copy {
+    struct amb_mail mail;
+    void *to;
+    uint64_t from, len;
+    enum amb_status status;
+    _Atomic bool is_over;
+};
+
+static void copied(void *arg, enum amb_status status)
+{
+    struct copy *copy = arg;
+    copy->status = status;
+    copy->is_over = true;
+}
+
+static void copy_asked(struct amb_mail *mail, void *owner)
+{
+    struct copy *copy = AMB_CONTAINER_OF(mail, struct copy, mail);
+    amb_gpu_pool_read(owner, copy->to, copy->from, copy->len);
+    amb_gpu_pool_read_end(owner, copy, copied);
+}
+
+static enum amb_status copy_await(const struct copy *copy)
+{
+    while (!copy->is_over) {
+        (void)sched_yield();
+    }
+    return copy->status;
+}
+
+static enum amb_status read_now(struct amb_gpu_pool *pool, void *to, uint64_t from, uint64_t len)
+{
+    struct copy copy = {.to = to, .from = from, .len = len};
+    amb_gpu_pool_post(pool, &copy.mail, copy_asked);
+    return copy_await(&copy);
 }
 
 static void remember(enum amb_log_level level, const char *line, void *arg)
@@ -198,7 +237,7 @@ static void a_copy_that_fails(void)
     struct amb_gpu_pool *pool = &gpus.pools[0];
     for (unsigned i = 0; i < 3; i++) {
         fakecuda_fail("cuMemcpyAsync:1=1");
-        assert_int_equal(amb_gpu_pool_read(pool, back, pool->base, 4), AMB_ECUDA);
+        assert_int_equal(read_now(pool, back, pool->base, 4), AMB_ECUDA);
     }
     assert_true(amb_gpu_pool_is_sound(pool));
     const char *line = strstr(log, "GPU 1: a copy to host memory failed: cuMemcpyAsync: ");
@@ -273,6 +312,28 @@ static void test_ranges_are_apart_and_come_back(void **state)
     stop();
 }
 
+static void test_a_gpu_that_is_stuck_holds_no_other_one_back(void **state)
+{
+    (void)state;
+    char back[2][4] = {"", ""};
+    struct copy copies[2];
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; }; };"), AMB_OK);
+    fakecuda_hold_device(0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct amb_gpu_pool *pool = &gpus.pools[i];
+        assert_true(fakecuda_poke(pool->base, i == 0 ? "one" : "two", 4));
+        copies[i] = (struct copy){.to = back[i], .from = pool->base, .len = 4};
+        amb_gpu_pool_post(pool, &copies[i].mail, copy_asked);
+    }
+    assert_int_equal(copy_await(&copies[1]), AMB_OK);
+    assert_string_equal(back[1], "two");
+    assert_false(copies[0].is_over);
+    fakecuda_hold_device(-1);
+    assert_int_equal(copy_await(&copies[0]), AMB_OK);
+    assert_string_equal(back[0], "one");
+    stop();
+}
+
 /* In a process of its own: a device that is lost stays so, with all that was made in it. */
 static void lose_a_device(void)
 {
@@ -281,12 +342,12 @@ static void lose_a_device(void)
                      AMB_OK);
     struct amb_gpu_pool *pool = &gpus.pools[0];
     assert_true(fakecuda_poke(pool->base + 8, "abcd", 4));
-    assert_int_equal(amb_gpu_pool_read(pool, back, pool->base + 8, 4), AMB_OK);
+    assert_int_equal(read_now(pool, back, pool->base + 8, 4), AMB_OK);
     assert_memory_equal(back, "abcd", 4);
     fakecuda_fail("cuMemcpyAsync:1=719");
-    assert_int_equal(amb_gpu_pool_read(pool, back, pool->base + 8, 4), AMB_ECUDA);
+    assert_int_equal(read_now(pool, back, pool->base + 8, 4), AMB_ECUDA);
     assert_false(amb_gpu_pool_is_sound(pool));
-    assert_int_equal(amb_gpu_pool_read(pool, back, pool->base + 8, 4), AMB_ECUDA);
+    assert_int_equal(read_now(pool, back, pool->base + 8, 4), AMB_ECUDA);
     amb_gpus_stop(&gpus);
     amb_gpus_fini(&gpus);
     amb_config_destroy(&config);
@@ -312,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_ranges_are_apart_and_come_back),
         cmocka_unit_test(test_a_device_that_is_lost_is_noticed),
         cmocka_unit_test(test_a_full_device_gets_its_pool_later), /* No child has its engine. */
+        cmocka_unit_test(test_a_gpu_that_is_stuck_holds_no_other_one_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

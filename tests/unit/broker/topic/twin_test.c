@@ -40,13 +40,16 @@ static const char config[] =
     "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; };\n"
     "           cuda = { size = \"8M\"; devices = ( \"0\" ); }; };\n"
     "topics = ( { match = \"v\"; trust = \"verify\"; } );\n";
+static const char large_config[] =
+    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; };\n"
+    "           cuda = { size = \"64M\"; devices = ( \"0\" ); }; };\n";
 static const struct client_options maps = {.may_map = true, .answers_offers = true};
 
-static void make(void **state, unsigned shards)
+static void make(void **state, unsigned shards, const char *text)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    harness_init(&w->h, shards, config);
+    harness_init(&w->h, shards, text);
     harness_gpus_start(&w->h, &w->gpus);
     w->topic = harness_topic(&w->h, "t", shards / 2);
     w->verified = harness_topic(&w->h, "v", 0);
@@ -63,13 +66,19 @@ static void make(void **state, unsigned shards)
 
 static int setup(void **state)
 {
-    make(state, 1);
+    make(state, 1, config);
+    return 0;
+}
+
+static int setup_large(void **state)
+{
+    make(state, 1, large_config);
     return 0;
 }
 
 static int setup_three(void **state)
 {
-    make(state, 3);
+    make(state, 3, config);
     return 0;
 }
 
@@ -171,6 +180,48 @@ static void test_all_workers_lose_what_could_not_be_copied(void **state)
     client_release_all(w->a, 0);
     client_release_all(w->c, 0);
     harness_settle(&w->h);
+}
+
+#define MANY 4096u
+
+/* Calls of the driver, a message, for so many batches of so many messages that wait. */
+static double calls_of(struct world *w, const struct client_lease *lease, uint32_t batches,
+                       uint32_t count, uint32_t len)
+{
+    uint64_t delivered = w->a->subs[0].last, made = twins(w);
+    unsigned long before = fakecuda_calls();
+    fakecuda_hold(true);
+    for (uint32_t i = 0; i < batches; i++) {
+        client_commit(w->p, 0, lease, i * count, count, len);
+        harness_settle(&w->h);
+    }
+    fakecuda_hold(false);
+    while (twins(w) < made + batches) {
+        harness_settle(&w->h);
+        (void)sched_yield();
+    }
+    unsigned long calls = fakecuda_calls() - before;
+    harness_settle(&w->h);
+    assert_true(w->a->subs[0].last > delivered);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    return (double)calls / (batches * count);
+}
+
+static void test_a_copy_costs_the_same_however_many_wait(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    (void)client_lease_gpu(w->p, &w->gpus, 4096, MANY, &lease);
+    client_subscribe(w->a, 0, w->topic, NULL);
+    (void)calls_of(w, &lease, 1, 1, 64); /* The copier is bound to the device. */
+    double one = calls_of(w, &lease, 1, 1, 64), some = calls_of(w, &lease, 64, 1, 64);
+    double many = calls_of(w, &lease, MANY, 1, 64), batched = calls_of(w, &lease, 4, 1000, 64);
+    double large = calls_of(w, &w->lease, 16, 1, 65536);
+    (void)printf("driver calls a message of 64 bytes, 1, 64 and %u batches waiting: %.2f, %.2f, "
+                 "%.2f; 4 batches of 1000: %.2f; 16 of 64 KiB: %.2f\n",
+                 MANY, one, some, many, batched, large);
+    assert_true(one <= 3 && some <= one && many <= some && batched <= 1.1 && large <= 3);
 }
 
 static void test_nobody_reads_and_nothing_is_copied(void **state)
@@ -374,7 +425,7 @@ static void test_a_lost_device_refuses_and_host_memory_goes_on(void **state)
     int status = -1;
     pid_t pid = fork(); /* A device is lost for the rest of a process's life. */
     if (pid == 0) {
-        make(state, 1);
+        make(state, 1, config);
         lose_the_device(*state);
         _exit(0);
     }
@@ -386,6 +437,7 @@ int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST_LARGE(name) cmocka_unit_test_setup_teardown(name, setup_large, teardown)
 #define TEST_THREE(name) cmocka_unit_test_setup_teardown(name, setup_three, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_readers_of_host_memory_share_one_copy),
@@ -393,6 +445,7 @@ int main(void)
         TEST(test_readers_on_all_workers_share_one_copy),
         TEST_THREE(test_readers_on_all_workers_share_one_copy),
         TEST_THREE(test_all_workers_lose_what_could_not_be_copied),
+        TEST_LARGE(test_a_copy_costs_the_same_however_many_wait),
         TEST(test_nobody_reads_and_nothing_is_copied),
         TEST(test_a_copy_that_fails_is_one_message_lost),
         TEST_THREE(test_a_copy_that_fails_is_one_message_lost),

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls of the driver: what a message costs, and that it costs the same however many are
+ * outstanding. The broker ($AMB_URL) is a real one, with a pool on GPU 0; its own calls are not
+ * counted. The connection has no thread, so that all calls are made, and counted, here.
+ *
+ *   gpu-costs          a table, and bounds
+ *   gpu-costs names    also the functions
+ */
+#include "tests/fakecuda/fakecuda.h"
+#include "tests/gpu/program.h"
+
+#include <amb/amb.h>
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TOPIC "gpu.costs"
+#define BYTES ((size_t)4096)
+#define MANY 4096u
+#define ROUNDS 16u
+
+static CUstream stream;
+static CUdeviceptr memory;
+static struct amb_conn *conn;
+static struct amb_pub *pub;
+static struct amb_sub *sub;
+static struct amb_msg *msgs[MANY + ROUNDS];
+static bool has_names;
+
+/* ---- counting ---- */
+
+static const char *const names[] = {
+    "cuCtxGetCurrent",     "cuCtxPushCurrent",      "cuCtxPopCurrent",
+    "cuCtxSetCurrent",     "cuPointerGetAttribute", "cuPointerGetAttributes",
+    "cuStreamIsCapturing", "cuStreamGetCtx",        "cuStreamSynchronize",
+    "cuStreamWaitEvent",   "cuEventCreate",         "cuEventRecord",
+    "cuEventQuery",        "cuEventSynchronize",    "cuMemcpyAsync",
+    "cuMemAlloc",          "cuIpcOpenMemHandle",    "cuThreadExchangeStreamCaptureMode",
+};
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+struct count {
+    unsigned long all, of[NAMES];
+};
+
+static struct count count_now(void)
+{
+    struct count count = {.all = fakecuda_calls()};
+    for (size_t i = 0; i < NAMES; i++) {
+        count.of[i] = fakecuda_calls_of(names[i]);
+    }
+    return count;
+}
+
+/* Calls since `before`, by rounds. */
+static double calls_since(const char *what, const struct count *before, unsigned rounds)
+{
+    struct count now = count_now();
+    for (size_t i = 0; has_names && i < NAMES; i++) {
+        if (now.of[i] != before->of[i]) {
+            (void)printf("    %s: %.2f %s\n", what, (double)(now.of[i] - before->of[i]) / rounds,
+                         names[i]);
+        }
+    }
+    return (double)(now.all - before->all) / rounds;
+}
+
+/* ---- messages ---- */
+
+static void post(void)
+{
+    CHECK(amb_pub_post(
+              pub, AMB_OUT(.data = (const void *)(uintptr_t)memory, .len = BYTES, .stream = stream),
+              5 * AMB_SEC, NULL) == AMB_OK);
+}
+
+static void lease(void)
+{
+    struct amb_lease *own;
+    CHECK(amb_lease(pub, BYTES, 5 * AMB_SEC, &own) == AMB_OK);
+    CHECK(amb_lease_data_on(own, stream) != NULL);
+    CHECK(amb_lease_commit(own, AMB_OUT(.stream = stream), NULL) == AMB_OK);
+}
+
+static struct amb_msg *next(void)
+{
+    struct amb_msg *msg;
+    CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
+    CHECK(amb_msg_device(msg) == 0 && amb_msg_data_on(msg, stream) != NULL);
+    return msg;
+}
+
+static uint64_t held(void)
+{
+    struct amb_sub_info info = AMB_INIT(amb_sub_info);
+    CHECK(amb_sub_stat(sub, &info) == AMB_OK);
+    return info.held_msgs;
+}
+
+static void look(void)
+{
+    CHECK(amb_poll(conn, AMB_NOWAIT) == AMB_OK);
+}
+
+static void hold(void)
+{
+    fakecuda_hold(true);
+    CHECK(cuMemsetD32Async(memory, 1, BYTES / 4, stream) == CUDA_SUCCESS);
+}
+
+static void take_all(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        amb_msg_release(next());
+    }
+}
+
+/* ---- the cases, each with so many outstanding ---- */
+
+struct cost {
+    double one, look; /* calls of one more, and of a look at all of them */
+    double after;     /* calls a message until the last one was through */
+};
+
+/* Messages that wait for the stream. */
+static struct cost cost_of_sending(const char *what, void (*send)(void), unsigned outstanding)
+{
+    struct cost cost;
+    send();
+    take_all(1);
+    hold();
+    for (unsigned i = 0; i < outstanding; i++) {
+        send();
+    }
+    look();
+    struct count before = count_now();
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        send();
+    }
+    cost.one = calls_since(what, &before, ROUNDS);
+    look();
+    before = count_now();
+    look();
+    cost.look = calls_since("look", &before, 1);
+    fakecuda_hold(false);
+    CHECK(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    before = count_now();
+    take_all(outstanding + ROUNDS);
+    cost.after = calls_since("after", &before, outstanding + ROUNDS);
+    return cost;
+}
+
+/* Messages that a subscriber has mapped, and then gives back behind the stream. */
+static struct cost cost_of_release(unsigned outstanding, double *map)
+{
+    struct cost cost;
+    for (unsigned i = 0; i < outstanding + ROUNDS; i++) {
+        post();
+    }
+    CHECK(amb_flush(conn, 5 * AMB_SEC) == AMB_OK);
+    for (unsigned i = 0; i < outstanding; i++) {
+        msgs[i] = next();
+    }
+    struct count before = count_now();
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        msgs[outstanding + i] = next();
+    }
+    *map = calls_since("map", &before, ROUNDS);
+    hold();
+    for (unsigned i = 0; i < outstanding; i++) {
+        CHECK(amb_msg_release_on(msgs[i], stream) == AMB_OK);
+    }
+    look();
+    before = count_now();
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        CHECK(amb_msg_release_on(msgs[outstanding + i], stream) == AMB_OK);
+    }
+    cost.one = calls_since("release", &before, ROUNDS);
+    look();
+    before = count_now();
+    look();
+    cost.look = calls_since("look", &before, 1);
+    CHECK(held() == outstanding + ROUNDS);
+    fakecuda_hold(false);
+    CHECK(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    before = count_now();
+    look();
+    cost.after = calls_since("after", &before, outstanding + ROUNDS);
+    while (held() != 0) {
+        look();
+    }
+    return cost;
+}
+
+static void say(const char *what, unsigned outstanding, struct cost cost)
+{
+    (void)printf("%-8s %5u outstanding: %6.2f a message, %6.2f a look, %6.2f a message when it is "
+                 "over\n",
+                 what, outstanding, cost.one, cost.look, cost.after);
+}
+
+/* Is the second no more than the first, but for what is allocated once? */
+static bool is_no_more(struct cost few, struct cost many)
+{
+    return many.one <= few.one + 0.5 && many.look <= few.look && many.after <= few.after + 0.5;
+}
+
+int main(int argc, char **argv)
+{
+    static const unsigned numbers[] = {1, 64, MANY};
+    struct amb_error error;
+    has_names = argc == 2 && strcmp(argv[1], "names") == 0;
+    stream = start_cuda();
+    CHECK(cuMemAlloc(&memory, BYTES) == CUDA_SUCCESS);
+    CHECK(amb_connect(NULL, AMB_OPTIONS(.error = &error, .progress = AMB_PROGRESS_POLL), &conn) ==
+          AMB_OK);
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA, .credit_msgs = 2 * MANY), &sub) ==
+          AMB_OK);
+    CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA, .window_msgs = 2 * MANY),
+                       &pub) == AMB_OK);
+    /* Until nothing is new. */
+    double map;
+    (void)cost_of_sending("post", post, MANY);
+    (void)cost_of_release(MANY, &map);
+    struct cost first[3];
+    for (unsigned i = 0; i < 3; i++) {
+        struct cost costs[] = {cost_of_sending("post", post, numbers[i]),
+                               cost_of_sending("lease", lease, numbers[i]),
+                               cost_of_release(numbers[i], &map)};
+        static const char *const whats[] = {"post", "lease", "release"};
+        for (unsigned k = 0; k < 3; k++) {
+            first[k] = i == 0 ? costs[k] : first[k];
+            say(whats[k], numbers[i], costs[k]);
+            CHECK(is_no_more(first[k], costs[k]));
+        }
+        (void)printf("%-8s %5u outstanding: %6.2f a message\n", "map", numbers[i], map);
+        CHECK(map == 0);
+    }
+    CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
+    CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
+    CHECK(fakecuda_live_device() + fakecuda_live_streams() + fakecuda_live_events() == 0);
+    return 0;
+}
