@@ -43,6 +43,34 @@ for option in PrivateDevices DeviceAllow DevicePolicy ProtectClock; do
     ! grep "^$option=" "$plain" || fail "InfiniBand: the plain unit has $option"
 done
 grep -q '^After=.*nvidia-fabricmanager.service' "$gpu" || fail "not after the fabric manager"
+# A fabric manager that is late, or a full GPU, must not end the tries.
+grep -q '^StartLimitIntervalSec=0$' "$gpu" || fail "it gives up"
+grep -q '^RestartSec=[1-9]' "$gpu" || fail "it tries in a rush"
+
+# The devices, by the rules of nvidia-modprobe: with -u each -c is a number of nvidia-uvm, else of a GPU.
+devices() { # ARGUMENTS
+    local what=nvidia number
+    [[ " $* " != *" -u "* ]] || what=nvidia-uvm
+    while [ $# -gt 0 ]; do
+        if [ "$1" = -c ]; then
+            shift
+            number=$1
+            case $what:$number in
+                nvidia:255) echo nvidiactl ;;
+                nvidia:*) echo "nvidia$number" ;;
+                nvidia-uvm:0) echo nvidia-uvm ;;
+                *) echo "nvidia-uvm under the wrong number $number" ;;
+            esac
+        fi
+        shift
+    done
+}
+made=$(while read -r line; do
+    # shellcheck disable=SC2086
+    devices $line
+done < <(sed -n 's|^ExecStartPre=-+/usr/bin/nvidia-modprobe||p' "$gpu") | sort | tr '\n' ' ')
+[ "$made" = "nvidia0 nvidiactl nvidia-uvm " ] || [ "$made" = "nvidia-uvm nvidia0 nvidiactl " ] ||
+    fail "nvidia-modprobe makes: $made"
 
 # Else the two are the same.
 while read -r line; do

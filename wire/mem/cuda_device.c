@@ -86,11 +86,11 @@ enum amb_status amb_cuda_check(struct amb_cuda *device, CUresult result, const c
 bool amb_cuda_is_final(CUresult result)
 {
     switch ((int)result) {
-    case CUDA_ERROR_DEINITIALIZED:    /* the process ends */
-    case CUDA_ERROR_INVALID_CONTEXT:  /* somebody has reset the device, */
-    case CUDA_ERROR_INVALID_HANDLE:   /* and our handles went with it */
-    case CUDA_ERROR_SYSTEM_NOT_READY: /* a driver and services that do not fit */
-    case CUDA_ERROR_MPS_CONNECTION_FAILED:
+    case CUDA_ERROR_DEINITIALIZED:         /* the process ends */
+    case CUDA_ERROR_INVALID_CONTEXT:       /* somebody has reset the device, */
+    case CUDA_ERROR_INVALID_HANDLE:        /* and our handles went with it */
+    case CUDA_ERROR_SYSTEM_NOT_READY:      /* a daemon of the driver's has gone, */
+    case CUDA_ERROR_MPS_CONNECTION_FAILED: /* or MPS has */
         return true;
     default:
         return amb_cuda_is_sticky(result);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sticky errors, by what cuda.h of CUDA 13 says of each. By number, since a driver may be newer
- * than the header of this build. Everything else is an error of its call alone: CUDA_ERROR_UNKNOWN
- * (999) too, which drivers also answer where they refuse something.
+ * The sticky errors, by what cuda.h of CUDA 13 says; it is silent about some. By number, since a
+ * driver may be newer than the header of this build. Everything else is an error of its call alone:
+ * CUDA_ERROR_UNKNOWN (999) too, which drivers also answer where they refuse something.
  */
 #include "wire/mem/cuda_errors.h"
 
@@ -23,7 +23,8 @@ static const uint16_t sticky[] = {
     721, /* TENSOR_MEMORY_LEAK */
     810, /* MPS_CLIENT_TERMINATED */
     911, /* EXTERNAL_DEVICE */
-    /* The context cannot be used any more, and its memory is gone. */
+    /* The context cannot be used any more, and its memory is gone. Of 709 the header says only
+     * that a context is destroyed, which is our primary one. */
     709, /* CONTEXT_IS_DESTROYED */
     710, /* ASSERT */
     /* The header is silent. Memory has changed by itself, so nothing of it is passed on. */

@@ -44,24 +44,52 @@ static bool read_line(const char *root, const char *path, char *out, size_t size
     return is_read;
 }
 
+#define MINORS_MAX 64
+
+/* The first of the driver's devices that is not there (F_OK) or may not be opened. False: none. */
+static bool find_obstacle(const char *root, int mode, char out[32])
+{
+    static const char *const always[] = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
+    unsigned gpus = 0;
+    for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
+        (void)snprintf(out, 32, "%s", always[i]);
+        if (!may(root, out, mode)) {
+            return true;
+        }
+    }
+    for (unsigned minor = 0; minor < MINORS_MAX; minor++) {
+        (void)snprintf(out, 32, "/dev/nvidia%u", minor);
+        bool is_there = has(root, out);
+        gpus += is_there;
+        if (is_there && !may(root, out, mode)) {
+            return true;
+        }
+    }
+    (void)snprintf(out, 32, "/dev/nvidia0");
+    return gpus == 0;
+}
+
 static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
 {
-    char version[160];
+    char version[160], device[32], text[160];
     if (!read_line(look->root, "/proc/driver/nvidia/version", version, sizeof(version))) {
         amb_doctor_find(rows, "gpu driver", "ok", "this host has no NVIDIA driver", "");
         return;
     }
-    if (!has(look->root, "/dev/nvidiactl")) {
-        amb_doctor_find(rows, "gpu driver", "warning",
-                        "the driver is there, and its devices (/dev/nvidia*) are not shown here",
-                        "run the container with its GPUs (--gpus all)");
+    if (find_obstacle(look->root, F_OK, device)) {
+        (void)snprintf(text, sizeof(text),
+                       "the driver is there, and its device %s is not shown here", device);
+        amb_doctor_find(rows, "gpu driver", "warning", text,
+                        "run the container with its GPUs (--gpus all); on the host itself "
+                        "nvidia-modprobe makes them (-c 255 -c 0, and -u -c 0)");
         return;
     }
     /* A service manager's list of devices answers here too. */
-    if (!may(look->root, "/dev/nvidiactl", R_OK | W_OK)) {
-        amb_doctor_find(rows, "gpu driver", "warning",
-                        "the driver's devices (/dev/nvidia*) may not be opened by the broker",
-                        "with systemd use ambroker-gpu.service; else see the devices' group");
+    if (find_obstacle(look->root, R_OK | W_OK, device)) {
+        (void)snprintf(text, sizeof(text), "the driver's device %s may not be opened by the broker",
+                       device);
+        amb_doctor_find(rows, "gpu driver", "warning", text,
+                        "with systemd use ambroker-gpu.service; else see the device's group");
         return;
     }
     amb_doctor_find(rows, "gpu driver", look->has_pools ? "ok" : "warning", version,

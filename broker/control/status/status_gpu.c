@@ -146,6 +146,12 @@ static void look_at_trust(json_t *rows, enum amb_gpu_trust trust)
                     trust == AMB_GPU_TRUST_USER ? "" : "memory.cuda.trust = \"user\"");
 }
 
+/* Has it shown that it has a GPU? */
+static bool uses_gpu(const struct amb_client *client)
+{
+    return client->has_gpu || client->staged_in != 0 || client->staged_out != 0;
+}
+
 /* Those that the broker's trust leaves to copies: one is named. */
 static void look_at_strangers(json_t *rows, const struct amb_control *control)
 {
@@ -154,7 +160,8 @@ static void look_at_strangers(json_t *rows, const struct amb_control *control)
     char text[256];
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->has_session && amb_client_may_map(client) && !amb_client_may_map_gpu(client)) {
+        if (client->has_session && uses_gpu(client) && amb_client_may_map(client) &&
+            !amb_client_may_map_gpu(client)) {
             first = first == NULL ? client : first;
             count++;
         }
@@ -163,11 +170,12 @@ static void look_at_strangers(json_t *rows, const struct amb_control *control)
         return;
     }
     (void)snprintf(text, sizeof(text),
-                   "%u clients of other users are served by copies, '%s' of user %u among them",
-                   count, first->name, (unsigned)first->uid);
-    amb_doctor_find(
-        rows, "gpu users", "warning", text,
-        "run the broker as the user of its clients, or set memory.cuda.trust = \"all\"");
+                   "GPU messages of %u client%s are copied, for their user is not the broker's; "
+                   "'%s' of user %u is one",
+                   count, count == 1 ? "" : "s", first->name, (unsigned)first->uid);
+    amb_doctor_find(rows, "gpu users", "warning", text,
+                    "run the broker as the user of its clients; or set memory.cuda.trust = "
+                    "\"all\", by which every local user may read and write that GPU memory");
 }
 
 json_t *amb_status_doctor(const struct amb_control *control)

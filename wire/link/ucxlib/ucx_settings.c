@@ -85,8 +85,20 @@ static const struct ours {
     {"MEMTYPE_CACHE", "n", KEY_GLOBAL}, /* memory types are passed with each call */
 };
 
-static const char *const forced_names[] = {
-    "TLS", "NET_DEVICES", "TCP_TX_SEG_SIZE", "TCP_RX_SEG_SIZE", "TX_SEG_SIZE", "RX_SEG_SIZE",
+enum forced_key {
+    FORCED_TLS,
+    FORCED_NET_DEVICES,
+    FORCED_TX_SEG,
+    FORCED_RX_SEG,
+    FORCED_PORT_RANGE,
+    FORCED_COUNT,
+};
+static const char *const forced_names[FORCED_COUNT] = {
+    [FORCED_TLS] = "TLS",
+    [FORCED_NET_DEVICES] = "NET_DEVICES",
+    [FORCED_TX_SEG] = "TCP_TX_SEG_SIZE",
+    [FORCED_RX_SEG] = "TCP_RX_SEG_SIZE",
+    [FORCED_PORT_RANGE] = "TCP_PORT_RANGE",
 };
 
 /* Prefixes of transports' keys. */
@@ -164,11 +176,13 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
     return false;
 }
 
-/* A comma list of lanes has that one. */
+/* A comma list of lanes has that one. A list that begins with ^ has none: it names what is not
+ * wanted. */
 static bool has_lane(const char *tls, const char *lane)
 {
     size_t len = strlen(lane);
-    for (const char *at = tls; at != NULL; at = strchr(at, ',')) {
+    for (const char *at = tls != NULL && tls[0] != '^' ? tls : NULL; at != NULL;
+         at = strchr(at, ',')) {
         at += *at == ',';
         if (strncmp(at, lane, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
             return true;
@@ -177,8 +191,9 @@ static bool has_lane(const char *tls, const char *lane)
     return false;
 }
 
-const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t release,
-                          char out[AMB_UCX_TLS_MAX])
+/* Under the lock. */
+static const char *choose_lanes(const struct amb_ucx_options *options, uint32_t release,
+                                char out[AMB_UCX_TLS_MAX])
 {
     const char *tls = options->tls != NULL ? options->tls : DEFAULT_TLS;
     const char *user = getenv("UCX_TLS"); /* It is forced, but may say that cuda_ipc is wanted. */
@@ -186,16 +201,26 @@ const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t releas
                   has_lane(tls, "cuda_ipc") && !has_lane(user, "cuda_ipc");
     size_t used = 0;
     out[0] = '\0';
+    amb_assert(strlen(tls) < AMB_UCX_TLS_MAX); /* check_tls */
     for (const char *at = tls; *at != '\0';) {
         size_t len = strcspn(at, ",");
         bool is_left_out = leaves && strncmp(at, "cuda_ipc,", len + (at[len] == ',')) == 0;
-        if (!is_left_out && used + len + 2 < AMB_UCX_TLS_MAX) {
+        if (!is_left_out) {
             used += (size_t)snprintf(out + used, AMB_UCX_TLS_MAX - used, "%s%.*s",
                                      used == 0 ? "" : ",", (int)len, at);
         }
         at += len + (at[len] == ',');
     }
     return leaves ? unmaps : NULL;
+}
+
+const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t release,
+                          char out[AMB_UCX_TLS_MAX])
+{
+    amb_ucx_process_lock();
+    const char *why = choose_lanes(options, release, out);
+    amb_ucx_process_unlock();
+    return why;
 }
 
 static bool has_environment(const char *name)
@@ -297,10 +322,23 @@ static bool is_ucp_key(const ucp_config_t *config, const char *name)
     return is_known;
 }
 
+/* With the transport's prefix, or without. */
+static bool is_forced(const char *name)
+{
+    for (size_t i = 0; i < FORCED_COUNT; i++) {
+        const char *forced = forced_names[i];
+        if (strcmp(name, forced) == 0 ||
+            (strncmp(forced, "TCP_", 4) == 0 && strcmp(name, forced + 4) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum amb_status check_setting(const ucp_config_t *config, const struct amb_ucx_setting *own,
                                      char *error, size_t error_size)
 {
-    if (is_one_of(own->name, forced_names, sizeof(forced_names) / sizeof(forced_names[0]))) {
+    if (is_forced(own->name)) {
         (void)snprintf(error, error_size, "UCX setting %s is not free to choose", own->name);
         return AMB_EINVAL;
     }
@@ -419,17 +457,14 @@ static enum amb_status apply_own(const struct amb_ucx_options *options, ucp_conf
     return AMB_OK;
 }
 
-struct forced {
-    const char *name, *value;
-};
-
-static enum amb_status apply_forced(const struct forced *keys, size_t count, ucp_config_t *config,
+/* NULL: that key is UCX's own. */
+static enum amb_status apply_forced(const char *const values[FORCED_COUNT], ucp_config_t *config,
                                     char *error, size_t error_size)
 {
     enum amb_status status = AMB_OK;
-    for (size_t i = 0; i < count && status == AMB_OK; i++) {
-        if (keys[i].value != NULL) {
-            status = modify(config, keys[i].name, keys[i].value, error, error_size);
+    for (size_t i = 0; i < FORCED_COUNT && status == AMB_OK; i++) {
+        if (values[i] != NULL) {
+            status = modify(config, forced_names[i], values[i], error, error_size);
         }
     }
     return status;
@@ -457,22 +492,21 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
     char tx_seg[16];
     char rx_seg[16];
     char tls[AMB_UCX_TLS_MAX];
-    (void)amb_ucx_lanes(options, amb_ucx_release(), tls);
+    (void)choose_lanes(options, amb_ucx_release(), tls);
     (void)snprintf(tx_seg, sizeof(tx_seg), "%u", options->tx_seg);
     (void)snprintf(rx_seg, sizeof(rx_seg), "%u", options->rx_seg);
-    const struct forced forced[] = {
-        {"TLS", tls},
-        {"NET_DEVICES", options->net_devices},
-        {"TCP_TX_SEG_SIZE", tx_seg},
-        {"TCP_RX_SEG_SIZE", rx_seg},
-        {"TCP_PORT_RANGE", options->port_range},
+    const char *const forced[FORCED_COUNT] = {
+        [FORCED_TLS] = tls,
+        [FORCED_NET_DEVICES] = options->net_devices,
+        [FORCED_TX_SEG] = tx_seg,
+        [FORCED_RX_SEG] = rx_seg,
+        [FORCED_PORT_RANGE] = options->port_range,
     };
-    const size_t forced_count = sizeof(forced) / sizeof(forced[0]);
     if (options->use_environment) {
         apply_globals();
-        for (size_t i = 0; i < forced_count; i++) {
-            if (forced[i].value != NULL) {
-                set_environment(forced[i].name, forced[i].value, true);
+        for (size_t i = 0; i < FORCED_COUNT; i++) {
+            if (forced[i] != NULL) {
+                set_environment(forced_names[i], forced[i], true);
             }
         }
     }
@@ -491,7 +525,7 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
         status = apply_own(options, config, error, error_size);
     }
     if (status == AMB_OK) {
-        status = apply_forced(forced, forced_count, config, error, error_size);
+        status = apply_forced(forced, config, error, error_size);
     }
     if (status != AMB_OK) {
         amb_ucx_api.ucp_config_release(config);

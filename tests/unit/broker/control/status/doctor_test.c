@@ -91,15 +91,19 @@ static void a_driver_that_is_not_used_is_named(void **state)
     (void)state;
     struct amb_doctor_look look = {.root = root};
     make("proc/driver/nvidia/version", "NVRM version: 555.42\nmore\n");
-    expect(&look, "gpu driver", "warning", "not shown here", "--gpus");
+    expect(&look, "gpu driver", "warning", "/dev/nvidiactl is not shown here", "--gpus");
     make("dev/nvidiactl", "");
+    expect(&look, "gpu driver", "warning", "/dev/nvidia-uvm is not shown here", "-u -c 0");
+    make("dev/nvidia-uvm", "");
+    expect(&look, "gpu driver", "warning", "/dev/nvidia0 is not shown here", "-c 255");
+    make("dev/nvidia3", ""); /* Numbers have gaps. */
     expect(&look, "gpu driver", "warning", "NVRM version: 555.42", "memory.cuda.size");
     look.has_pools = true;
     expect(&look, "gpu driver", "ok", "NVRM version: 555.42", "");
 }
 
 /* As a user that the devices' mode shuts out; root is never shut out. */
-static int look_as_nobody(void)
+static int look_as_nobody(const char *device)
 {
     const struct amb_doctor_look look = {.root = root, .has_pools = true};
     json_t *rows = json_array();
@@ -108,8 +112,12 @@ static int look_as_nobody(void)
     }
     amb_doctor_host(&look, rows);
     const json_t *row = json_array_get(rows, 0);
+    const char *finding = json_string_value(json_object_get(row, "finding"));
     const char *fix = json_string_value(json_object_get(row, "fix"));
-    int result = fix != NULL && strstr(fix, "ambroker-gpu.service") != NULL ? 0 : 1;
+    int result = fix != NULL && strstr(fix, "ambroker-gpu.service") != NULL &&
+                         strstr(finding, device) != NULL
+                     ? 0
+                     : 1;
     json_decref(rows);
     return result;
 }
@@ -117,21 +125,30 @@ static int look_as_nobody(void)
 static void devices_that_may_not_be_opened_are_named(void **state)
 {
     (void)state;
-    make("proc/driver/nvidia/version", "NVRM version: 555.42\n");
-    make("dev/nvidiactl", "");
+    static const char *const devices[] = {"dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia2"};
     static const char *const folders[] = {"", "proc", "proc/driver", "proc/driver/nvidia", "dev"};
+    make("proc/driver/nvidia/version", "NVRM version: 555.42\n");
+    make("dev/nvidia0", "");
+    assert_int_equal(chmod(place("dev/nvidia0"), 0666), 0);
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+        make(devices[i], "");
+        assert_int_equal(chmod(place(devices[i]), 0666), 0);
+    }
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         assert_int_equal(chmod(place(folders[i]), 0755), 0);
     }
     assert_int_equal(chmod(place("proc/driver/nvidia/version"), 0644), 0);
-    assert_int_equal(chmod(place("dev/nvidiactl"), 0400), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        _exit(look_as_nobody());
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+        assert_int_equal(chmod(place(devices[i]), 0400), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(look_as_nobody(devices[i]));
+        }
+        int status = 0;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_int_equal(chmod(place(devices[i]), 0666), 0);
     }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
 }
 
 static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)

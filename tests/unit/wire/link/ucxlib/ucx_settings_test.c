@@ -77,7 +77,8 @@ static void test_forced_and_unknown_settings_are_refused_by_name(void **state)
 {
     (void)state;
     static const char *const names[] = {"TLS",         "NET_DEVICES",     "TCP_RX_SEG_SIZE",
-                                        "TX_SEG_SIZE", "TCP_TX_SEG_SIZE", "NO_SUCH_THING"};
+                                        "TX_SEG_SIZE", "TCP_TX_SEG_SIZE", "TCP_PORT_RANGE",
+                                        "PORT_RANGE",  "NO_SUCH_THING"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const struct amb_ucx_setting setting = {names[i], "64K"};
         struct amb_ucx_options options = plain_options();
@@ -409,7 +410,8 @@ static void test_a_user_that_asks_for_cuda_ipc_has_it(void **state)
     assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
     assert_non_null(strstr(lanes, "cuda_ipc"));
     /* Of other lanes nothing follows, and none of them is taken. */
-    static const char *const others[] = {"", "all", "^cuda_ipc", "tcp,posix,cuda_ipcx", "cuda"};
+    static const char *const others[] = {
+        "", "all", "^cuda_ipc", "^sysv,cuda_ipc", "tcp,posix,cuda_ipcx", "cuda"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_int_equal(setenv("UCX_TLS", others[i], 1), 0);
         assert_non_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
