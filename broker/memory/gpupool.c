@@ -107,11 +107,12 @@ static void look(struct amb_gpu_pool *pool)
     }
 }
 
-/* The driver allocates, exports, and has memory for copies; or all is as it was. */
+/* The driver has a context, allocates, exports, and has memory for copies; or all is as it was. */
 static enum amb_status pool_make(struct amb_gpu_pool *pool)
 {
     struct amb_cuda_scope scope;
-    enum amb_status status = amb_cuda_enter(pool->cuda, &scope);
+    enum amb_status status = amb_cuda_at(amb_cuda_info(pool->cuda)->index, &pool->cuda);
+    status = status == AMB_OK ? amb_cuda_enter(pool->cuda, &scope) : status;
     if (status != AMB_OK) {
         return status;
     }
@@ -140,14 +141,26 @@ static enum amb_status pool_make(struct amb_gpu_pool *pool)
     return AMB_OK;
 }
 
-/* It had no room. A device that has failed since is not asked. */
+/* It had no room. A device that is lost since is not asked. */
 static void try_again(struct amb_gpu_pool *pool, int64_t now_ns)
 {
     pool->retry_ns = 0;
-    if (amb_gpu_pool_is_sound(pool) && pool_make(pool) != AMB_OK) {
-        note_loss(pool);
-        pool->retry_ns = now_ns + RETRY_NS;
+    enum amb_status status = amb_gpu_pool_is_sound(pool) ? pool_make(pool) : AMB_ECUDA;
+    if (status == AMB_OK) {
+        return;
     }
+    note_loss(pool);
+    if (!amb_gpu_pool_is_sound(pool)) {
+        return;
+    }
+    if (status != pool->retry_status) { /* Room is not what it lacks now. */
+        char text[200];
+        amb_cuda_failure(pool->cuda, text, sizeof(text));
+        amb_warn("GPU %d: no pool yet: %s", amb_cuda_info(pool->cuda)->index,
+                 text[0] != '\0' ? text : amb_status_text(status));
+        pool->retry_status = status;
+    }
+    pool->retry_ns = now_ns + RETRY_NS;
 }
 
 /* Sleeps until there is mail. False: there was none for long. */
@@ -169,7 +182,7 @@ static void *copier_main(void *arg)
     while (is_busy || !pool->is_stopping) {
         bool has_mail = is_busy || wait_for_mail(pool);
         /* Unbound, each use of the device has more calls. */
-        is_bound = is_bound || amb_cuda_bind(pool->cuda) == AMB_OK;
+        is_bound = is_bound || (amb_gpu_pool_is_made(pool) && amb_cuda_bind(pool->cuda) == AMB_OK);
         if (amb_inbox_run(&pool->inbox) == 0 && !has_mail) {
             look(pool);
         }
@@ -227,6 +240,7 @@ static void say_no_room(struct amb_gpu_pool *pool)
     amb_warn("GPU %d: no room for a pool of %" PRIu64 " bytes (%s): host memory serves until there "
              "is, which is tried every %d s",
              amb_cuda_info(pool->cuda)->index, pool->size, text, (int)(RETRY_NS / AMB_NS_PER_SEC));
+    pool->retry_status = AMB_ENOMEM;
     pool->retry_ns = amb_clock_monotonic_ns() + RETRY_NS;
 }
 
@@ -268,7 +282,7 @@ static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config
         struct amb_cuda *cuda = NULL;
         status =
             names->count == 0 ? amb_cuda_at((int)i, &cuda) : amb_cuda_find(names->items[i], &cuda);
-        if (status == AMB_OK) {
+        if (status == AMB_OK || (status == AMB_ENOMEM && cuda != NULL)) {
             status = pool_init(gpus, cuda, config->memory.cuda.size, error, error_size);
         } else if (names->count == 0) {
             (void)snprintf(error, error_size, "memory.cuda: GPU %u cannot be used: %s", i,
@@ -337,8 +351,9 @@ void amb_gpus_fini(struct amb_gpus *gpus)
         struct amb_cuda_scope scope;
         amb_assert(!pool->is_running);
         amb_gather_destroy(&pool->gather);
-        bool is_given = atomic_load_explicit(&pool->is_given, memory_order_relaxed);
-        if (!is_given && amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
+        bool is_kept = !amb_gpu_pool_is_made(pool) ||
+                       atomic_load_explicit(&pool->is_given, memory_order_relaxed);
+        if (!is_kept && amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
             amb_cuda_free(pool->cuda, pool->base);
             amb_cuda_leave(&scope);
         }

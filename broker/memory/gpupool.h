@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The broker's GPU memory: one pool a device, allocated and exported once. Ranges of it become
- * lease segments, without a byte of it being touched. An IPC handle is for all of an allocation,
- * and writable: memory.cuda.trust says which clients may open one.
+ * The broker's GPU memory: one pool a device, in one allocation that is exported once. Ranges of it
+ * become lease segments, without a byte of it being touched. An IPC handle is for all of an
+ * allocation, and writable: memory.cuda.trust says which clients may open one.
  *
  *   worker ── amb_gpu_pool_post ──► the pool's copier: GPU to host memory ── mail ──► worker
  *
@@ -13,7 +13,7 @@
  *
  * A driver keeps memory for as long as one process has it open, also where its owner has died. So
  * a broker that starts again may find a GPU full. It starts all the same, without that pool, and
- * the copier tries again. Nobody finds such a pool useful before amb_gpu_pool_is_made says so.
+ * the copier tries again. amb_gpu_pool_is_made is false until there is a pool.
  *
  * Threads: start and stop where the broker starts and stops; ranges and questions any, copies asked
  * for by workers. Memory: one allocation on each device, 1 byte for 2 MiB of it here, and the
@@ -55,7 +55,8 @@ struct amb_gpu_pool {
     struct amb_inbox inbox;                    /* the copier's, as all below */
     struct amb_mail stop;
     pthread_t thread;
-    int64_t retry_ns; /* when to try again to make the pool; 0: it is made */
+    int64_t retry_ns;             /* when to try again to make the pool; 0: it is made, or lost */
+    enum amb_status retry_status; /* the answer to the last try */
     bool is_running, is_stopping;
 };
 
@@ -65,8 +66,9 @@ struct amb_gpus {
     const char *why_not; /* there are none; static */
 };
 
-/* The wishes of memory.cuda. A device that has no room now gets its pool later. ENOTSUP, ENOTFOUND,
- * ENOMEM, ELIMIT, ECUDA: error has a sentence. */
+/* The wishes of memory.cuda. A device that has no room now, for a context even, gets its pool
+ * later. EINVAL, ENOTSUP, ENOTFOUND, ENOMEM, ELIMIT, EAGAIN, ECUDA: error has a sentence, and
+ * amb_gpus_fini frees what was made. */
 AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
                                               const struct amb_config *config, char *error,
                                               size_t error_size);

@@ -63,7 +63,9 @@ struct amb_cuda_info {
     uint64_t memory;
 };
 
-/* By index; retains its primary context. ENOTFOUND; the answers of amb_cuda_start; ECUDA. */
+/* By index; retains its primary context, which takes up to seconds. ENOTFOUND; the answers of
+ * amb_cuda_start; ECUDA. ENOMEM: the device is too full for a context; *out is set, for
+ * amb_cuda_info and for another amb_cuda_at. */
 AMB_MUST_CHECK enum amb_status amb_cuda_at(int index, struct amb_cuda **out);
 /* By "0", a UUID ("GPU-...") or a PCI address. */
 AMB_MUST_CHECK enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out);

@@ -238,7 +238,7 @@ static enum amb_status retain(struct amb_cuda *device)
     }
     (void)pthread_mutex_unlock(&driver.lock);
     enum amb_status status = amb_cuda_check(device, result, "cuDevicePrimaryCtxRetain");
-    if (status != AMB_OK) {
+    if (status != AMB_OK && status != AMB_ENOMEM) { /* A full device is asked again and again. */
         char text[sizeof(device->failure)];
         amb_cuda_failure(device, text, sizeof(text));
         amb_error("GPU %d cannot be used: %s", device->info.index, text);
@@ -265,7 +265,7 @@ enum amb_status amb_cuda_at(int index, struct amb_cuda **out)
         return AMB_ENOTFOUND;
     }
     status = retain(&driver.devices[index]);
-    if (status == AMB_OK) {
+    if (status == AMB_OK || status == AMB_ENOMEM) {
         *out = &driver.devices[index];
     }
     return status;

@@ -202,6 +202,29 @@ static void a_device_that_cannot_be_used(void)
     stop();
 }
 
+/* Others have left too little for a context even; and then the driver answers something else. */
+static void a_device_without_room_for_a_context(void)
+{
+    char log[LOG_SIZE] = "";
+    amb_log_set_sink(remember, log);
+    fakecuda_fail("cuDevicePrimaryCtxRetain:1=2,cuDevicePrimaryCtxRetain:2=2");
+    assert_int_equal(start("memory = { cuda = { size = \"16M\"; devices = ( \"1\" ); }; };"),
+                     AMB_OK);
+    struct amb_gpu_pool *pool = &gpus.pools[0];
+    assert_false(amb_gpu_pool_is_made(pool));
+    assert_non_null(strstr(log, "GPU 1: no room for a pool of 16777216 bytes (cuDevicePrimaryCtx"));
+    fakecuda_fail("cuMemAlloc:1=999");
+    for (int i = 0; i < 8000 && !amb_gpu_pool_is_made(pool); i++) {
+        (void)usleep(1000);
+    }
+    assert_true(amb_gpu_pool_is_made(pool) && pool->is_exported);
+    assert_non_null(strstr(log, "GPU 1: no pool yet: cuMemAlloc: "));
+    uint8_t back[4];
+    assert_int_equal(read_now(pool, back, pool->base, 4), AMB_OK);
+    amb_log_set_sink(NULL, NULL);
+    stop();
+}
+
 /* From none to enough of them; the fake driver's memory takes some, too. */
 static void without_descriptors(void)
 {
@@ -262,6 +285,7 @@ static void test_each_failure_has_a_sentence(void **state)
 {
     (void)state;
     in_child(a_device_that_cannot_be_used);
+    in_child(a_device_without_room_for_a_context);
     in_child(without_descriptors);
     in_child(a_copy_that_fails);
 }
