@@ -271,7 +271,7 @@ enum amb_status amb_gpu_fetch(struct amb_gpu *gpu, uint64_t to, struct amb_gpu *
         }
         if (status == AMB_OK) {
             /* Also where the devices do not see each other: the driver goes by the host then. */
-            (void)amb_cuda_can_reach(gpu->cuda, source->cuda);
+            amb_cuda_let_reach(gpu->cuda, source->cuda);
             status = source == gpu
                          ? amb_cuda_copy(gpu->cuda, to, from, len, gpu->stream)
                          : amb_cuda_copy_peer(gpu->cuda, to, source->cuda, from, len, gpu->stream);

@@ -240,6 +240,7 @@ enum amb_exit amb_bench_copies(const struct amb_bench *bench, json_t **out)
         uint64_t memory = far_memory(bench, &far);
         if (memory != 0) {
             bool can = amb_cuda_can_reach(gpu->cuda, far);
+            amb_cuda_let_reach(gpu->cuda, far);
             double peer = copy_rate(gpu, bench, (uintptr_t)to, far, memory);
             (void)json_array_append_new(*out, copy_row(bench, can ? "peer" : "peer by host", peer));
         }

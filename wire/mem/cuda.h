@@ -74,8 +74,10 @@ const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device);
 bool amb_cuda_is_sound(const struct amb_cuda *device);
 /* The last call that failed and why, in a sentence; empty if none has. */
 void amb_cuda_failure(struct amb_cuda *device, char *text, size_t size);
-/* Can `device` read the memory of `other` by itself? Lets it, at the first yes. */
-bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other);
+/* Can `device` read the memory of `other` by itself? Nothing is changed. */
+bool amb_cuda_can_reach(const struct amb_cuda *device, const struct amb_cuda *other);
+/* Lets it, where it can. That takes time and memory of the driver's, so it is for copies alone. */
+void amb_cuda_let_reach(struct amb_cuda *device, struct amb_cuda *other);
 
 /* ---- contexts ---- */
 

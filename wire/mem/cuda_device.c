@@ -296,29 +296,28 @@ const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device)
     return &device->info;
 }
 
-bool amb_cuda_can_reach(struct amb_cuda *device, struct amb_cuda *other)
+bool amb_cuda_can_reach(const struct amb_cuda *device, const struct amb_cuda *other)
 {
-    if (device == other) {
-        return true;
-    }
+    int can = 0;
+    return device == other || (amb_cuda_api.cuDeviceCanAccessPeer(&can, device->handle,
+                                                                  other->handle) == CUDA_SUCCESS &&
+                               can != 0);
+}
+
+void amb_cuda_let_reach(struct amb_cuda *device, struct amb_cuda *other)
+{
     uint64_t bit = UINT64_C(1) << other->info.index;
-    if ((atomic_load(&device->asked) & bit) == 0) {
-        struct amb_cuda_scope scope;
-        int can = 0;
-        if (amb_cuda_enter(device, &scope) != AMB_OK) {
-            return false;
-        }
-        CUresult result = amb_cuda_api.cuDeviceCanAccessPeer(&can, device->handle, other->handle);
-        if (result == CUDA_SUCCESS && can != 0) {
-            result = amb_cuda_api.cuCtxEnablePeerAccess(other->context, 0);
-            if (result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) {
-                (void)atomic_fetch_or(&device->reach, bit);
-            }
-        }
-        (void)atomic_fetch_or(&device->asked, bit);
-        amb_cuda_leave(&scope);
+    struct amb_cuda_scope scope;
+    if (device == other || (atomic_load(&device->let_reach) & bit) != 0 ||
+        amb_cuda_enter(device, &scope) != AMB_OK) {
+        return;
     }
-    return (atomic_load(&device->reach) & bit) != 0;
+    if (amb_cuda_can_reach(device,
+                           other)) { /* Else, and where it is refused, copies go all the same. */
+        (void)amb_cuda_api.cuCtxEnablePeerAccess(other->context, 0);
+    }
+    (void)atomic_fetch_or(&device->let_reach, bit);
+    amb_cuda_leave(&scope);
 }
 
 void amb_cuda_pause(void)

@@ -20,8 +20,7 @@ struct amb_cuda {
     _Atomic bool is_fenced; /* a sticky error was seen */
     pthread_mutex_t lock;
     char failure[200];
-    _Atomic uint64_t reach; /* devices that it may reach, by index */
-    _Atomic uint64_t asked; /* and that were asked for */
+    _Atomic uint64_t let_reach; /* devices, by index: amb_cuda_let_reach was called */
 };
 
 /* No capture forbids this thread's calls from here on, to amb_cuda_capture_restore. Nests. */

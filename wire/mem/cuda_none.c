@@ -74,13 +74,14 @@ bool amb_cuda_is_sound(const struct amb_cuda *device UNUSED)
     return false;
 }
 
-bool amb_cuda_can_reach(struct amb_cuda *device UNUSED, struct amb_cuda *other UNUSED)
+bool amb_cuda_can_reach(const struct amb_cuda *device UNUSED, const struct amb_cuda *other UNUSED)
 {
     return false;
 }
 
 /* clang-format off */
 void amb_cuda_failure(struct amb_cuda *device UNUSED, char *text UNUSED, size_t size UNUSED) NOTHING
+void amb_cuda_let_reach(struct amb_cuda *device UNUSED, struct amb_cuda *other UNUSED) NOTHING
 enum amb_status amb_cuda_enter(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) NOBODY
 bool amb_cuda_enter_to_wait(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) { return false; }
 void amb_cuda_leave(struct amb_cuda_scope *scope UNUSED) NOTHING

@@ -120,9 +120,13 @@ static void test_devices_that_see_each_other_are_let_to_reach_once(void **state)
     assert_int_equal(amb_cuda_at(1, &second), AMB_OK);
     assert_true(amb_cuda_can_reach(first, first));
     assert_true(amb_cuda_can_reach(first, second));
+    assert_int_equal(fakecuda_calls_of("cuCtxEnablePeerAccess"), 0);
+    amb_cuda_let_reach(first, first);
+    amb_cuda_let_reach(first, second);
     unsigned long before = fakecuda_calls();
-    assert_true(amb_cuda_can_reach(first, second));
+    amb_cuda_let_reach(first, second);
     assert_int_equal(fakecuda_calls(), before);
+    assert_int_equal(fakecuda_calls_of("cuCtxEnablePeerAccess"), 1);
 }
 
 static void test_error_of_a_call_is_kept_as_a_sentence(void **state)

@@ -89,6 +89,8 @@ static void test_each_pool_has_a_row_and_each_client_its_way(void **state)
     rows = ask(&local, "doctor");
     assert_string_equal(text(row_with(rows, "check", "gpu 1"), "state"), "ok");
     assert_string_equal(text(row_with(rows, "check", "gpu 0 to 1"), "finding"), "peer access");
+    assert_int_equal(fakecuda_calls_of("cuCtxEnablePeerAccess"),
+                     0); /* A question changes nothing. */
     assert_string_equal(text(row_with(rows, "check", "gpu trust"), "state"), "ok");
     json_decref(rows);
     door_disconnect(&remote);
