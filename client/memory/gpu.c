@@ -173,36 +173,37 @@ void amb_conn_gpus_fini(struct amb_conn *conn)
 
 /* ---- copies ---- */
 
-enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,
-                           struct amb_gpu **out)
+enum amb_status amb_gpu_at(struct amb_conn *conn, const struct amb_mem_place *place,
+                           const void *data, uint64_t len, struct amb_gpu **out)
 {
-    struct amb_mem_place place;
-    amb_cuda_classify(data, &place);
-    if (place.device < 0) { /* Memory of no host, and the driver does not say of which device. */
+    if (place->device < 0) { /* Memory of no host, and the driver does not say of which device. */
         return amb_conn_fail(
             conn, AMB_ECUDA,
             "the CUDA driver does not know what to publish: a GPU may have failed");
     }
-    uint64_t offset = (uintptr_t)data - place.base;
-    if (offset > place.size || len > place.size - offset) {
+    uint64_t offset = (uintptr_t)data - place->base;
+    if (offset > place->size || len > place->size - offset) {
         return amb_conn_fail(conn, AMB_EINVAL,
                              "%llu bytes of GPU memory go past the end of their allocation",
                              (unsigned long long)len);
     }
-    return amb_gpu_get(conn, place.device, out);
+    return amb_gpu_get(conn, place->device, out);
 }
 
-enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data, uint64_t len,
+enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,
+                           struct amb_gpu **out)
+{
+    struct amb_mem_place place;
+    amb_cuda_locate(data, &place);
+    return amb_gpu_at(conn, &place, data, len, out);
+}
+
+enum amb_status amb_gpu_read(struct amb_gpu *gpu, void *to, const void *data, uint64_t len,
                              void *stream)
 {
-    struct amb_gpu *gpu;
-    enum amb_status status = amb_gpu_of(conn, data, len, &gpu);
-    if (status != AMB_OK) {
-        return status;
-    }
-    status = amb_stage_read(gpu->stage, to, (uintptr_t)data, len, stream);
+    enum amb_status status = amb_stage_read(gpu->stage, to, (uintptr_t)data, len, stream);
     return status == AMB_OK ? AMB_OK
-                            : amb_gpu_fail(conn, gpu, status, "cannot read what to publish");
+                            : amb_gpu_fail(gpu->conn, gpu, status, "cannot read what to publish");
 }
 
 enum amb_status amb_gpu_read_whole(struct amb_conn *conn, void *to, const void *data, uint64_t len)

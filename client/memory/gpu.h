@@ -59,7 +59,7 @@ enum amb_status amb_gpu_fail(struct amb_conn *conn, struct amb_gpu *gpu, enum am
  * Copies device memory to the host, behind what is on the stream (NULL: the default one); done when
  * it returns. EINVAL, ECUDA, ENOTSUP, ENOMEM: the connection's last error.
  */
-AMB_MUST_CHECK enum amb_status amb_gpu_read(struct amb_conn *conn, void *to, const void *data,
+AMB_MUST_CHECK enum amb_status amb_gpu_read(struct amb_gpu *gpu, void *to, const void *data,
                                             uint64_t len, void *stream);
 /* The same of a payload that was received, behind nothing: it was whole before. */
 AMB_MUST_CHECK enum amb_status amb_gpu_read_whole(struct amb_conn *conn, void *to, const void *data,
@@ -68,6 +68,9 @@ AMB_MUST_CHECK enum amb_status amb_gpu_read_whole(struct amb_conn *conn, void *t
  * connection's last error. */
 AMB_MUST_CHECK enum amb_status amb_gpu_of(struct amb_conn *conn, const void *data, uint64_t len,
                                           struct amb_gpu **out);
+/* The same of memory whose place is known (amb_cuda_locate). */
+AMB_MUST_CHECK enum amb_status amb_gpu_at(struct amb_conn *conn, const struct amb_mem_place *place,
+                                          const void *data, uint64_t len, struct amb_gpu **out);
 
 /* Waits for what is on a stream of the program's. Not on a device of ours. */
 AMB_MUST_CHECK enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream);

@@ -203,8 +203,10 @@ enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, si
     bool is_here = !is_lazy(msg) || amb_msg_payload(msg) != NULL;
     enum amb_status status = is_here ? AMB_OK : check(msg, timeout_ns);
     struct amb_gpu *gpu = NULL;
-    if (status == AMB_OK && amb_cuda_is_live() && amb_cuda_is_device(dst)) {
-        status = amb_gpu_of(conn, dst, len, &gpu);
+    if (status == AMB_OK && amb_cuda_is_live()) {
+        struct amb_mem_place place;
+        amb_cuda_locate(dst, &place);
+        status = amb_mem_is_on_gpu(place.mem) ? amb_gpu_at(conn, &place, dst, len, &gpu) : AMB_OK;
     }
     if (status != AMB_OK) {
         return status;

@@ -100,8 +100,10 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
         return AMB_OK;
     }
     amb_spinlock_unlock(&pub->lock);
-    if (__builtin_expect(amb_staged_is_wanted(pub, data, len), 0)) {
-        return amb_staged_post(pub, AMB_OUT(.data = data, .len = len), true, timeout_ns, NULL);
+    struct amb_mem_place place;
+    if (__builtin_expect(amb_staged_is_wanted(pub, data, len, &place), 0)) {
+        return amb_staged_post(pub, AMB_OUT(.data = data, .len = len), &place, true, timeout_ns,
+                               NULL);
     }
     const struct amb_put put = {.data = data, .len = len};
     return amb_put_any(pub, &put, timeout_ns, NULL);
@@ -131,7 +133,8 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         out.forward = NULL;
     }
     bool is_staged = false;
-    status = amb_staged_check(pub, &out, &is_staged);
+    struct amb_mem_place place;
+    status = amb_staged_check(pub, &out, &is_staged, &place);
     if (status != AMB_OK) {
         return status;
     }
@@ -149,7 +152,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
                              "amb_out.expect_seq is not for GPU memory in this release");
     }
     if (is_staged) {
-        return amb_staged_post(pub, &out, false, timeout_ns, seq);
+        return amb_staged_post(pub, &out, &place, false, timeout_ns, seq);
     }
     uint8_t blob[AMB_PROPS_MAX];
     status = amb_put_props(conn, &out, blob, &put);

@@ -14,41 +14,46 @@
 
 #include <stdio.h>
 
-bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len)
+static bool is_device_kind(enum amb_mem mem)
+{
+    return mem == AMB_MEM_CUDA || mem == AMB_MEM_CUDA_MANAGED;
+}
+
+bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len,
+                          struct amb_mem_place *place)
 {
     if (!amb_cuda_is_live()) {
         return false;
     }
     /* From here on each message is looked at, see amb_staged_may_read. */
     atomic_fetch_or_explicit(&pub->wary, AMB_WARY_LIVE, memory_order_relaxed);
-    return len != 0 && amb_cuda_is_device(data);
-}
-
-static bool is_device_kind(enum amb_mem mem)
-{
-    return mem == AMB_MEM_CUDA || mem == AMB_MEM_CUDA_MANAGED;
+    if (len == 0) {
+        return false;
+    }
+    amb_cuda_locate(data, place);
+    return is_device_kind(place->mem);
 }
 
 /* A kind that the program names is believed for host memory, and looked at for a device's. */
-static enum amb_status check_kind(struct amb_pub *pub, const struct amb_out *out, bool *is_staged)
+static enum amb_status check_kind(struct amb_pub *pub, const struct amb_out *out, bool *is_staged,
+                                  struct amb_mem_place *place)
 {
     struct amb_conn *conn = pub->conn;
     if (is_device_kind(out->mem)) {
-        struct amb_mem_place place;
         enum amb_status status = amb_cuda_start();
         if (status != AMB_OK) {
             return amb_conn_fail(conn, status, "amb_out.mem is CUDA: %s", amb_cuda_why_not());
         }
-        amb_cuda_classify(out->data, &place);
-        if (place.mem != out->mem && out->len != 0) {
+        amb_cuda_locate(out->data, place);
+        if (place->mem != out->mem && out->len != 0) {
             return amb_conn_fail(conn, AMB_EKIND,
                                  "amb_out.mem is CUDA, and data points to other memory");
         }
         *is_staged = out->len != 0;
     } else if (out->mem == AMB_MEM_DEFAULT) {
-        *is_staged = amb_staged_is_wanted(pub, out->data, out->len);
+        *is_staged = amb_staged_is_wanted(pub, out->data, out->len, place);
         for (uint32_t i = 0; i < out->iov_count; i++) {
-            if (amb_staged_is_wanted(pub, out->iov[i].data, out->iov[i].len)) {
+            if (amb_staged_is_wanted(pub, out->iov[i].data, out->iov[i].len, place)) {
                 return amb_conn_fail(conn, AMB_EKIND, "amb_out.iov: piece %u is GPU memory", i);
             }
         }
@@ -56,10 +61,11 @@ static enum amb_status check_kind(struct amb_pub *pub, const struct amb_out *out
     return AMB_OK;
 }
 
-enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged)
+enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged,
+                                 struct amb_mem_place *place)
 {
     *is_staged = false;
-    enum amb_status status = out->forward == NULL ? check_kind(pub, out, is_staged) : AMB_OK;
+    enum amb_status status = out->forward == NULL ? check_kind(pub, out, is_staged, place) : AMB_OK;
     if (status == AMB_OK && out->stream != NULL && !*is_staged) {
         status = amb_gpu_wait(pub->conn, out->stream);
     }
@@ -67,8 +73,8 @@ enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out,
 }
 
 /* Straight into a slot, and committed there. */
-static enum amb_status post_leased(struct amb_pub *pub, const struct amb_out *out,
-                                   int64_t timeout_ns, uint64_t *seq)
+static enum amb_status post_leased(struct amb_pub *pub, struct amb_gpu *gpu,
+                                   const struct amb_out *out, int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_lease *lease;
     enum amb_status status = amb_lease_on(pub, NULL, out->len, timeout_ns, &lease);
@@ -78,7 +84,7 @@ static enum amb_status post_leased(struct amb_pub *pub, const struct amb_out *ou
                                    (unsigned long long)out->len)
                    : status;
     }
-    status = amb_gpu_read(pub->conn, amb_lease_data(lease), out->data, out->len, out->stream);
+    status = amb_gpu_read(gpu, amb_lease_data(lease), out->data, out->len, out->stream);
     if (status != AMB_OK) {
         amb_lease_abandon(lease);
         return status;
@@ -91,8 +97,8 @@ static enum amb_status post_leased(struct amb_pub *pub, const struct amb_out *ou
 }
 
 /* By way of a buffer of the connection's into the open batch. */
-static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out,
-                                  int64_t timeout_ns, uint64_t *seq)
+static enum amb_status post_small(struct amb_pub *pub, struct amb_gpu *gpu,
+                                  const struct amb_out *out, int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
     uint8_t blob[AMB_PROPS_MAX];
@@ -108,7 +114,7 @@ static enum amb_status post_small(struct amb_pub *pub, const struct amb_out *out
         return amb_conn_fail(conn, AMB_ENOMEM, "no host memory to stage %llu bytes",
                              (unsigned long long)out->len);
     }
-    status = amb_gpu_read(conn, bytes, out->data, out->len, out->stream);
+    status = amb_gpu_read(gpu, bytes, out->data, out->len, out->stream);
     put.data = bytes;
     if (status == AMB_OK) {
         status = amb_put_any(pub, &put, timeout_ns, seq);
@@ -214,12 +220,13 @@ static enum amb_status reject(struct amb_pub *pub, const char *why)
 }
 
 /* By way of the host; why: it cannot stay where it is. */
-static enum amb_status post_by_host(struct amb_pub *pub, const struct amb_out *out, const char *why,
-                                    int64_t timeout_ns, uint64_t *seq)
+static enum amb_status post_by_host(struct amb_pub *pub, struct amb_gpu *gpu,
+                                    const struct amb_out *out, const char *why, int64_t timeout_ns,
+                                    uint64_t *seq)
 {
     enum amb_status status = out->len >= AMB_PLAIN_LEASE_MIN
-                                 ? post_leased(pub, out, timeout_ns, seq)
-                                 : post_small(pub, out, timeout_ns, seq);
+                                 ? post_leased(pub, gpu, out, timeout_ns, seq)
+                                 : post_small(pub, gpu, out, timeout_ns, seq);
     if (status == AMB_OK) {
         atomic_fetch_add_explicit(&pub->gpu.staged_bytes, out->len, memory_order_relaxed);
         amb_conn_gpus_count_in(pub->conn, out->len, why);
@@ -227,13 +234,14 @@ static enum amb_status post_by_host(struct amb_pub *pub, const struct amb_out *o
     return status;
 }
 
-enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
+enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out,
+                                const struct amb_mem_place *place, bool is_waited,
                                 int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_gpu *gpu;
     char why[AMB_GPU_WHY_BYTES];
     amb_pub_enter(pub);
-    enum amb_status status = amb_gpu_of(pub->conn, out->data, out->len, &gpu);
+    enum amb_status status = amb_gpu_at(pub->conn, place, out->data, out->len, &gpu);
     if (status == AMB_OK) {
         status = post_on_gpu(pub, gpu, out, is_waited, timeout_ns, seq);
         if (is_no_way(status)) {
@@ -242,7 +250,7 @@ enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, 
                          ? reject(pub, why)
                          : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq);
             if (is_no_way(status)) {
-                status = post_by_host(pub, out, why, timeout_ns, seq);
+                status = post_by_host(pub, gpu, out, why, timeout_ns, seq);
             }
         }
     }

@@ -45,14 +45,18 @@ static inline bool amb_staged_may_read(struct amb_pub *pub)
     return (wary & AMB_WARY_LIVE) == 0 && !amb_cuda_is_live();
 }
 
-/* Must these bytes be fetched from a device? Quick, above all in a process without a driver. */
-bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len);
+/* Must these bytes be fetched from a device? Quick, above all in a process without a driver. One
+ * question to the driver; place: its answer, if yes. */
+bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len,
+                          struct amb_mem_place *place);
 
 /*
  * Is out's payload of the kind it says (EKIND), and may it be read? Waits for out->stream where the
- * host reads. *is_staged: it is in device memory, for amb_staged_post. EKIND, ENOTSUP, ECUDA.
+ * host reads. *is_staged: it is in device memory, at *place, for amb_staged_post. EKIND, ENOTSUP,
+ * ECUDA.
  */
-enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged);
+enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged,
+                                 struct amb_mem_place *place);
 
 /*
  * Publishes out->data, which is device memory, after what is on out->stream; options are checked.
@@ -60,5 +64,6 @@ enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out,
  * are the caller's again when it returns (is_waited), or when it is settled. Errors as
  * amb_pub_post, and ECUDA.
  */
-enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out, bool is_waited,
+enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out,
+                                const struct amb_mem_place *place, bool is_waited,
                                 int64_t timeout_ns, uint64_t *seq);

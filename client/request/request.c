@@ -67,7 +67,8 @@ static enum amb_status put_message(struct amb_pub *pub, const struct amb_out *me
         return status;
     }
     bool is_staged = false;
-    status = amb_staged_check(pub, &out, &is_staged);
+    struct amb_mem_place place;
+    status = amb_staged_check(pub, &out, &is_staged, &place);
     if (status != AMB_OK || is_staged) {
         return status != AMB_OK ? status
                                 : amb_conn_fail(conn, AMB_ENOTSUP,

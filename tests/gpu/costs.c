@@ -117,6 +117,49 @@ static void take_all(unsigned count)
     }
 }
 
+/* ---- where a payload lies ---- */
+
+static void post_named(enum amb_mem mem, const void *data)
+{
+    CHECK(amb_pub_post(pub, AMB_OUT(.data = data, .len = 64, .mem = mem), 5 * AMB_SEC, NULL) ==
+          AMB_OK);
+}
+
+static unsigned long questions(void)
+{
+    return fakecuda_calls_of("cuPointerGetAttribute") + fakecuda_calls_of("cuPointerGetAttributes");
+}
+
+/* Questions of the kind "what does that point to". */
+static void count_questions(void)
+{
+    static const char host[64];
+    const void *device = (const void *)(uintptr_t)memory;
+    unsigned long at[6] = {questions()};
+    post_named(AMB_MEM_DEFAULT, device);
+    at[1] = questions();
+    post_named(AMB_MEM_CUDA, device);
+    at[2] = questions();
+    lease();
+    at[3] = questions();
+    post_named(AMB_MEM_DEFAULT, host);
+    at[4] = questions();
+    post_named(AMB_MEM_HOST, host);
+    at[5] = questions();
+    (void)printf(
+        "questions where a payload lies: a post %lu, one that names CUDA %lu, a lease %lu, "
+        "a host message %lu, one that names HOST %lu\n",
+        at[1] - at[0], at[2] - at[1], at[3] - at[2], at[4] - at[3], at[5] - at[4]);
+    CHECK(at[1] - at[0] == 1 && at[2] - at[1] == 1 && at[3] == at[2] && at[4] - at[3] == 1 &&
+          at[5] == at[4]);
+    CHECK(amb_flush(conn, 5 * AMB_SEC) == AMB_OK);
+    for (unsigned i = 0; i < 5; i++) {
+        struct amb_msg *msg;
+        CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
+        amb_msg_release(msg);
+    }
+}
+
 /* ---- the cases, each with so many outstanding ---- */
 
 struct cost {
@@ -224,6 +267,7 @@ int main(int argc, char **argv)
     double map;
     (void)cost_of_sending("post", post, MANY);
     (void)cost_of_release(MANY, &map);
+    count_questions();
     struct cost first[3];
     for (unsigned i = 0; i < 3; i++) {
         struct cost costs[] = {cost_of_sending("post", post, numbers[i]),

@@ -129,8 +129,12 @@ struct amb_mem_place {
 
 /* Any pointer. Without a live driver everything is host memory. */
 void amb_cuda_classify(const void *pointer, struct amb_mem_place *out);
-/* Must it be copied by the driver (device or managed memory)? The quick form of the above. */
-bool amb_cuda_is_device(const void *pointer);
+/*
+ * The quick form for a payload: mem, device, base, size, by one question to the driver. Memory that
+ * it gives no answer for, and that cannot be read here, is CUDA of device -1: of a GPU that has
+ * failed.
+ */
+void amb_cuda_locate(const void *pointer, struct amb_mem_place *out);
 
 /*
  * Another process's way to an allocation of cuMemAlloc: a handle for all of it, writable. ENOTSUP:

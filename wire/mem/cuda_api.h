@@ -47,7 +47,6 @@
     ADD(cuMemHostUnregister)                                                                       \
     ADD(cuMemcpyAsync)                                                                             \
     ADD(cuMemcpyPeerAsync)                                                                         \
-    ADD(cuPointerGetAttribute)                                                                     \
     ADD(cuPointerGetAttributes)                                                                    \
     ADD(cuStreamCreate)                                                                            \
     ADD(cuStreamDestroy)                                                                           \

@@ -100,23 +100,6 @@ static bool is_unreadable(const void *pointer)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
 }
 
-bool amb_cuda_is_device(const void *pointer)
-{
-    if (!amb_cuda_is_live()) {
-        return false;
-    }
-    CUmemorytype type = CU_MEMORYTYPE_HOST;
-    CUresult result = amb_cuda_api.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                                         (CUdeviceptr)(uintptr_t)pointer);
-    if (result == CUDA_SUCCESS) {
-        return type != CU_MEMORYTYPE_HOST;
-    }
-    /* Memory that the driver does not know, or nobody has initialised it. */
-    bool is_answer = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_INITIALIZED ||
-                     result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT;
-    return !is_answer && is_unreadable(pointer);
-}
-
 struct attributes {
     unsigned type, is_managed, can_export;
     int device;
@@ -125,7 +108,9 @@ struct attributes {
     CUmemoryPool pool;
 };
 
-static bool ask_attributes(const void *pointer, struct attributes *out)
+#define LOCATE_COUNT 5u /* of the attributes below: those of amb_cuda_locate */
+
+static CUresult ask_attributes(const void *pointer, bool is_quick, struct attributes *out)
 {
     CUpointer_attribute names[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
@@ -135,8 +120,32 @@ static bool ask_attributes(const void *pointer, struct attributes *out)
     };
     void *values[] = {&out->type, &out->is_managed, &out->device, &out->base,
                       &out->size, &out->can_export, &out->pool};
-    return amb_cuda_api.cuPointerGetAttributes(sizeof(names) / sizeof(names[0]), names, values,
-                                               (CUdeviceptr)(uintptr_t)pointer) == CUDA_SUCCESS;
+    unsigned count = is_quick ? LOCATE_COUNT : sizeof(names) / sizeof(names[0]);
+    return amb_cuda_api.cuPointerGetAttributes(count, names, values,
+                                               (CUdeviceptr)(uintptr_t)pointer);
+}
+
+/* Does the driver say by that answer that it does not know the memory, or that nobody has
+ * initialised it? */
+static bool is_answer(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_INITIALIZED ||
+           result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static void place_from(const struct attributes *a, struct amb_mem_place *out)
+{
+    if (a->type == 0) {
+        return;
+    }
+    if (a->type == CU_MEMORYTYPE_HOST && a->is_managed == 0) {
+        out->mem = AMB_MEM_PINNED;
+        return;
+    }
+    out->mem = a->is_managed != 0 ? AMB_MEM_CUDA_MANAGED : AMB_MEM_CUDA;
+    out->device = a->device;
+    out->base = a->base;
+    out->size = a->size;
 }
 
 static const char *why_not_exportable(const struct attributes *a)
@@ -150,23 +159,35 @@ static const char *why_not_exportable(const struct attributes *a)
     return a->can_export != 0 ? "" : "memory of the virtual memory calls (cuMemCreate)";
 }
 
+static const struct amb_mem_place host_memory = {
+    .mem = AMB_MEM_HOST, .device = -1, .why_not = "host memory"};
+
 void amb_cuda_classify(const void *pointer, struct amb_mem_place *out)
 {
-    *out = (struct amb_mem_place){.mem = AMB_MEM_HOST, .device = -1, .why_not = "host memory"};
     struct attributes a = {.device = -1};
-    if (!amb_cuda_is_live() || !ask_attributes(pointer, &a) || a.type == 0) {
+    *out = host_memory;
+    if (amb_cuda_is_live() && ask_attributes(pointer, false, &a) == CUDA_SUCCESS) {
+        place_from(&a, out);
+    }
+    if (out->device >= 0) {
+        out->why_not = why_not_exportable(&a);
+        out->is_exportable = out->why_not[0] == '\0';
+    }
+}
+
+void amb_cuda_locate(const void *pointer, struct amb_mem_place *out)
+{
+    struct attributes a = {.device = -1};
+    *out = host_memory;
+    if (!amb_cuda_is_live()) {
         return;
     }
-    if (a.type == CU_MEMORYTYPE_HOST && a.is_managed == 0) {
-        out->mem = AMB_MEM_PINNED;
-        return;
+    CUresult result = ask_attributes(pointer, true, &a);
+    if (result == CUDA_SUCCESS) {
+        place_from(&a, out);
+    } else if (!is_answer(result) && is_unreadable(pointer)) {
+        out->mem = AMB_MEM_CUDA;
     }
-    out->mem = a.is_managed != 0 ? AMB_MEM_CUDA_MANAGED : AMB_MEM_CUDA;
-    out->device = a.device;
-    out->base = a.base;
-    out->size = a.size;
-    out->why_not = why_not_exportable(&a);
-    out->is_exportable = out->why_not[0] == '\0';
 }
 
 /* ---- other processes ---- */

@@ -46,10 +46,9 @@ void amb_cuda_classify(const void *pointer, struct amb_mem_place *out)
     *out = (struct amb_mem_place){.mem = AMB_MEM_HOST, .device = -1, .why_not = "host memory"};
 }
 
-bool amb_cuda_is_device(const void *pointer)
+void amb_cuda_locate(const void *pointer, struct amb_mem_place *out)
 {
-    (void)pointer;
-    return false;
+    amb_cuda_classify(pointer, out);
 }
 
 #define NOBODY                                                                                     \

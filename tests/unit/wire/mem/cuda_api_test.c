@@ -45,7 +45,11 @@ static int without_driver(void)
         return 3;
     }
     amb_cuda_classify(&place, &place);
-    return place.mem == AMB_MEM_HOST && place.device == -1 && !amb_cuda_is_device(&place) ? 0 : 4;
+    if (place.mem != AMB_MEM_HOST || place.device != -1) {
+        return 4;
+    }
+    amb_cuda_locate(&place, &place);
+    return place.mem == AMB_MEM_HOST && place.device == -1 ? 0 : 5;
 }
 
 static void test_process_without_a_driver_has_host_memory_only(void **state)
@@ -67,8 +71,9 @@ static int loaded_later(void)
         return 3;
     }
     /* Nobody has initialised it: it knows no pointer, and we do not initialise it either. */
-    int local = 0;
-    if (!amb_cuda_is_live() || amb_cuda_is_device(&local)) {
+    struct amb_mem_place place;
+    amb_cuda_locate(&place, &place);
+    if (!amb_cuda_is_live() || place.mem != AMB_MEM_HOST) {
         return 4;
     }
     return amb_cuda_start() == AMB_OK && amb_cuda_count() == 2 ? 0 : 5;

@@ -49,6 +49,16 @@ static const void *as_pointer(uint64_t address)
     return (const void *)(uintptr_t)address;
 }
 
+/* By one question. */
+static bool is_device(const void *pointer)
+{
+    struct amb_mem_place place;
+    unsigned long before = fakecuda_calls();
+    amb_cuda_locate(pointer, &place);
+    assert_int_equal(fakecuda_calls() - before, 1);
+    return place.mem == AMB_MEM_CUDA || place.mem == AMB_MEM_CUDA_MANAGED;
+}
+
 static void test_device_memory_is_told_with_its_allocation(void **state)
 {
     struct amb_cuda *device = ((struct fixture *)*state)->device;
@@ -62,7 +72,9 @@ static void test_device_memory_is_told_with_its_allocation(void **state)
     assert_true(place.size >= 10000);
     assert_true(place.is_exportable);
     assert_string_equal(place.why_not, "");
-    assert_true(amb_cuda_is_device(as_pointer(memory + 9999)));
+    assert_true(is_device(as_pointer(memory + 9999)));
+    amb_cuda_locate(as_pointer(memory + 9999), &place);
+    assert_true(place.device == 0 && place.base == memory && place.size >= 10000);
     amb_cuda_free(device, memory);
     amb_cuda_classify(as_pointer(memory), &place);
     assert_int_equal(place.mem, AMB_MEM_HOST);
@@ -78,7 +90,7 @@ static void test_pinned_memory_is_the_hosts(void **state)
     amb_cuda_classify(memory, &place);
     assert_int_equal(place.mem, AMB_MEM_PINNED);
     assert_int_equal(place.device, -1);
-    assert_false(amb_cuda_is_device(memory));
+    assert_false(is_device(memory));
     amb_cuda_unpin(device, memory);
 }
 
@@ -94,8 +106,8 @@ static void test_plain_memory_is_the_hosts(void **state)
     assert_int_equal(place.mem, AMB_MEM_HOST);
     amb_cuda_classify(NULL, &place);
     assert_int_equal(place.mem, AMB_MEM_HOST);
-    assert_false(amb_cuda_is_device(local));
-    assert_false(amb_cuda_is_device(NULL));
+    assert_false(is_device(local));
+    assert_false(is_device(NULL));
     free(heap);
 }
 
@@ -110,7 +122,7 @@ static void test_managed_and_pool_memory_are_not_exportable_and_say_why(void **s
     assert_int_equal(place.mem, AMB_MEM_CUDA_MANAGED);
     assert_false(place.is_exportable);
     assert_non_null(strstr(place.why_not, "managed"));
-    assert_true(amb_cuda_is_device(as_pointer(memory)));
+    assert_true(is_device(as_pointer(memory)));
     assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
     assert_int_equal(cuMemAllocAsync(&memory, 4096, NULL), CUDA_SUCCESS);
     amb_cuda_classify(as_pointer(memory), &place);
