@@ -232,7 +232,8 @@ static const struct amb_config_key keys[] = {
      .default_text = "auto",
      .words = auto_words,
      .max = 64,
-     .help = "Which GPUs, by index, UUID or PCI address; auto is all that the driver shows."},
+     .help = "Which GPUs, by index, UUID (GPU-..., of a part MIG-...) or PCI address; auto is all "
+             "that the driver shows."},
     {.path = "memory.cuda.trust",
      .type = AMB_CONFIG_WORD,
      .offset = FIELD(memory.cuda.trust),

@@ -135,6 +135,11 @@ static enum amb_status pool_make(struct amb_gpu_pool *pool)
         amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies (%s)",
                  amb_cuda_info(pool->cuda)->index, text);
     }
+    if (amb_cuda_mode_forbids(amb_cuda_info(pool->cuda)) != NULL) {
+        amb_warn(
+            "GPU %d is in EXCLUSIVE_PROCESS mode, and this broker has it: no client can use it",
+            amb_cuda_info(pool->cuda)->index);
+    }
     amb_info("GPU %d (%s): a pool of %" PRIu64 " bytes", amb_cuda_info(pool->cuda)->index,
              amb_cuda_info(pool->cuda)->name, pool->size);
     atomic_store_explicit(&pool->is_made, true, memory_order_release); /* amb_gpu_pool_is_made */
@@ -267,6 +272,19 @@ static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, u
     return status == AMB_OK ? AMB_OK : pool_fail(pool, status, error, error_size);
 }
 
+/* A device whose context the driver does not give. */
+static void say_unusable(const char *key, const char *name, enum amb_status status, char *error,
+                         size_t error_size)
+{
+    struct amb_cuda *cuda = amb_cuda_seen(name);
+    char text[200] = "";
+    if (cuda != NULL) {
+        amb_cuda_failure(cuda, text, sizeof(text));
+    }
+    (void)snprintf(error, error_size, "%s: GPU \"%s\" cannot be used: %s", key, name,
+                   text[0] != '\0' ? text : amb_status_text(status));
+}
+
 static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config *config,
                                   char *error, size_t error_size)
 {
@@ -285,11 +303,11 @@ static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config
         if (status == AMB_OK || (status == AMB_ENOMEM && cuda != NULL)) {
             status = pool_init(gpus, cuda, config->memory.cuda.size, error, error_size);
         } else if (names->count == 0) {
-            (void)snprintf(error, error_size, "memory.cuda: GPU %u cannot be used: %s", i,
-                           amb_status_text(status));
+            char index[16];
+            (void)snprintf(index, sizeof(index), "%" PRIu32, i);
+            say_unusable("memory.cuda", index, status, error, error_size);
         } else if (status != AMB_ENOTFOUND) {
-            (void)snprintf(error, error_size, "memory.cuda.devices: GPU \"%s\" cannot be used: %s",
-                           names->items[i], amb_status_text(status));
+            say_unusable("memory.cuda.devices", names->items[i], status, error, error_size);
         } else {
             (void)snprintf(error, error_size, "memory.cuda.devices: there is no GPU \"%s\"",
                            names->items[i]);

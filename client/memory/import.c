@@ -252,7 +252,7 @@ static const char *reason(enum amb_status status)
     case AMB_ENOTSUP:
         return "the broker's GPU memory cannot be opened in this process (IPC, namespaces)";
     case AMB_ENOTFOUND:
-        return "this process does not see that GPU (CUDA_VISIBLE_DEVICES, containers)";
+        return "this process does not see that GPU (CUDA_VISIBLE_DEVICES, MIG, containers)";
     case AMB_EBUSY:
         return "another broker's GPU memory, or that of its former life, is open here under the "
                "same handle, or is still being closed";
@@ -263,6 +263,14 @@ static const char *reason(enum amb_status status)
     default:
         return "the GPU has failed in this process";
     }
+}
+
+/* A device that is not this process's by its mode has not failed. */
+static const char *reason_of_device(const char *device, enum amb_status status)
+{
+    struct amb_cuda *cuda = status == AMB_ECUDA ? amb_cuda_seen(device) : NULL;
+    const char *mode = cuda != NULL ? amb_cuda_mode_forbids(amb_cuda_info(cuda)) : NULL;
+    return mode != NULL && amb_cuda_is_sound(cuda) ? mode : reason(status);
 }
 
 static enum amb_status import_range(struct amb_conn *conn, const struct amb_gpu_range *range,
@@ -296,7 +304,7 @@ enum amb_status amb_gpu_import(struct amb_conn *conn, const struct amb_gpu_range
                                uint64_t size, struct amb_imported *out, const char **why)
 {
     enum amb_status status = import_range(conn, range, size, out);
-    *why = status == AMB_OK ? "" : reason(status);
+    *why = status == AMB_OK ? "" : reason_of_device(range->device, status);
     return status;
 }
 

@@ -191,6 +191,7 @@ void fake_environment(void)
     fake.delay_ns = (int64_t)read_size(getenv("FAKECUDA_DELAY_US"), 0) * 1000;
     fake.has_peers = read_size(getenv("FAKECUDA_PEER"), 1) != 0;
     fake.has_ipc = read_size(getenv("FAKECUDA_IPC"), 1) != 0;
+    fake_modes_environment();
     fake_machine_open(getenv("FAKECUDA_MACHINE"));
     if (getenv("FAKECUDA_FAIL") != NULL) {
         read_plan(getenv("FAKECUDA_FAIL"));
@@ -275,27 +276,6 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
     return fake_leave(result);
 }
 
-CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
-{
-    CUresult result = fake_enter(__func__, false);
-    result = result == CUDA_SUCCESS ? known_device(dev) : result;
-    if (result == CUDA_SUCCESS) {
-        (void)snprintf(name, (size_t)len, "fakecuda device %d", dev);
-    }
-    return fake_leave(result);
-}
-
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
-{
-    CUresult result = fake_enter(__func__, false);
-    result = result == CUDA_SUCCESS ? known_device(dev) : result;
-    if (result == CUDA_SUCCESS) {
-        memset(uuid->bytes, 0xfa, sizeof(uuid->bytes));
-        uuid->bytes[15] = (char)dev;
-    }
-    return fake_leave(result);
-}
-
 CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice dev)
 {
     CUresult result = fake_enter(__func__, false);
@@ -351,6 +331,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev)
 {
     CUresult result = fake_enter(__func__, false);
     result = result == CUDA_SUCCESS ? known_device(dev) : result;
+    result = result == CUDA_SUCCESS ? fake_may_use(dev) : result;
     if (result == CUDA_SUCCESS) {
         fake.contexts[dev].retained++;
         *context = &fake.contexts[dev];

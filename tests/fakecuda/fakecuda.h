@@ -16,6 +16,9 @@
  *   FAKECUDA_DELAY_US  0       everything on a stream runs so long after it was asked for
  *   FAKECUDA_PEER      1       0: devices do not see each other
  *   FAKECUDA_IPC       1       0: handles cannot be opened, as between containers
+ *   FAKECUDA_MODE      default exclusive: a device is one process's; prohibited: nobody's
+ *   FAKECUDA_MPS       0       1: as under MPS, by which processes share such a device
+ *   FAKECUDA_MIG       0       N: the only device is the Nth part of a GPU
  *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th
  *                              call of any function 719; each fails once. No '=': 2
  * Threads: any.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fakecuda: what UCX's CUDA modules call and nobody of ours does, and is answered. With it and
+ * fakecuda: what UCX's CUDA modules call, and hardly anybody of ours, and is answered. With it and
  * refused.c UCX has cuda_copy.
  */
 #include "tests/fakecuda/internal.h"
@@ -18,7 +18,7 @@ CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute name, CUdevice device
                : name == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED   ? 1
                : name == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID               ? device + 1
                : name == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
-                                                                      : 0;
+                                                                      : fake_mode_attribute(name);
     }
     return fake_leave(result);
 }

@@ -142,6 +142,18 @@ void fake_machine_let_go(const struct fake_memory *memory);
 /* Something was done that to a driver is undefined. */
 void fake_machine_fault(const char *what);
 
+/* False: a device that is for one process alone is another one's. */
+bool fake_machine_claim(int device);
+
+/* ---- modes.c ---- */
+
+void fake_modes_environment(void);
+/* The part of a GPU that this process sees as its device; 0: whole ones. */
+int fake_instance(void);
+int fake_mode_attribute(CUdevice_attribute name);
+/* May this process have a context there? */
+CUresult fake_may_use(int device);
+
 /* ---- capture.c ---- */
 
 /* May this thread make a call that might wait for anything? */

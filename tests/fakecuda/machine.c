@@ -33,6 +33,7 @@ struct hold {
 
 static struct machine {
     uint64_t faults;
+    pid_t alone[FAKE_DEVICES_MAX]; /* the process that has it to itself */
     struct hold holds[HOLDS_MAX];
 } * machine;
 static int machine_fd = -1;
@@ -158,6 +159,19 @@ void fake_machine_hold(const struct fake_memory *memory)
                           .id = id_of(memory),
                           .size = memory->size};
     end();
+}
+
+bool fake_machine_claim(int device)
+{
+    if (machine == NULL) {
+        return true;
+    }
+    begin();
+    pid_t owner = machine->alone[device];
+    bool is_free = owner == 0 || owner == getpid() || !lives(owner);
+    machine->alone[device] = is_free ? getpid() : owner;
+    end();
+    return is_free;
 }
 
 void fake_machine_fault(const char *what)

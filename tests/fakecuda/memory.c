@@ -19,7 +19,7 @@
 struct fake_handle {
     uint64_t magic, size;
     ino_t inode;
-    int pid, fd, device;
+    int pid, fd, device, instance;
 };
 _Static_assert(sizeof(struct fake_handle) <= sizeof(CUipcMemHandle), "a handle fits");
 
@@ -431,7 +431,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
                                          .inode = memory->inode,
                                          .pid = getpid(),
                                          .fd = memory->fd,
-                                         .device = memory->device};
+                                         .device = memory->device,
+                                         .instance = fake_instance()};
             memset(out, 0, sizeof(*out));
             memcpy(out, &handle, sizeof(handle));
         }
@@ -458,7 +459,7 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
     if (handle->pid == getpid()) {
         return CUDA_ERROR_INVALID_CONTEXT; /* Never the exporter's own. */
     }
-    if (!fake.has_ipc) {
+    if (!fake.has_ipc || handle->instance != fake_instance()) {
         return CUDA_ERROR_MAP_FAILED;
     }
     struct fake_memory *memory = find_import(handle);

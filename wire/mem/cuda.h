@@ -55,20 +55,41 @@ uint32_t amb_cuda_count(void);
 
 /* ---- devices ---- */
 
+/* How many processes may use a device. */
+enum amb_cuda_mode {
+    AMB_CUDA_MODE_DEFAULT,   /* any number */
+    AMB_CUDA_MODE_EXCLUSIVE, /* one, or MPS for many */
+    AMB_CUDA_MODE_PROHIBITED,
+};
+
+enum amb_cuda_mps {
+    AMB_CUDA_MPS_UNKNOWN, /* the driver does not say */
+    AMB_CUDA_MPS_NO,
+    AMB_CUDA_MPS_YES, /* this process is a client of it */
+};
+
 struct amb_cuda_info {
     int index;
-    char uuid[48]; /* "GPU-8-4-4-4-12" */
+    char uuid[48]; /* "GPU-8-4-4-4-12", of a part of a GPU "MIG-..." */
     char pci[20];  /* "0000:01:00.0" */
     char name[96];
     uint64_t memory;
+    bool is_mig; /* a part of a GPU */
+    enum amb_cuda_mode mode;
+    enum amb_cuda_mps mps;
 };
 
 /* By index; retains its primary context, which takes up to seconds. ENOTFOUND; the answers of
  * amb_cuda_start; ECUDA. ENOMEM: the device is too full for a context; *out is set, for
  * amb_cuda_info and for another amb_cuda_at. */
 AMB_MUST_CHECK enum amb_status amb_cuda_at(int index, struct amb_cuda **out);
-/* By "0", a UUID ("GPU-...") or a PCI address. */
+/* By "0", a UUID ("GPU-...", "MIG-...") or a PCI address. */
 AMB_MUST_CHECK enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out);
+/* The same, and its context is left alone: of a device that amb_cuda_find did not give. NULL: there
+ * is none. */
+struct amb_cuda *amb_cuda_seen(const char *name);
+/* Why a process may not use it by its mode; static; NULL: it may. */
+const char *amb_cuda_mode_forbids(const struct amb_cuda_info *info);
 const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device);
 /* False once a sticky error was seen. */
 bool amb_cuda_is_sound(const struct amb_cuda *device);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 struct amb_cuda_api amb_cuda_api;
+CUresult (*amb_cuda_gpu_uuid)(CUuuid *uuid, CUdevice device);
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool is_live;    /* the table is filled */
@@ -37,6 +38,8 @@ static bool resolve(void *library)
     } while (0);
     AMB_CUDA_API(AMB_CUDA_RESOLVE)
 #undef AMB_CUDA_RESOLVE
+    void *first_form = dlsym(library, "cuDeviceGetUuid");
+    memcpy(&amb_cuda_gpu_uuid, &first_form, sizeof(first_form));
     return true;
 }
 

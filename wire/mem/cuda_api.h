@@ -19,6 +19,7 @@
     ADD(cuCtxSetCurrent)                                                                           \
     ADD(cuDeviceCanAccessPeer)                                                                     \
     ADD(cuDeviceGet)                                                                               \
+    ADD(cuDeviceGetAttribute)                                                                      \
     ADD(cuDeviceGetCount)                                                                          \
     ADD(cuDeviceGetName)                                                                           \
     ADD(cuDeviceGetPCIBusId)                                                                       \
@@ -63,6 +64,9 @@ struct amb_cuda_api {
 };
 
 extern struct amb_cuda_api amb_cuda_api;
+/* The UUID of the whole GPU, also where the device is a part of it. The header's macro hides this
+ * first form of cuDeviceGetUuid. NULL: the driver has none. */
+extern CUresult (*amb_cuda_gpu_uuid)(CUuuid *uuid, CUdevice device);
 
 /* Loads the library if the process has not done so. False: there is none that fits. */
 bool amb_cuda_load(void);

@@ -128,9 +128,36 @@ void amb_cuda_failure(struct amb_cuda *device, char *text, size_t size)
 
 /* ---- start ---- */
 
-static void write_uuid(const CUuuid *uuid, char out[48])
+#define MPS_ENABLED ((CUdevice_attribute)133) /* Its name is not in headers before CUDA 12. */
+
+/* A part of a GPU (MIG) has a UUID of its own since 11.4, and says so in its name. */
+static bool is_part(const struct amb_cuda *device, const CUuuid *own)
 {
-    char *to = out + sprintf(out, "GPU-");
+    CUuuid whole;
+    return strstr(device->info.name, " MIG ") != NULL ||
+           (amb_cuda_gpu_uuid != NULL &&
+            amb_cuda_gpu_uuid(&whole, device->handle) == CUDA_SUCCESS &&
+            memcmp(whole.bytes, own->bytes, sizeof(whole.bytes)) != 0);
+}
+
+/* A driver that does not say leaves the defaults. */
+static void ask_modes(struct amb_cuda *device)
+{
+    int value = 0;
+    if (amb_cuda_api.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE,
+                                          device->handle) == CUDA_SUCCESS) {
+        device->info.mode = value == CU_COMPUTEMODE_EXCLUSIVE_PROCESS ? AMB_CUDA_MODE_EXCLUSIVE
+                            : value == CU_COMPUTEMODE_PROHIBITED      ? AMB_CUDA_MODE_PROHIBITED
+                                                                      : AMB_CUDA_MODE_DEFAULT;
+    }
+    if (amb_cuda_api.cuDeviceGetAttribute(&value, MPS_ENABLED, device->handle) == CUDA_SUCCESS) {
+        device->info.mps = value != 0 ? AMB_CUDA_MPS_YES : AMB_CUDA_MPS_NO;
+    }
+}
+
+static void write_uuid(const CUuuid *uuid, bool is_mig, char out[48])
+{
+    char *to = out + sprintf(out, is_mig ? "MIG-" : "GPU-");
     for (unsigned i = 0; i < sizeof(uuid->bytes); i++) {
         const char *dash = i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
         to += sprintf(to, "%s%02x", dash, (unsigned)(unsigned char)uuid->bytes[i]);
@@ -149,7 +176,6 @@ static CUresult describe_device(int index, struct amb_cuda *device, const char *
         result = amb_cuda_api.cuDeviceGetUuid(&uuid, device->handle);
     }
     if (result == CUDA_SUCCESS) {
-        write_uuid(&uuid, info->uuid);
         *call = "cuDeviceGetPCIBusId";
         result =
             amb_cuda_api.cuDeviceGetPCIBusId(info->pci, (int)sizeof(info->pci), device->handle);
@@ -163,6 +189,11 @@ static CUresult describe_device(int index, struct amb_cuda *device, const char *
         *call = "cuDeviceTotalMem";
         result = amb_cuda_api.cuDeviceTotalMem(&memory, device->handle);
         info->memory = memory;
+    }
+    if (result == CUDA_SUCCESS) {
+        info->is_mig = is_part(device, &uuid);
+        write_uuid(&uuid, info->is_mig, info->uuid);
+        ask_modes(device);
     }
     return result;
 }
@@ -238,6 +269,12 @@ static enum amb_status retain(struct amb_cuda *device)
     }
     (void)pthread_mutex_unlock(&driver.lock);
     enum amb_status status = amb_cuda_check(device, result, "cuDevicePrimaryCtxRetain");
+    const char *mode = amb_cuda_mode_forbids(&device->info);
+    if (result == CUDA_ERROR_DEVICE_UNAVAILABLE && mode != NULL) {
+        (void)pthread_mutex_lock(&device->lock);
+        (void)snprintf(device->failure, sizeof(device->failure), "%s", mode);
+        (void)pthread_mutex_unlock(&device->lock);
+    }
     if (status != AMB_OK && status != AMB_ENOMEM) { /* A full device is asked again and again. */
         char text[sizeof(device->failure)];
         amb_cuda_failure(device, text, sizeof(text));
@@ -271,24 +308,46 @@ enum amb_status amb_cuda_at(int index, struct amb_cuda **out)
     return status;
 }
 
+struct amb_cuda *amb_cuda_seen(const char *name)
+{
+    uint32_t count = amb_cuda_count();
+    char *end;
+    unsigned long index = strtoul(name, &end, 10);
+    if (name[0] >= '0' && name[0] <= '9' && *end == '\0') {
+        return index < count ? &driver.devices[index] : NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct amb_cuda_info *info = &driver.devices[i].info;
+        if (strcasecmp(name, info->uuid) == 0 || strcasecmp(name, info->pci) == 0) {
+            return &driver.devices[i];
+        }
+    }
+    return NULL;
+}
+
 enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out)
 {
     enum amb_status status = amb_cuda_start();
     if (status != AMB_OK) {
         return status;
     }
-    char *end;
-    unsigned long index = strtoul(name, &end, 10);
-    if (name[0] >= '0' && name[0] <= '9' && *end == '\0') {
-        return amb_cuda_at(index < AMB_CUDA_DEVICES_MAX ? (int)index : -1, out);
+    const struct amb_cuda *device = amb_cuda_seen(name);
+    return device != NULL ? amb_cuda_at(device->info.index, out) : AMB_ENOTFOUND;
+}
+
+const char *amb_cuda_mode_forbids(const struct amb_cuda_info *info)
+{
+    switch (info->mode) {
+    case AMB_CUDA_MODE_EXCLUSIVE:
+        return info->mps == AMB_CUDA_MPS_YES
+                   ? NULL
+                   : "that GPU is one process's (EXCLUSIVE_PROCESS mode), and another one has it";
+    case AMB_CUDA_MODE_PROHIBITED:
+        return "that GPU takes no process (PROHIBITED mode)";
+    case AMB_CUDA_MODE_DEFAULT:
+        break;
     }
-    for (uint32_t i = 0; i < driver.count; i++) {
-        const struct amb_cuda_info *info = &driver.devices[i].info;
-        if (strcasecmp(name, info->uuid) == 0 || strcasecmp(name, info->pci) == 0) {
-            return amb_cuda_at((int)i, out);
-        }
-    }
-    return AMB_ENOTFOUND;
+    return NULL;
 }
 
 const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device)

@@ -40,6 +40,18 @@ enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out)
     return AMB_ENOTSUP;
 }
 
+struct amb_cuda *amb_cuda_seen(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+const char *amb_cuda_mode_forbids(const struct amb_cuda_info *info)
+{
+    (void)info;
+    return NULL;
+}
+
 void amb_cuda_classify(const void *pointer, struct amb_mem_place *out)
 {
     (void)pointer;

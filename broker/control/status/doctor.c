@@ -4,6 +4,7 @@
 #include "wire/link/ucxlib/ucx_process.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,6 +97,56 @@ static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
                     look->has_pools ? "" : "the broker has no GPU memory: set memory.cuda.size");
 }
 
+static void look_at_mps(const struct amb_doctor_look *look, json_t *rows)
+{
+    char pipe[PATH_SIZE], text[PATH_SIZE + 80];
+    (void)snprintf(pipe, sizeof(pipe), "%s/control",
+                   look->mps_folder != NULL ? look->mps_folder : "/tmp/nvidia-mps");
+    if (look->mps == AMB_CUDA_MPS_YES) {
+        amb_doctor_find(rows, "gpu mps", "warning",
+                        "the broker shares its GPUs by MPS: an error of one client ends the GPU "
+                        "memory of all, the broker's too",
+                        "where the GPUs are in the default mode, start brokerd with "
+                        "CUDA_MPS_PIPE_DIRECTORY naming an empty folder");
+    } else if (!has(look->root, pipe)) {
+        return;
+    } else if (!may(look->root, pipe, R_OK | W_OK)) {
+        (void)snprintf(text, sizeof(text), "MPS is here, and the broker may not open %s", pipe);
+        amb_doctor_find(rows, "gpu mps", "warning", text,
+                        "MPS serves one user at a time: run the broker as the user of its clients");
+    } else if (look->has_pools) {
+        amb_doctor_find(rows, "gpu mps", "ok",
+                        look->mps == AMB_CUDA_MPS_NO
+                            ? "MPS is here, and the broker has its GPUs beside it: an error of "
+                              "MPS's clients does not reach it"
+                            : "MPS is here; this driver does not say whether the broker shares "
+                              "its GPUs by it",
+                        "");
+    }
+}
+
+void amb_doctor_device(const struct amb_cuda_info *info, json_t *rows)
+{
+    char check[32], text[320], fix[160];
+    if (amb_cuda_mode_forbids(info) != NULL) {
+        (void)snprintf(check, sizeof(check), "gpu %d mode", info->index);
+        (void)snprintf(fix, sizeof(fix), "nvidia-smi -i %s -c DEFAULT, or MPS for all processes",
+                       info->pci);
+        amb_doctor_find(rows, check, "warning",
+                        "EXCLUSIVE_PROCESS mode, and the broker is the process: every other one "
+                        "that wants this GPU gets error 46",
+                        fix);
+    }
+    if (info->is_mig) {
+        (void)snprintf(check, sizeof(check), "gpu %d mig", info->index);
+        (void)snprintf(text, sizeof(text),
+                       "%s is a part of a GPU (%s): clients on another part are served by copies",
+                       info->name, info->uuid);
+        (void)snprintf(fix, sizeof(fix), "start clients with CUDA_VISIBLE_DEVICES=%s", info->uuid);
+        amb_doctor_find(rows, check, "ok", text, fix);
+    }
+}
+
 static void look_at_ucx(const struct amb_doctor_look *look, json_t *rows)
 {
     switch (look->ucx) {
@@ -140,8 +191,66 @@ static void look_at_gpudirect(const struct amb_doctor_look *look, json_t *rows)
 void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows)
 {
     look_at_driver(look, rows);
+    look_at_mps(look, rows);
     look_at_ucx(look, rows);
     look_at_gpudirect(look, rows);
+}
+
+/* Of a process's environment at its start; pid 0: this one's. */
+enum found {
+    FOUND_NO_ANSWER,
+    FOUND_UNSET,
+    FOUND_SET,
+};
+
+static enum found find_variable(const char *root, pid_t pid, const char *name, char *out,
+                                size_t size)
+{
+    char path[PATH_SIZE];
+    if (pid > 0) {
+        (void)snprintf(path, sizeof(path), "%s/proc/%d/environ", root, (int)pid);
+    } else {
+        (void)snprintf(path, sizeof(path), "%s/proc/self/environ", root);
+    }
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return FOUND_NO_ANSWER;
+    }
+    char *entry = NULL;
+    size_t room = 0, len = strlen(name);
+    enum found found = FOUND_UNSET;
+    while (found == FOUND_UNSET && getdelim(&entry, &room, '\0', file) > 0) {
+        if (strncmp(entry, name, len) == 0 && entry[len] == '=') {
+            (void)snprintf(out, size, "%s", entry + len + 1);
+            for (char *at = out; *at != '\0'; at++) { /* A client's words. */
+                *at = (char)(*at >= ' ' && *at <= '~' ? *at : '?');
+            }
+            found = FOUND_SET;
+        }
+    }
+    free(entry);
+    (void)fclose(file);
+    return found;
+}
+
+void amb_doctor_visible(const char *root, const char *name, pid_t pid, json_t *rows)
+{
+    static const char variable[] = "CUDA_VISIBLE_DEVICES";
+    char own[100] = "", theirs[100] = "", text[400];
+    enum found here = find_variable(root, 0, variable, own, sizeof(own));
+    enum found there =
+        pid > 0 ? find_variable(root, pid, variable, theirs, sizeof(theirs)) : FOUND_NO_ANSWER;
+    /* A broker that sees all GPUs has what a client sees. */
+    if (here != FOUND_SET || there == FOUND_NO_ANSWER || strcmp(own, theirs) == 0) {
+        return;
+    }
+    (void)snprintf(text, sizeof(text),
+                   "client '%s' has CUDA_VISIBLE_DEVICES=%s, and the broker %s: GPUs that only one "
+                   "of them sees are served by copies",
+                   name, there == FOUND_SET ? theirs : "(unset)", own);
+    amb_doctor_find(rows, "gpu visible", "warning", text,
+                    "start the broker without CUDA_VISIBLE_DEVICES; memory.cuda.devices chooses "
+                    "the GPUs of its pools");
 }
 
 /* A process's namespace by /proc; false: it may not be asked. */

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct amb_gpus *gpus_of(const struct amb_control *control)
 {
@@ -182,12 +183,14 @@ json_t *amb_status_doctor(const struct amb_control *control)
 {
     json_t *rows = json_array();
     const struct amb_gpus *gpus = gpus_of(control);
-    const struct amb_doctor_look look = {.root = "",
-                                         .has_pools = gpus != NULL,
-                                         .has_rdma = control->transports != NULL &&
-                                                     control->transports->has_rdma,
-                                         .ucx = amb_doctor_ucx(),
-                                         .left_out = amb_status_gpu_left_out(control)};
+    const struct amb_doctor_look look = {
+        .root = "",
+        .has_pools = gpus != NULL,
+        .has_rdma = control->transports != NULL && control->transports->has_rdma,
+        .ucx = amb_doctor_ucx(),
+        .mps = gpus != NULL ? amb_cuda_info(gpus->pools[0].cuda)->mps : AMB_CUDA_MPS_UNKNOWN,
+        .mps_folder = getenv("CUDA_MPS_PIPE_DIRECTORY"),
+        .left_out = amb_status_gpu_left_out(control)};
     amb_doctor_host(&look, rows);
     if (gpus == NULL) {
         amb_doctor_find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",
@@ -196,6 +199,7 @@ json_t *amb_status_doctor(const struct amb_control *control)
     }
     for (uint32_t i = 0; i < gpus->count; i++) {
         look_at_pool(rows, &gpus->pools[i]);
+        amb_doctor_device(amb_cuda_info(gpus->pools[i].cuda), rows);
     }
     look_at_peers(rows, gpus);
     look_at_trust(rows, control->config->memory.cuda.trust);
@@ -204,6 +208,9 @@ json_t *amb_status_doctor(const struct amb_control *control)
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (client->has_session && client->is_unix) {
             amb_doctor_client("", client->name, client->pid, rows);
+            if (uses_gpu(client)) {
+                amb_doctor_visible("", client->name, client->pid, rows);
+            }
         }
     }
     return rows;

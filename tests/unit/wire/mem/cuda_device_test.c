@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -199,11 +200,122 @@ static void test_sticky_error_fences_its_device_alone(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-int main(void)
+/* ---- modes ---- */
+
+static int in_child(int (*body)(void))
 {
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(body());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int part_of_a_gpu(void)
+{
+    struct amb_cuda *device = NULL, *found = NULL;
+    (void)setenv("FAKECUDA_MIG", "3", 1);
+    if (amb_cuda_count() != 1 || amb_cuda_at(0, &device) != AMB_OK) {
+        return 1;
+    }
+    const struct amb_cuda_info *info = amb_cuda_info(device);
+    if (!info->is_mig || strcmp(info->uuid, "MIG-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb03") != 0) {
+        return 2;
+    }
+    if (amb_cuda_find(info->uuid, &found) != AMB_OK || found != device ||
+        amb_cuda_find("GPU-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb03", &found) != AMB_ENOTFOUND) {
+        return 3;
+    }
+    return 0;
+}
+
+static void test_a_part_of_a_gpu_has_the_uuid_of_that_part(void **state)
+{
+    (void)state;
+    struct amb_cuda *device = NULL;
+    assert_int_equal(in_child(part_of_a_gpu), 0);
+    assert_int_equal(amb_cuda_at(0, &device), AMB_OK);
+    assert_false(amb_cuda_info(device)->is_mig);
+    assert_int_equal(amb_cuda_info(device)->mode, AMB_CUDA_MODE_DEFAULT);
+    assert_int_equal(amb_cuda_info(device)->mps, AMB_CUDA_MPS_NO);
+    assert_null(amb_cuda_mode_forbids(amb_cuda_info(device)));
+}
+
+/* Is the device refused, with that word in the sentence? NULL: it is not refused. */
+static int refused_with(const char *word)
+{
+    struct amb_cuda *device = NULL;
+    char text[200] = "";
+    enum amb_status status = amb_cuda_at(0, &device);
+    if (word == NULL) {
+        return status == AMB_OK ? 0 : 1;
+    }
+    amb_cuda_failure(amb_cuda_seen("0"), text, sizeof(text));
+    return status == AMB_ECUDA && strstr(text, word) != NULL &&
+                   amb_cuda_is_sound(amb_cuda_seen("0"))
+               ? 0
+               : 2;
+}
+
+static int shut_out(void)
+{
+    return refused_with("EXCLUSIVE_PROCESS");
+}
+
+static int alone(void)
+{
+    int result = refused_with(NULL);
+    pid_t pid = fork(); /* With a copy of this process's driver, which is none of its own. */
+    if (pid == 0) {
+        (void)execl("/proc/self/exe", "other", "shut out", (char *)NULL);
+        _exit(64);
+    }
+    int status = 0;
+    (void)waitpid(pid, &status, 0);
+    return result != 0 ? result : WIFEXITED(status) ? WEXITSTATUS(status) : 65;
+}
+
+static int shared_by_mps(void)
+{
+    (void)setenv("FAKECUDA_MPS", "1", 1);
+    return refused_with(NULL) != 0 ||
+           amb_cuda_mode_forbids(amb_cuda_info(amb_cuda_seen("0"))) != NULL;
+}
+
+static int prohibited(void)
+{
+    (void)setenv("FAKECUDA_MODE", "prohibited", 1);
+    return refused_with("PROHIBITED");
+}
+
+static void test_a_device_that_is_one_process_s_is_refused_with_a_sentence(void **state)
+{
+    (void)state;
+    char machine[64];
+    (void)snprintf(machine, sizeof(machine), "/tmp/amb-device-%d", (int)getpid());
+    (void)setenv("FAKECUDA_MACHINE", machine, 1);
+    (void)setenv("FAKECUDA_MODE", "exclusive", 1);
+    assert_int_equal(in_child(alone), 0);
+    assert_int_equal(in_child(shared_by_mps), 0);
+    assert_int_equal(in_child(prohibited), 0);
+    (void)unsetenv("FAKECUDA_MODE");
+    (void)unsetenv("FAKECUDA_MACHINE");
+    (void)unlink(machine);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1) {
+        return shut_out();
+    }
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sticky_error_fences_its_device_alone),
+        cmocka_unit_test(test_a_device_that_is_one_process_s_is_refused_with_a_sentence),
+        cmocka_unit_test(test_a_part_of_a_gpu_has_the_uuid_of_that_part),
         cmocka_unit_test(test_device_is_found_by_index_uuid_and_pci_address),
         cmocka_unit_test(test_device_that_is_not_there_is_not_found),
         cmocka_unit_test(test_enter_and_leave_restore_what_the_program_had_current),

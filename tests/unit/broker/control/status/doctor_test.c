@@ -151,6 +151,133 @@ static void devices_that_may_not_be_opened_are_named(void **state)
     }
 }
 
+static void mps_is_named_with_what_it_means_for_the_broker(void **state)
+{
+    (void)state;
+    struct amb_doctor_look look = {.root = root, .has_pools = true, .mps = AMB_CUDA_MPS_NO};
+    json_t *rows = json_array();
+    amb_doctor_host(&look, rows);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *check = json_object_get(json_array_get(rows, i), "check");
+        assert_string_not_equal(json_string_value(check), "gpu mps");
+    }
+    json_decref(rows);
+    make("tmp/nvidia-mps/control", "");
+    expect(&look, "gpu mps", "ok", "beside it", "");
+    look.mps = AMB_CUDA_MPS_UNKNOWN;
+    expect(&look, "gpu mps", "ok", "does not say", "");
+    look.mps = AMB_CUDA_MPS_YES;
+    expect(&look, "gpu mps", "warning", "ends the GPU memory of all", "CUDA_MPS_PIPE_DIRECTORY");
+    look.mps = AMB_CUDA_MPS_NO;
+    look.mps_folder = "/run/mps"; /* Not there. */
+    make("run/mps/control", "");
+    expect(&look, "gpu mps", "ok", "beside it", "");
+}
+
+static int see_pipe_as_nobody(void)
+{
+    const struct amb_doctor_look look = {.root = root, .has_pools = true};
+    json_t *rows = json_array();
+    if (geteuid() == 0 && setuid(65534) != 0) {
+        return 2;
+    }
+    amb_doctor_host(&look, rows);
+    const json_t *row = row_of(rows, "gpu mps");
+    const char *fix = json_string_value(json_object_get(row, "fix"));
+    int result = strstr(fix, "one user at a time") != NULL ? 0 : 1;
+    json_decref(rows);
+    return result;
+}
+
+static void pipes_of_mps_that_may_not_be_opened_are_named(void **state)
+{
+    (void)state;
+    static const char *const folders[] = {"", "tmp", "tmp/nvidia-mps"};
+    make("tmp/nvidia-mps/control", "");
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        assert_int_equal(chmod(place(folders[i]), 0755), 0);
+    }
+    assert_int_equal(chmod(place("tmp/nvidia-mps/control"), 0600), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(see_pipe_as_nobody());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void expect_device(const struct amb_cuda_info *info, const char *check, const char *state,
+                          const char *finding, const char *fix)
+{
+    json_t *rows = json_array();
+    amb_doctor_device(info, rows);
+    assert_int_equal(json_array_size(rows), check != NULL);
+    if (check != NULL) {
+        const json_t *row = row_of(rows, check);
+        assert_string_equal(json_string_value(json_object_get(row, "state")), state);
+        assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), finding));
+        assert_non_null(strstr(json_string_value(json_object_get(row, "fix")), fix));
+    }
+    json_decref(rows);
+}
+
+static void modes_of_a_device_are_named(void **state)
+{
+    (void)state;
+    struct amb_cuda_info info = {
+        .index = 1, .uuid = "GPU-1", .name = "A100", .pci = "0000:02:00.0", .mps = AMB_CUDA_MPS_NO};
+    expect_device(&info, NULL, "", "", "");
+    info.mode = AMB_CUDA_MODE_EXCLUSIVE;
+    expect_device(&info, "gpu 1 mode", "warning", "error 46", "nvidia-smi -i 0000:02:00.0");
+    info.mps = AMB_CUDA_MPS_YES;
+    expect_device(&info, NULL, "", "", "");
+    info.mode = AMB_CUDA_MODE_DEFAULT;
+    info.is_mig = true;
+    (void)strcpy(info.uuid, "MIG-7");
+    expect_device(&info, "gpu 1 mig", "ok", "(MIG-7)", "CUDA_VISIBLE_DEVICES=MIG-7");
+}
+
+static void make_environment(const char *path, const char *first, const char *second)
+{
+    FILE *file = fopen(place(path), "w");
+    assert_non_null(file);
+    (void)fprintf(file, "%s%c%s%c", first, 0, second, 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_visible(const char *finding)
+{
+    json_t *rows = json_array();
+    amb_doctor_visible(root, "trainer", 77, rows);
+    assert_int_equal(json_array_size(rows), finding != NULL);
+    if (finding != NULL) {
+        const json_t *row = row_of(rows, "gpu visible");
+        assert_string_equal(json_string_value(json_object_get(row, "state")), "warning");
+        assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), finding));
+    }
+    json_decref(rows);
+}
+
+static void clients_that_are_shown_other_devices_are_named(void **state)
+{
+    (void)state;
+    expect_visible(NULL); /* Nothing can be read. */
+    make_environment("proc/self/environ", "HOME=/", "X=1");
+    make_environment("proc/77/environ", "HOME=/", "CUDA_VISIBLE_DEVICES=1");
+    expect_visible(NULL); /* The broker sees all. */
+    make_environment("proc/self/environ", "XCUDA_VISIBLE_DEVICES=7", "CUDA_VISIBLE_DEVICES=0");
+    expect_visible("'trainer' has CUDA_VISIBLE_DEVICES=1, and the broker 0");
+    make_environment("proc/77/environ", "HOME=/", "CUDA_VISIBLE_DEVICES=1\033[2J");
+    expect_visible("=1?[2J");
+    make_environment("proc/77/environ", "CUDA_VISIBLE_DEVICES=0", "HOME=/");
+    expect_visible(NULL);
+    make_environment("proc/77/environ", "HOME=/", "X=1");
+    expect_visible("(unset)");
+    assert_int_equal(unlink(place("proc/77/environ")), 0);
+    expect_visible(NULL);
+}
+
 static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
 {
     (void)state;
@@ -209,6 +336,10 @@ int main(void)
         CASE(a_plain_host_has_nothing_to_mend),
         CASE(a_driver_that_is_not_used_is_named),
         CASE(devices_that_may_not_be_opened_are_named),
+        CASE(mps_is_named_with_what_it_means_for_the_broker),
+        CASE(pipes_of_mps_that_may_not_be_opened_are_named),
+        CASE(modes_of_a_device_are_named),
+        CASE(clients_that_are_shown_other_devices_are_named),
         CASE(a_ucx_without_cuda_matters_only_beside_gpus),
         CASE(a_lane_that_is_left_out_is_named),
         CASE(gpudirect_needs_a_module),
