@@ -45,6 +45,11 @@ static enum amb_status check_kind(struct amb_pub *pub, const struct amb_out *out
             return amb_conn_fail(conn, status, "amb_out.mem is CUDA: %s", amb_cuda_why_not());
         }
         amb_cuda_locate(out->data, place);
+        if (place->is_unknown && out->len != 0) {
+            return amb_conn_fail(conn, AMB_ECUDA,
+                                 "amb_out.mem is CUDA, and the driver does not say where data is: "
+                                 "a GPU may have failed");
+        }
         if (place->mem != out->mem && out->len != 0) {
             return amb_conn_fail(conn, AMB_EKIND,
                                  "amb_out.mem is CUDA, and data points to other memory");

@@ -144,6 +144,7 @@ struct amb_mem_place {
     int device;       /* -1: host */
     uint64_t base;    /* of its allocation, and how large that is; 0: host */
     uint64_t size;
+    bool is_unknown;     /* the driver refused to say: a GPU may be lost */
     bool is_exportable;  /* amb_cuda_export will take it */
     const char *why_not; /* it is not exportable; static, never NULL */
 };

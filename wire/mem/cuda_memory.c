@@ -185,8 +185,9 @@ void amb_cuda_locate(const void *pointer, struct amb_mem_place *out)
     CUresult result = ask_attributes(pointer, true, &a);
     if (result == CUDA_SUCCESS) {
         place_from(&a, out);
-    } else if (!is_answer(result) && is_unreadable(pointer)) {
-        out->mem = AMB_MEM_CUDA;
+    } else if (!is_answer(result)) {
+        out->is_unknown = true;
+        out->mem = is_unreadable(pointer) ? AMB_MEM_CUDA : AMB_MEM_HOST;
     }
 }
 

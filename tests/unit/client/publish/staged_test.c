@@ -201,6 +201,33 @@ static void memory_of_another_kind_than_said_is_refused(void **state)
     assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
 }
 
+/* As it does of a GPU that is lost. */
+static void memory_of_which_the_driver_says_nothing_is_an_error_of_the_driver(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pub(&s, &with_leases);
+    uint64_t memory = device_memory(4096, 1);
+    CUdeviceptr managed;
+    assert_int_equal(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+    const struct {
+        enum amb_mem mem;
+        const void *data;
+    } kinds[] = {{AMB_MEM_CUDA, as_data(memory)}, {AMB_MEM_CUDA_MANAGED, as_data(managed)}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        fakecuda_fail("cuPointerGetAttributes:1=999");
+        enum amb_status status =
+            amb_pub_post(pub, AMB_OUT(.mem = kinds[i].mem, .data = kinds[i].data, .len = 4096),
+                         10 * AMB_SEC, NULL);
+        fakecuda_fail(NULL);
+        assert_int_equal(status, AMB_ECUDA);
+        assert_non_null(strstr(amb_last_error(s.conn).text, "a GPU may have failed"));
+    }
+    session_close(&s);
+    assert_int_equal(cuMemFree(memory), CUDA_SUCCESS);
+    assert_int_equal(cuMemFree(managed), CUDA_SUCCESS);
+}
+
 static void managed_memory_is_read_by_the_driver(void **state)
 {
     (void)state;
@@ -369,6 +396,7 @@ int main(void)
         cmocka_unit_test(a_post_carries_properties_and_a_tensor),
         cmocka_unit_test(the_bytes_are_those_behind_the_stream),
         cmocka_unit_test(memory_of_another_kind_than_said_is_refused),
+        cmocka_unit_test(memory_of_which_the_driver_says_nothing_is_an_error_of_the_driver),
         cmocka_unit_test(managed_memory_is_read_by_the_driver),
         cmocka_unit_test(a_driver_that_fails_is_the_messages_error),
         cmocka_unit_test(the_broker_hears_how_much_was_staged_and_why),
