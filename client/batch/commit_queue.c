@@ -23,17 +23,7 @@ struct amb_batch *amb_commit_queue_first(const struct amb_pub *pub)
 /* Has the GPU done with the payloads of a batch? */
 static bool has_passed_fences(struct amb_batch *batch)
 {
-    struct amb_gpu_fence *fence;
-    while ((fence = batch->fences) != NULL) {
-        struct amb_gpu_fence *next = fence->next;
-        enum amb_status status = amb_gpu_fence_look(fence);
-        if (status == AMB_EAGAIN) {
-            return false;
-        }
-        batch->fences = next;
-        batch->has_failed = batch->has_failed || status != AMB_OK;
-    }
-    return true;
+    return amb_gpu_fences_are_over(&batch->fences, &batch->has_failed);
 }
 
 /* One message of a commit whose segment is of a session that is over. It goes out as a batch of its

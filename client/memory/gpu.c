@@ -161,6 +161,11 @@ void amb_conn_gpus_init(struct amb_conn *conn)
     (void)pthread_mutex_init(&conn->gpu.lock, NULL);
 }
 
+void amb_gpus_own_thread(void)
+{
+    amb_cuda_own_thread();
+}
+
 void amb_conn_gpus_fini(struct amb_conn *conn)
 {
     while (conn->gpu.devices != NULL) {

@@ -32,6 +32,8 @@ struct amb_gpu_room {
 /* AMB_ENOTSUP and AMB_ENOTFOUND: last_error says which driver or device is missing. */
 AMB_MUST_CHECK enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out);
 void amb_conn_gpus_init(struct amb_conn *conn);
+/* The calling thread is the library's: its calls of a driver are fewer. */
+void amb_gpus_own_thread(void);
 /* Frees all of a connection; nothing of it is in use. */
 void amb_conn_gpus_fini(struct amb_conn *conn);
 

@@ -39,14 +39,17 @@ static struct amb_gpu_fence *fence_get(struct amb_gpu *gpu)
     return fence;
 }
 
-/* The device is entered, the stream is of its context. */
-static enum amb_status fence_try(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
+/* The device is entered. is_here: the stream is of its context, and captures nothing; else ESTATE
+ * and ENOTSUP as of amb_cuda_event_follow. */
+static enum amb_status fence_try(struct amb_gpu *gpu, void *stream, bool is_here,
+                                 struct amb_gpu_fence **out)
 {
     struct amb_gpu_fence *fence = fence_get(gpu);
     if (fence == NULL) {
         return amb_gpu_is_sound(gpu) ? AMB_ENOMEM : AMB_ECUDA;
     }
-    enum amb_status status = amb_cuda_event_record(gpu->cuda, fence->event, stream);
+    enum amb_status status = is_here ? amb_cuda_event_record(gpu->cuda, fence->event, stream)
+                                     : amb_cuda_event_follow(gpu->cuda, fence->event, stream);
     if (status != AMB_OK) {
         fence_put(fence);
         return status;
@@ -63,27 +66,30 @@ static void fence_again(struct amb_gpu_fence *fence)
     struct amb_cuda *cuda = fence->gpu->cuda;
     struct amb_cuda_scope scope;
     if (amb_cuda_enter(cuda, &scope) == AMB_OK) {
-        if (amb_cuda_stream_classify(cuda, fence->stream) == AMB_CUDA_STREAM_HERE) {
-            (void)!amb_cuda_event_record(cuda, fence->event, fence->stream);
-        }
+        (void)!amb_cuda_event_follow(cuda, fence->event, fence->stream);
         amb_cuda_leave(&scope);
     }
 }
 
 /* A fence behind what is on the stream. Where there can be none, the stream has run when this
- * returns; but for ESTATE: it captures by now. */
-static enum amb_status fence_behind(struct amb_gpu *gpu, void *stream, struct amb_gpu_fence **out)
+ * returns, and *out is NULL; but for ESTATE: it captures by now. */
+static enum amb_status fence_behind(struct amb_gpu *gpu, void *stream, bool is_here,
+                                    struct amb_gpu_fence **out)
 {
-    enum amb_status status = fence_try(gpu, stream, out);
-    return status != AMB_OK && amb_cuda_program_sync(stream) == AMB_ESTATE ? AMB_ESTATE : status;
+    enum amb_status status = fence_try(gpu, stream, is_here, out);
+    if (status == AMB_OK || status == AMB_ESTATE) {
+        return status;
+    }
+    enum amb_status run = amb_cuda_program_sync(stream);
+    /* Of another context's stream nothing more is to be known. */
+    return run == AMB_ESTATE || status == AMB_ENOTSUP ? run : status;
 }
 
-/* Waits for the fence if is_waited, else asks once. *fence is NULL afterwards if its work is over.
- */
-static enum amb_status fence_drop_if_over(bool is_waited, struct amb_gpu_fence **fence)
+/* *fence is NULL afterwards if its work is over. */
+static enum amb_status fence_drop_if_over(struct amb_gpu_fence **fence)
 {
     struct amb_gpu_fence *own = *fence;
-    enum amb_status status = is_waited ? amb_gpu_fence_wait(own) : amb_gpu_fence_look(own);
+    enum amb_status status = own != NULL ? amb_gpu_fence_look(own) : AMB_OK;
     *fence = status == AMB_EAGAIN ? own : NULL;
     return status == AMB_EAGAIN ? AMB_OK : status;
 }
@@ -96,18 +102,8 @@ enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream, struct amb_gpu_
         return AMB_ECUDA;
     }
     *out = NULL;
-    switch (amb_cuda_stream_classify(gpu->cuda, stream)) {
-    case AMB_CUDA_STREAM_CAPTURING:
-        status = AMB_ESTATE;
-        break;
-    case AMB_CUDA_STREAM_ELSEWHERE:
-        status = amb_cuda_program_sync(stream);
-        break;
-    case AMB_CUDA_STREAM_HERE:
-        status = fence_behind(gpu, stream, out);
-        status = status == AMB_OK ? fence_drop_if_over(false, out) : status;
-        break;
-    }
+    status = fence_behind(gpu, stream, false, out);
+    status = status == AMB_OK ? fence_drop_if_over(out) : status;
     amb_cuda_leave(&scope);
     return status;
 }
@@ -123,6 +119,23 @@ enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence)
         fence_put(fence);
     }
     return status;
+}
+
+bool amb_gpu_fences_are_over(struct amb_gpu_fence **fences, bool *has_failed)
+{
+    struct amb_gpu_fence *fence;
+    amb_cuda_row_begin();
+    while ((fence = *fences) != NULL) {
+        struct amb_gpu_fence *next = fence->next;
+        enum amb_status status = amb_gpu_fence_look(fence);
+        if (status == AMB_EAGAIN) {
+            break;
+        }
+        *fences = next;
+        *has_failed = *has_failed || status != AMB_OK;
+    }
+    amb_cuda_row_end();
+    return *fences == NULL;
 }
 
 enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence)
@@ -161,11 +174,15 @@ static enum amb_status copy_behind(struct amb_gpu *gpu, uint64_t to, uint64_t fr
     status = amb_cuda_copy(gpu->cuda, to, from, len, stream);
     if (status == AMB_OK) {
         /* It writes until then, so a capture of another thread that came between is waited for. */
-        while ((status = fence_behind(gpu, stream, fence)) == AMB_ESTATE) {
+        while ((status = fence_behind(gpu, stream, true, fence)) == AMB_ESTATE) {
             (void)sched_yield();
         }
     }
-    return status == AMB_OK ? fence_drop_if_over(is_waited, fence) : status;
+    if (status == AMB_OK && is_waited && *fence != NULL) {
+        status = amb_gpu_fence_wait(*fence);
+        *fence = NULL;
+    }
+    return status; /* It has just begun: nobody asks yet whether it is over. */
 }
 
 enum amb_status amb_gpu_copy(struct amb_gpu *gpu, uint64_t to, uint64_t from, uint64_t len,

@@ -27,6 +27,9 @@ AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
                                              struct amb_gpu_fence **out);
 /* AMB_OK, or ECUDA: it is over, and the fence is given back. EAGAIN: not yet. */
 enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence);
+/* Asks for each of a list, up to the first that is not over; takes the others out. *has_failed: is
+ * set if one has. */
+AMB_MUST_CHECK bool amb_gpu_fences_are_over(struct amb_gpu_fence **fences, bool *has_failed);
 /* Waits for it, and gives it back. */
 enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence);
 /* Device memory to device memory of the same GPU, behind what is on the stream. is_waited: it is

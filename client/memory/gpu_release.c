@@ -95,21 +95,6 @@ static bool wait_in_queue(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, 
     return queue != NULL;
 }
 
-/* The device is entered. ESTATE: the stream captures; ENOTSUP: it is another context's. */
-static enum amb_status waiting_record(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting,
-                                      void *stream)
-{
-    switch (amb_cuda_stream_classify(gpu->cuda, stream)) {
-    case AMB_CUDA_STREAM_CAPTURING:
-        return AMB_ESTATE;
-    case AMB_CUDA_STREAM_ELSEWHERE:
-        return AMB_ENOTSUP;
-    case AMB_CUDA_STREAM_HERE:
-        break;
-    }
-    return amb_cuda_event_record(gpu->cuda, waiting->event, stream);
-}
-
 enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
                                       amb_gpu_release_fn release, void *stream,
                                       enum amb_gpu_capturing capturing)
@@ -120,7 +105,8 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
         return AMB_OK;
     }
     struct amb_gpu_waiting *waiting = waiting_get(gpu);
-    enum amb_status status = waiting != NULL ? waiting_record(gpu, waiting, stream) : AMB_ENOMEM;
+    enum amb_status status =
+        waiting != NULL ? amb_cuda_event_follow(gpu->cuda, waiting->event, stream) : AMB_ENOMEM;
     bool is_awaited = status == AMB_ESTATE && capturing == AMB_GPU_CAPTURING_AWAITED;
     if (waiting != NULL && (status == AMB_OK || is_awaited)) {
         waiting->is_recorded = status == AMB_OK;
@@ -169,7 +155,7 @@ static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, v
     if (amb_cuda_enter(gpu->cuda, &scope) != AMB_OK) {
         return !amb_gpu_is_sound(gpu);
     }
-    waiting->is_recorded = waiting_record(gpu, waiting, stream) == AMB_OK;
+    waiting->is_recorded = amb_cuda_event_follow(gpu->cuda, waiting->event, stream) == AMB_OK;
     amb_cuda_leave(&scope);
     return false;
 }
@@ -195,23 +181,61 @@ static void wait_for(struct amb_gpu *gpu, const struct amb_gpu_waiting *waiting)
     }
 }
 
-/* Takes one that is over, or whose device is lost; must_wait: any, and waits for it. */
-static struct amb_msg *take_over(struct amb_gpu *gpu, bool must_wait, amb_gpu_release_fn *release)
+#define TAKE_MAX 64u
+
+struct taken {
+    unsigned count;
+    struct amb_msg *msgs[TAKE_MAX];
+    amb_gpu_release_fn releases[TAKE_MAX];
+};
+
+/* Those that are over, or whose device is lost; each queue is asked for one more than that. */
+static void take_over(struct amb_gpu *gpu, struct taken *out)
 {
-    struct amb_msg *msg = NULL;
-    (void)pthread_mutex_lock(&gpu->lock);
     struct amb_gpu_release_queue **link = &gpu->releases.queues;
-    while (*link != NULL && !must_wait && !is_over(gpu, (*link)->first, (*link)->stream)) {
-        link = &(*link)->next;
-    }
-    if (*link != NULL) {
-        if (must_wait) {
-            wait_for(gpu, (*link)->first);
+    while (out->count < TAKE_MAX && *link != NULL) {
+        if (is_over(gpu, (*link)->first, (*link)->stream)) {
+            out->msgs[out->count] = queue_take(gpu, link, &out->releases[out->count]);
+            out->count++;
+        } else {
+            link = &(*link)->next;
         }
-        msg = queue_take(gpu, link, release);
+    }
+}
+
+/* Any, when it is over. */
+static void wait_and_take(struct amb_gpu *gpu, struct taken *out)
+{
+    wait_for(gpu, gpu->releases.queues->first);
+    out->msgs[0] = queue_take(gpu, &gpu->releases.queues, &out->releases[0]);
+    out->count = 1;
+}
+
+static void take(struct amb_gpu *gpu, bool must_wait, struct taken *out)
+{
+    out->count = 0;
+    (void)pthread_mutex_lock(&gpu->lock);
+    if (gpu->releases.queues != NULL && must_wait) {
+        wait_and_take(gpu, out);
+    } else if (gpu->releases.queues != NULL) {
+        amb_cuda_row_begin();
+        take_over(gpu, out);
+        amb_cuda_row_end();
     }
     (void)pthread_mutex_unlock(&gpu->lock);
-    return msg;
+}
+
+/* Of one device. */
+static void release_over(struct amb_gpu *gpu, bool must_wait)
+{
+    struct taken taken;
+    do {
+        take(gpu, must_wait, &taken);
+        atomic_fetch_sub_explicit(&gpu->conn->gpu.waiting_count, taken.count, memory_order_relaxed);
+        for (unsigned i = 0; i < taken.count; i++) {
+            taken.releases[i](taken.msgs[i]);
+        }
+    } while (taken.count == TAKE_MAX || (must_wait && taken.count != 0));
 }
 
 static bool release_due(struct amb_conn *conn, bool must_wait)
@@ -225,12 +249,7 @@ static bool release_due(struct amb_conn *conn, bool must_wait)
     struct amb_gpu *gpu = conn->gpu.devices;
     (void)pthread_mutex_unlock(&conn->gpu.lock);
     for (; gpu != NULL; gpu = gpu->next) {
-        struct amb_msg *msg;
-        amb_gpu_release_fn release = NULL;
-        while ((msg = take_over(gpu, must_wait, &release)) != NULL) {
-            atomic_fetch_sub_explicit(&conn->gpu.waiting_count, 1, memory_order_relaxed);
-            release(msg);
-        }
+        release_over(gpu, must_wait);
     }
     return atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0;
 }

@@ -7,6 +7,7 @@
 #include "client/drive/lock.h"
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
+#include "client/memory/gpu.h"
 #include "client/session/dispatch.h"
 #include "client/session/life.h"
 
@@ -197,6 +198,7 @@ static void *io_main(void *arg)
     struct amb_conn *conn = arg;
     struct io_turn turn = {0};
     (void)pthread_setname_np(pthread_self(), "amb-io");
+    amb_gpus_own_thread();
     /* The default slack of 50 us would double every nap. */
     (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
     amb_conn_lock(conn);

@@ -116,6 +116,12 @@ AMB_MUST_CHECK enum amb_status amb_cuda_enter(struct amb_cuda *device,
 bool amb_cuda_enter_to_wait(struct amb_cuda *device, struct amb_cuda_scope *scope);
 /* The thread is as it was before. */
 void amb_cuda_leave(struct amb_cuda_scope *scope);
+/* Around several questions and calls: none of them asks for the thread's capture mode again. No
+ * code of the program's is called between. Nests. */
+void amb_cuda_row_begin(void);
+void amb_cuda_row_end(void);
+/* This thread is ours for good. Once it is in RELAXED mode it stays so. */
+void amb_cuda_own_thread(void);
 /* For threads of ours: current from here on, without a push and a pop around every use. */
 AMB_MUST_CHECK enum amb_status amb_cuda_bind(struct amb_cuda *device);
 
@@ -209,6 +215,10 @@ AMB_MUST_CHECK enum amb_status amb_cuda_event_record(struct amb_cuda *device, vo
  * of a wait. */
 AMB_MUST_CHECK enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event);
 AMB_MUST_CHECK enum amb_status amb_cuda_event_sync(struct amb_cuda *device, void *event);
+/* The same on a stream of the program's. ESTATE: it captures; ENOTSUP: it is of another device or
+ * context, so that it can only be waited for. */
+AMB_MUST_CHECK enum amb_status amb_cuda_event_follow(struct amb_cuda *device, void *event,
+                                                     void *stream);
 /* Later work on the stream waits for the event; the caller does not. */
 AMB_MUST_CHECK enum amb_status amb_cuda_stream_wait(struct amb_cuda *device, void *stream,
                                                     void *event);

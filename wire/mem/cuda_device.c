@@ -28,7 +28,7 @@ static _Thread_local struct amb_cuda *current;
 /* The thread's capture mode. It is to be RELAXED `depth` times over; `before` is the program's. */
 static _Thread_local struct {
     unsigned depth;
-    bool is_relaxed;
+    bool is_relaxed, is_ours; /* ours: it stays relaxed */
     CUstreamCaptureMode before;
 } captures;
 
@@ -403,10 +403,25 @@ void amb_cuda_capture_restore(void)
 {
     CUstreamCaptureMode mode = captures.before;
     amb_assert(captures.depth > 0);
-    if (--captures.depth == 0 && captures.is_relaxed &&
+    if (--captures.depth == 0 && captures.is_relaxed && !captures.is_ours &&
         amb_cuda_api.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) {
         captures.is_relaxed = false;
     }
+}
+
+void amb_cuda_row_begin(void)
+{
+    amb_cuda_capture_relax();
+}
+
+void amb_cuda_row_end(void)
+{
+    amb_cuda_capture_restore();
+}
+
+void amb_cuda_own_thread(void)
+{
+    captures.is_ours = true;
 }
 
 /* ---- contexts ---- */

@@ -97,6 +97,9 @@ enum amb_status amb_cuda_enter(struct amb_cuda *device UNUSED, struct amb_cuda_s
 bool amb_cuda_enter_to_wait(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) { return false; }
 void amb_cuda_leave(struct amb_cuda_scope *scope UNUSED) NOTHING
 enum amb_status amb_cuda_bind(struct amb_cuda *device UNUSED) NOBODY
+void amb_cuda_row_begin(void) {}
+void amb_cuda_row_end(void) {}
+void amb_cuda_own_thread(void) {}
 enum amb_status amb_cuda_alloc(struct amb_cuda *device UNUSED, uint64_t size UNUSED, uint64_t *out UNUSED) NOBODY
 enum amb_status amb_cuda_alloc_managed(struct amb_cuda *device UNUSED, uint64_t size UNUSED, uint64_t *out UNUSED) NOBODY
 void amb_cuda_free(struct amb_cuda *device UNUSED, uint64_t address UNUSED) NOTHING
@@ -116,6 +119,7 @@ enum amb_status amb_cuda_program_sync(void *stream UNUSED) NOBODY
 enum amb_status amb_cuda_event_create(struct amb_cuda *device UNUSED, void **event UNUSED) NOBODY
 void amb_cuda_event_destroy(struct amb_cuda *device UNUSED, void *event UNUSED) NOTHING
 enum amb_status amb_cuda_event_record(struct amb_cuda *device UNUSED, void *event UNUSED, void *stream UNUSED) NOBODY
+enum amb_status amb_cuda_event_follow(struct amb_cuda *device UNUSED, void *event UNUSED, void *stream UNUSED) NOBODY
 enum amb_status amb_cuda_event_query(struct amb_cuda *device UNUSED, void *event UNUSED) NOBODY
 enum amb_status amb_cuda_event_sync(struct amb_cuda *device UNUSED, void *event UNUSED) NOBODY
 enum amb_status amb_cuda_stream_wait(struct amb_cuda *device UNUSED, void *stream UNUSED, void *event UNUSED) NOBODY

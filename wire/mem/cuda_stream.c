@@ -190,6 +190,20 @@ enum amb_status amb_cuda_event_record(struct amb_cuda *device, void *event, void
     return CALL(device, cuEventRecord, event, stream);
 }
 
+enum amb_status amb_cuda_event_follow(struct amb_cuda *device, void *event, void *stream)
+{
+    CUcontext context = NULL;
+    if (amb_cuda_is_sound(device) && is_capturing(stream)) {
+        return AMB_ESTATE;
+    }
+    enum amb_status status = amb_cuda_event_record(device, event, stream);
+    /* Tried first: a stream is seldom another context's, and then nothing is recorded. */
+    bool is_elsewhere =
+        status != AMB_OK && amb_cuda_is_sound(device) && !is_default_stream(stream) &&
+        amb_cuda_api.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS && context != device->context;
+    return is_elsewhere ? AMB_ENOTSUP : status;
+}
+
 enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event)
 {
     amb_cuda_capture_relax();
