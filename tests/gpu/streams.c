@@ -70,10 +70,10 @@ static uint64_t held(void)
 }
 
 /* The I/O thread looks at once when it is kicked; and a little later again. */
-static void expect_held(void)
+static void expect_held(uint64_t count)
 {
     for (int i = 0; i < 50; i++) {
-        CHECK(held() == 1);
+        CHECK(held() == count);
         (void)usleep(1000);
     }
 }
@@ -138,7 +138,7 @@ static void use_all(CUstreamCaptureMode mode)
     CHECK(cuMemsetD32Async(memory, 2, BYTES / 4, stream) == CUDA_SUCCESS);
     CHECK(amb_msg_release_on(msg, stream) == AMB_OK);
     expect_own_mode(mode);
-    expect_held();
+    expect_held(1);
     fakecuda_hold(false);
     await_given_back();
     CHECK(amb_lease(pub, BYTES, 5 * AMB_SEC, &lease) == AMB_OK);
@@ -223,9 +223,9 @@ static void refused_array(CUstream own)
     CHECK(cuMemsetD32Async(memory, 1, BYTES / 4, own) == CUDA_SUCCESS);
     CHECK(cuStreamBeginCapture(own, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
     array->deleter(array);
-    expect_held();
+    expect_held(1);
     CHECK(cuStreamEndCapture(own, &graph) == CUDA_SUCCESS);
-    expect_held(); /* The work before the capture still runs. */
+    expect_held(1); /* The work before the capture still runs. */
     fakecuda_hold(false);
     await_given_back();
 }
@@ -252,7 +252,7 @@ static void refused(void)
               AMB_ESTATE &&
           says("captures a graph"));
     CHECK(amb_msg_release_on(msg, own) == AMB_ESTATE && says("amb_msg_release_on"));
-    expect_held();
+    expect_held(1);
     CHECK(amb_msg_read(msg, 0, &byte, 1, 5 * AMB_SEC) == AMB_OK); /* Behind no stream. */
     CHECK(cuStreamEndCapture(own, &graph) == CUDA_SUCCESS);
     CHECK(amb_msg_release_on(msg, own) == AMB_OK);
@@ -287,7 +287,7 @@ static void give_elsewhere(struct amb_msg *msg, void *on, CUdeviceptr at)
     fakecuda_hold(true);
     CHECK(cuMemsetD32Async(at, 1, BYTES / 4, on) == CUDA_SUCCESS);
     CHECK(pthread_create(&thread, NULL, give_main, &giving) == 0);
-    expect_held();
+    expect_held(1);
     fakecuda_hold(false);
     CHECK(pthread_join(thread, NULL) == 0);
     await_given_back();
@@ -295,30 +295,29 @@ static void give_elsewhere(struct amb_msg *msg, void *on, CUdeviceptr at)
 
 /* Of the per-thread handle each thread has another stream: this one's is held, and the message of
  * this one waits for it. */
-static void *give_own_main(void *arg)
+static CUcontext own_context;
+
+static void *give_own_main(void *msg)
 {
-    CUcontext *context = arg;
-    CHECK(cuCtxSetCurrent(*context) == CUDA_SUCCESS);
-    struct amb_msg *msg = next();
+    CHECK(cuCtxSetCurrent(own_context) == CUDA_SUCCESS);
     CHECK(amb_msg_release_on(msg, CU_STREAM_PER_THREAD) == AMB_OK);
     return NULL;
 }
 
 static void per_thread(void)
 {
-    CUcontext context;
     pthread_t thread;
-    CHECK(cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+    CHECK(cuCtxGetCurrent(&own_context) == CUDA_SUCCESS);
     CHECK(post(stream) == AMB_OK && post(stream) == AMB_OK);
-    struct amb_msg *msg = next();
+    struct amb_msg *msg = next(), *other = next(); /* Before all streams are held. */
     fakecuda_hold(true);
     CHECK(cuMemsetD32Async(memory, 1, BYTES / 4, CU_STREAM_PER_THREAD) == CUDA_SUCCESS);
     CHECK(amb_msg_release_on(msg, CU_STREAM_PER_THREAD) == AMB_OK);
-    expect_held();
+    expect_held(2);
     /* The other thread's stream has nothing before the release, but all streams are held. */
-    CHECK(pthread_create(&thread, NULL, give_own_main, &context) == 0);
+    CHECK(pthread_create(&thread, NULL, give_own_main, other) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK(held() == 2);
+    expect_held(2);
     fakecuda_hold(false);
     await_given_back();
 }
