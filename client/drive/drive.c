@@ -264,6 +264,9 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         idle_ns = idle_ns == 0 ? now : idle_ns;
         if (has_slept || (wait->flags & AMB_WAIT_CONTROL) != 0 ||
             now - idle_ns >= conn->driver.spin.budget_ns) {
+            if (!conn->io.has_thread && amb_upcalls.spin(conn)) {
+                continue; /* Others had the lock. */
+            }
             driver_sleep(conn, wait, now, deadline_ns);
             /* Woken for something, or for nothing: look, then sleep again. */
             idle_ns = now;

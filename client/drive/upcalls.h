@@ -10,6 +10,7 @@
 
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_conn;
@@ -27,6 +28,9 @@ struct amb_conn_upcalls {
     void (*hear_out)(struct amb_conn *conn);
     /* The work of the clock: heartbeats, deadlines, segments. Lock held, may be given up. */
     void (*timers)(struct amb_conn *conn, int64_t now_ns);
+    /* Before a nap: looks for a moment whether new releases behind streams are over. Lock held;
+     * returns whether it was given up meanwhile. */
+    bool (*spin)(struct amb_conn *conn);
     /* See amb_conn_lost. */
     void (*lost)(struct amb_conn *conn, enum amb_status why, const char *text);
     /* The last reference is gone. No lock held. */

@@ -4,6 +4,7 @@
 #include "client/conn/conn.h"
 #include "client/memory/gpu_private.h"
 #include "wire/base/assert.h"
+#include "wire/base/clock.h"
 
 #include <stdlib.h>
 
@@ -90,6 +91,7 @@ static bool wait_in_queue(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, 
         *queue->last = waiting;
         queue->last = &waiting->next;
         atomic_fetch_add_explicit(&gpu->conn->gpu.waiting_count, 1, memory_order_relaxed);
+        atomic_store_explicit(&gpu->conn->gpu.has_new, true, memory_order_relaxed);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
     return queue != NULL;
@@ -257,6 +259,41 @@ static bool release_due(struct amb_conn *conn, bool must_wait)
 bool amb_conn_gpus_look(struct amb_conn *conn)
 {
     return release_due(conn, false);
+}
+
+/* Between two looks: each is a call of the driver. */
+#define SPIN_NS (20 * AMB_NS_PER_US)
+#define SPIN_PAUSE_NS AMB_NS_PER_US
+/* After so many in vain in a row only one of so many is made, so that streams that are long are
+ * not spun for. */
+#define SPIN_VAIN 4u
+#define SPIN_SELDOM 16u
+
+bool amb_conn_gpus_may_spin(struct amb_conn *conn)
+{
+    return atomic_load_explicit(&conn->gpu.has_new, memory_order_relaxed) &&
+           atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0;
+}
+
+void amb_conn_gpus_spin(struct amb_conn *conn)
+{
+    uint32_t waiting = atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed);
+    atomic_store_explicit(&conn->gpu.has_new, false, memory_order_relaxed);
+    uint32_t vain = atomic_fetch_add_explicit(&conn->gpu.vain_spins, 1, memory_order_relaxed);
+    if (vain >= SPIN_VAIN && vain % SPIN_SELDOM != 0) {
+        return;
+    }
+    int64_t now = amb_clock_monotonic_ns(), end = now + SPIN_NS;
+    bool is_left = true;
+    while (is_left && now < end) {
+        amb_clock_yield_until(now + SPIN_PAUSE_NS);
+        is_left = amb_conn_gpus_look(conn);
+        now = amb_clock_monotonic_ns();
+    }
+    if (!is_left ||
+        atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) < waiting) {
+        atomic_store_explicit(&conn->gpu.vain_spins, 0, memory_order_relaxed);
+    }
 }
 
 void amb_conn_gpus_drain(struct amb_conn *conn)

@@ -43,6 +43,11 @@ AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct
                                                      enum amb_gpu_capturing capturing);
 /* Releases what is due; returns whether something is left. Any lock may be held. */
 bool amb_conn_gpus_look(struct amb_conn *conn);
+/* Before a nap: looks again and again for a moment, where a release is new and such looks have
+ * helped. Once a new release, so that one that waits for long costs nothing. No lock held. */
+void amb_conn_gpus_spin(struct amb_conn *conn);
+/* Would that look at all? */
+bool amb_conn_gpus_may_spin(struct amb_conn *conn);
 /* Waits for all of it. No lock held. */
 void amb_conn_gpus_drain(struct amb_conn *conn);
 /* Nothing waits any more. is_entered: the device's driver answers. */

@@ -5,6 +5,7 @@
 #include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
 #include "client/drive/control.h"
+#include "client/drive/lock.h"
 #include "client/drive/notify.h"
 #include "client/drive/upcalls.h"
 #include "client/memory/gpu.h"
@@ -246,6 +247,17 @@ int64_t amb_conn_ping_grid(const struct amb_conn *conn, int64_t now_ns)
 {
     int64_t step_ns = conn->control.heartbeat_ns / PING_PHASES;
     return step_ns > 0 ? now_ns - now_ns % step_ns : now_ns;
+}
+
+bool amb_conn_spin(struct amb_conn *conn)
+{
+    if (!amb_conn_gpus_may_spin(conn)) {
+        return false;
+    }
+    amb_conn_unlock(conn);
+    amb_conn_gpus_spin(conn);
+    amb_conn_lock(conn);
+    return true;
 }
 
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)

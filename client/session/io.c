@@ -154,6 +154,7 @@ static void push_saved(struct amb_conn *conn, struct io_turn *turn)
 
 static void turn_once(struct amb_conn *conn, struct io_turn *turn)
 {
+    (void)amb_conn_spin(conn);
     int64_t now = amb_clock_monotonic_ns();
     amb_conn_timers(conn, now);
     unsigned work = 0;

@@ -17,6 +17,7 @@ const struct amb_conn_upcalls amb_upcalls = {
     .service = amb_control_service,
     .hear_out = amb_control_hear_out,
     .timers = amb_conn_timers,
+    .spin = amb_conn_spin,
     .lost = amb_session_lost,
     .end = amb_conn_free,
 };

@@ -6,15 +6,18 @@
  *
  *   gpu-costs          a table, and bounds
  *   gpu-costs names    also the functions
+ *   gpu-costs late     how late a release is noticed; the connection has its thread
  */
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/gpu/program.h"
 
 #include <amb/amb.h>
 #include <cuda.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #define TOPIC "gpu.costs"
 #define BYTES ((size_t)4096)
@@ -115,6 +118,49 @@ static void take_all(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         amb_msg_release(next());
     }
+}
+
+/* ---- how late a release is noticed ---- */
+
+#define TRIES 201u
+
+static _Atomic int64_t ended_ns; /* when the work before the release had run */
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void CUDA_CB say_when(void *arg)
+{
+    (void)arg;
+    ended_ns = now_ns();
+}
+
+static int by_time(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Behind work of so long ($FAKECUDA_DELAY_US), that begins when the message is given back. */
+static void late(void)
+{
+    int64_t late_ns[TRIES];
+    for (unsigned i = 0; i < TRIES; i++) {
+        post();
+        struct amb_msg *msg = next();
+        CHECK(cuLaunchHostFunc(stream, say_when, NULL) == CUDA_SUCCESS);
+        CHECK(amb_msg_release_on(msg, stream) == AMB_OK);
+        while (held() != 0) {
+        }
+        late_ns[i] = now_ns() - ended_ns;
+    }
+    qsort(late_ns, TRIES, sizeof(late_ns[0]), by_time);
+    (void)printf("noticed behind the end of the stream: median %.0f us, 90 of 100 within %.0f us\n",
+                 (double)late_ns[TRIES / 2] / 1000, (double)late_ns[TRIES * 9 / 10] / 1000);
 }
 
 /* ---- where a payload lies ---- */
@@ -250,21 +296,11 @@ static bool is_no_more(struct cost few, struct cost many)
     return many.one <= few.one + 0.5 && many.look <= few.look && many.after <= few.after + 0.5;
 }
 
-int main(int argc, char **argv)
+static void all_costs(void)
 {
     static const unsigned numbers[] = {1, 64, MANY};
-    struct amb_error error;
-    has_names = argc == 2 && strcmp(argv[1], "names") == 0;
-    stream = start_cuda();
-    CHECK(cuMemAlloc(&memory, BYTES) == CUDA_SUCCESS);
-    CHECK(amb_connect(NULL, AMB_OPTIONS(.error = &error, .progress = AMB_PROGRESS_POLL), &conn) ==
-          AMB_OK);
-    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA, .credit_msgs = 2 * MANY), &sub) ==
-          AMB_OK);
-    CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA, .window_msgs = 2 * MANY),
-                       &pub) == AMB_OK);
-    /* Until nothing is new. */
     double map;
+    /* Until nothing is new. */
     (void)cost_of_sending("post", post, MANY);
     (void)cost_of_release(MANY, &map);
     count_questions();
@@ -281,6 +317,28 @@ int main(int argc, char **argv)
         }
         (void)printf("%-8s %5u outstanding: %6.2f a message\n", "map", numbers[i], map);
         CHECK(map == 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct amb_error error;
+    has_names = argc == 2 && strcmp(argv[1], "names") == 0;
+    stream = start_cuda();
+    CHECK(cuMemAlloc(&memory, BYTES) == CUDA_SUCCESS);
+    bool is_late = argc == 2 && strcmp(argv[1], "late") == 0;
+    CHECK(amb_connect(NULL,
+                      AMB_OPTIONS(.error = &error,
+                                  .progress = is_late ? AMB_PROGRESS_THREAD : AMB_PROGRESS_POLL),
+                      &conn) == AMB_OK);
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.mem = AMB_MEM_CUDA, .credit_msgs = 2 * MANY), &sub) ==
+          AMB_OK);
+    CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA, .window_msgs = 2 * MANY),
+                       &pub) == AMB_OK);
+    if (is_late) {
+        late();
+    } else {
+        all_costs();
     }
     CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
     CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Releases behind streams, on the fake driver: in their order, by few questions, and by a spin that
+ * comes once a release. The messages are none; only their releases are counted.
+ */
+#include "client/memory/gpu_release.h"
+
+#include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "client/memory/gpu.h"
+#include "client/session/life.h"
+#include "tests/fakecuda/fakecuda.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define STREAMS 8u
+#define MANY 200u
+
+static struct amb_conn *conn;
+static struct amb_gpu *gpu;
+static struct amb_cuda_scope scope;
+static void *streams[STREAMS];
+static char messages[MANY];
+static unsigned released;
+
+static int set_up(void **state)
+{
+    (void)state;
+    conn = amb_conn_create();
+    if (conn == NULL || amb_gpu_get(conn, 0, &gpu) != AMB_OK ||
+        amb_cuda_enter(amb_gpu_cuda(gpu), &scope) != AMB_OK) {
+        return -1;
+    }
+    for (unsigned i = 0; i < STREAMS; i++) {
+        if (amb_cuda_stream_create(amb_gpu_cuda(gpu), &streams[i]) != AMB_OK) {
+            return -1;
+        }
+    }
+    released = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fakecuda_hold(false);
+    amb_conn_gpus_drain(conn);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        amb_cuda_stream_destroy(amb_gpu_cuda(gpu), streams[i]);
+    }
+    amb_cuda_leave(&scope);
+    amb_conn_unref(conn);
+    return fakecuda_live_streams() + fakecuda_live_events() == 0 ? 0 : -1;
+}
+
+/* All in the order of their streams, which end together. */
+static void count(struct amb_msg *msg)
+{
+    assert_non_null(msg);
+    released++;
+}
+
+static void give_back(unsigned i, void *stream)
+{
+    assert_int_equal(amb_gpu_release_after(gpu, (struct amb_msg *)(void *)&messages[i], count,
+                                           stream, AMB_GPU_CAPTURING_REFUSED),
+                     AMB_OK);
+}
+
+static unsigned long questions(void)
+{
+    return fakecuda_calls_of("cuEventQuery");
+}
+
+static void test_a_look_asks_once_a_stream_and_a_message_that_is_over(void **state)
+{
+    (void)state;
+    fakecuda_hold(true);
+    for (unsigned i = 0; i < MANY; i++) {
+        give_back(i, streams[i % STREAMS]);
+    }
+    unsigned long before = questions();
+    assert_true(amb_conn_gpus_look(conn));
+    assert_int_equal(questions() - before, STREAMS);
+    assert_int_equal(released, 0);
+    fakecuda_hold(false);
+    for (unsigned i = 0; i < STREAMS; i++) {
+        assert_int_equal(amb_cuda_stream_sync(amb_gpu_cuda(gpu), streams[i]), AMB_OK);
+    }
+    before = fakecuda_calls();
+    assert_false(amb_conn_gpus_look(conn));
+    assert_int_equal(released, MANY);
+    assert_int_equal(fakecuda_calls() - before, MANY);
+}
+
+/* Ends the work when a spin asks for it the second time. */
+static void *end_main(void *arg)
+{
+    unsigned long *before = arg;
+    while (questions() < *before + 2) {
+    }
+    fakecuda_hold(false);
+    return NULL;
+}
+
+static void test_a_spin_sees_the_end_of_a_stream(void **state)
+{
+    (void)state;
+    bool has_seen = false;
+    for (unsigned i = 0; i < 2000 && !has_seen; i++) {
+        pthread_t thread;
+        unsigned long before = questions();
+        fakecuda_hold(true);
+        give_back(0, streams[0]);
+        assert_int_equal(pthread_create(&thread, NULL, end_main, &before), 0);
+        released = 0;
+        /* At once; the machine may be slow, so that a spin ends before, and makes fewer follow. */
+        amb_conn_gpus_spin(conn);
+        has_seen = released == 1;
+        while (released == 0) {
+            (void)amb_conn_gpus_look(conn);
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_true(has_seen);
+}
+
+static void test_a_message_that_is_held_for_long_is_spun_for_once(void **state)
+{
+    (void)state;
+    assert_false(amb_conn_gpus_may_spin(conn));
+    fakecuda_hold(true);
+    give_back(0, streams[0]);
+    assert_true(amb_conn_gpus_may_spin(conn));
+    unsigned long before = questions();
+    amb_conn_gpus_spin(conn);
+    unsigned long asked = questions() - before;
+    assert_in_range(asked, 1, 21); /* One a microsecond. */
+    assert_false(amb_conn_gpus_may_spin(conn));
+    (void)amb_conn_gpus_look(conn);
+    assert_false(amb_conn_gpus_may_spin(conn)); /* Not before the next nap either. */
+    /* Where it does not help it is left out, all but once in a while. */
+    unsigned spun = 0;
+    for (unsigned i = 1; i <= 64; i++) {
+        give_back(i, streams[0]);
+        assert_true(amb_conn_gpus_may_spin(conn));
+        before = questions();
+        amb_conn_gpus_spin(conn);
+        spun += questions() != before;
+    }
+    assert_in_range(spun, 3 + 3, 3 + 4);
+    fakecuda_hold(false);
+    while (amb_conn_gpus_look(conn)) {
+    }
+    assert_int_equal(released, 65);
+}
+
+int main(void)
+{
+    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_look_asks_once_a_stream_and_a_message_that_is_over),
+        TEST(test_a_spin_sees_the_end_of_a_stream),
+        TEST(test_a_message_that_is_held_for_long_is_spun_for_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
