@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define STACK_MAX 16
 #define PLANS_MAX 16
 #define NAMES_MAX 128
+#define RETAIN "cuDevicePrimaryCtxRetain" /* takes long only where there is no context yet */
 
 struct fake_state fake = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -127,6 +129,51 @@ static bool is_sticky(CUresult result)
     return false;
 }
 
+/* ---- calls that take long ---- */
+
+static struct slow {
+    char name[48];
+    int64_t ms;
+} slows[PLANS_MAX];
+static unsigned slow_count;
+
+static void read_slow(const char *text)
+{
+    slow_count = 0;
+    while (text != NULL && *text != '\0' && slow_count < PLANS_MAX) {
+        struct slow *slow = &slows[slow_count];
+        long ms;
+        if (sscanf(text, "%47[^=]=%ld", slow->name, &ms) == 2) {
+            slow->ms = ms;
+            slow_count++;
+        }
+        text = strchr(text, ',');
+        text = text != NULL ? text + 1 : NULL;
+    }
+}
+
+void fakecuda_slow(const char *plan)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    read_slow(plan);
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
+/* Lock held, given up meanwhile: other threads' calls go on. */
+static void take_time(const char *name)
+{
+    int64_t ms = 0;
+    for (unsigned i = 0; i < slow_count; i++) {
+        ms = is_called(name, slows[i].name) ? slows[i].ms : ms;
+    }
+    if (ms != 0) {
+        const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+        (void)pthread_mutex_unlock(&fake.lock);
+        (void)nanosleep(&ts, NULL);
+        (void)pthread_mutex_lock(&fake.lock);
+    }
+}
+
 CUcontext fake_current(void)
 {
     return depth > 0 ? stack[depth - 1] : NULL;
@@ -141,6 +188,9 @@ CUresult fake_enter(const char *name, bool needs_context)
     CUcontext context = fake_current();
     if (context != NULL && context->sticky != CUDA_SUCCESS) {
         return context->sticky;
+    }
+    if (slow_count != 0 && strcmp(name, RETAIN) != 0) {
+        take_time(name);
     }
     CUresult result = planned(name);
     if (context != NULL && is_sticky(result)) {
@@ -196,6 +246,9 @@ void fake_environment(void)
     if (getenv("FAKECUDA_FAIL") != NULL) {
         read_plan(getenv("FAKECUDA_FAIL"));
     }
+    if (getenv("FAKECUDA_SLOW") != NULL) {
+        read_slow(getenv("FAKECUDA_SLOW"));
+    }
 }
 
 CUresult cuInit(unsigned int flags)
@@ -207,6 +260,9 @@ CUresult cuInit(unsigned int flags)
             fake.contexts[i].device = i;
             fake.contexts[i].default_stream.context = &fake.contexts[i];
         }
+        take_time(__func__);
+    }
+    if (!fake.is_initialised) { /* Another thread may have been quicker. */
         fake_pools_init();
     }
     CUresult result = flags != 0 ? CUDA_ERROR_INVALID_VALUE : planned("cuInit");
@@ -332,6 +388,9 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice dev)
     CUresult result = fake_enter(__func__, false);
     result = result == CUDA_SUCCESS ? known_device(dev) : result;
     result = result == CUDA_SUCCESS ? fake_may_use(dev) : result;
+    if (result == CUDA_SUCCESS && fake.contexts[dev].retained == 0) {
+        take_time(RETAIN);
+    }
     if (result == CUDA_SUCCESS) {
         fake.contexts[dev].retained++;
         *context = &fake.contexts[dev];

@@ -21,6 +21,9 @@
  *   FAKECUDA_MIG       0       N: the only device is the Nth part of a GPU
  *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th
  *                              call of any function 719; each fails once. No '=': 2
+ *   FAKECUDA_SLOW              "cuInit=8000,cuIpcOpenMemHandle=3000": these calls take so many
+ *                              milliseconds each, and other threads' calls go on. cuInit and
+ *                              cuDevicePrimaryCtxRetain do so at their first success alone
  * Threads: any.
  */
 #pragma once
@@ -35,6 +38,8 @@ void fakecuda_hold(bool is_held);
 void fakecuda_hold_device(int device);
 /* As FAKECUDA_FAIL, from here on; NULL: nothing fails. Counting starts anew. */
 void fakecuda_fail(const char *plan);
+/* As FAKECUDA_SLOW, from here on; NULL: no call takes long. */
+void fakecuda_slow(const char *plan);
 /* Calls of all functions so far, and of one ("cuMemAlloc"). */
 unsigned long fakecuda_calls(void);
 unsigned long fakecuda_calls_of(const char *name);
