@@ -119,26 +119,6 @@ static struct amb_gpu *find(struct amb_conn *conn, int device)
     return gpu;
 }
 
-enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out)
-{
-    enum amb_status status = AMB_OK;
-    (void)pthread_mutex_lock(&conn->gpu.lock);
-    struct amb_gpu *gpu = find(conn, device);
-    if (gpu == NULL) {
-        status = create(conn, device, &gpu);
-        if (status == AMB_OK) {
-            gpu->next = conn->gpu.devices;
-            conn->gpu.devices = gpu;
-        }
-    }
-    (void)pthread_mutex_unlock(&conn->gpu.lock);
-    if (status != AMB_OK) {
-        return missing(conn, device, status);
-    }
-    *out = gpu;
-    return AMB_OK;
-}
-
 static void destroy(struct amb_gpu *gpu)
 {
     struct amb_cuda_scope scope;
@@ -154,6 +134,45 @@ static void destroy(struct amb_gpu *gpu)
     (void)pthread_mutex_destroy(&gpu->lock);
     (void)pthread_mutex_destroy(&gpu->copy_lock);
     free(gpu);
+}
+
+/* Enters a new device, unless another thread has been quicker. Returns the one that is there. */
+static struct amb_gpu *enter(struct amb_conn *conn, struct amb_gpu *fresh)
+{
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    struct amb_gpu *gpu = find(conn, amb_cuda_info(fresh->cuda)->index);
+    if (gpu == NULL) {
+        gpu = fresh;
+        gpu->next = conn->gpu.devices;
+        conn->gpu.devices = gpu;
+    }
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    if (gpu != fresh) {
+        destroy(fresh);
+    }
+    return gpu;
+}
+
+struct amb_gpu *amb_gpu_known(struct amb_conn *conn, const struct amb_cuda *cuda)
+{
+    return find(conn, amb_cuda_info(cuda)->index);
+}
+
+enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out)
+{
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    struct amb_gpu *gpu = find(conn, device);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    if (gpu == NULL) {
+        /* Without the lock: a device may take seconds to come up. */
+        enum amb_status status = create(conn, device, &gpu);
+        if (status != AMB_OK) {
+            return missing(conn, device, status);
+        }
+        gpu = enter(conn, gpu);
+    }
+    *out = gpu;
+    return AMB_OK;
 }
 
 void amb_conn_gpus_init(struct amb_conn *conn)

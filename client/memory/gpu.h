@@ -29,8 +29,11 @@ struct amb_gpu_room {
     char text[128];
 };
 
-/* AMB_ENOTSUP and AMB_ENOTFOUND: last_error says which driver or device is missing. */
+/* The first time this brings up the device, which may take seconds: no lock is held. AMB_ENOTSUP
+ * and AMB_ENOTFOUND: last_error says which driver or device is missing. */
 AMB_MUST_CHECK enum amb_status amb_gpu_get(struct amb_conn *conn, int device, struct amb_gpu **out);
+/* The one that is there; NULL: none. The lock in conn->gpu is held. */
+struct amb_gpu *amb_gpu_known(struct amb_conn *conn, const struct amb_cuda *cuda);
 void amb_conn_gpus_init(struct amb_conn *conn);
 /* The calling thread is the library's: its calls of a driver are fewer. */
 void amb_gpus_own_thread(void);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#define CLOSE_PATIENCE_S 5
+
 /* Of the process. */
 struct amb_import_pool {
     struct amb_import_pool *next;
@@ -17,6 +19,7 @@ struct amb_import_pool {
     uint64_t epoch; /* of its broker */
     uint64_t address, size;
     unsigned users;
+    bool is_opening; /* the driver is at it, for its first user */
     bool is_put_off; /* `later` is: it is closed then, if nobody has come to want it */
     bool is_closing; /* the driver is at it */
     struct amb_later later;
@@ -38,26 +41,31 @@ static enum amb_status open_handle(struct amb_cuda *cuda, const struct amb_gpu_r
     status = amb_cuda_import(cuda, range->handle, address);
     if (status == AMB_OK) {
         amb_cuda_classify((const void *)(uintptr_t)*address, &place);
-        if (place.size < range->pool) {
+        if (place.size < range->pool) { /* 0: the driver does not say. */
             amb_cuda_unimport(cuda, *address);
-            status = AMB_EPROTO;
+            status = place.size == 0 ? AMB_ECUDA : AMB_EPROTO;
         }
     }
     amb_cuda_leave(&scope);
     return status;
 }
 
-static bool has_handle(const struct amb_import_pool *pool, const struct amb_cuda *cuda,
-                       const struct amb_gpu_range *range)
+static bool has_handle(const struct amb_import_pool *pool, const struct amb_gpu_range *range)
 {
-    return pool->cuda == cuda && memcmp(pool->handle, range->handle, sizeof(pool->handle)) == 0;
+    return memcmp(pool->handle, range->handle, sizeof(pool->handle)) == 0;
+}
+
+/* Does the range lie there? A broker names devices by their UUIDs. */
+static bool has_range(const struct amb_import_pool *pool, const struct amb_gpu_range *range)
+{
+    return has_handle(pool, range) && strcmp(amb_cuda_info(pool->cuda)->uuid, range->device) == 0;
 }
 
 static struct amb_import_pool *pool_find(const struct amb_cuda *cuda,
                                          const struct amb_gpu_range *range)
 {
     struct amb_import_pool *pool = pools;
-    while (pool != NULL && !has_handle(pool, cuda, range)) {
+    while (pool != NULL && !(pool->cuda == cuda && has_handle(pool, range))) {
         pool = pool->next;
     }
     return pool;
@@ -69,23 +77,65 @@ static bool is_leaving(const struct amb_import_pool *pool, const struct amb_gpu_
     return pool != NULL && (pool->is_closing || (pool->users == 0 && pool->epoch != range->epoch));
 }
 
-/* pools_lock held, given up while a pool of that handle is closed. A device may be busy for long,
- * and a caller may have its connection's lock. */
+/* pools_lock held, given up while a pool of that handle is opened or closed. A device may be busy
+ * for long, with a kernel that waits for a message: a close is not awaited for ever. */
 static struct amb_import_pool *pool_await(const struct amb_cuda *cuda,
                                           const struct amb_gpu_range *range)
 {
     struct amb_import_pool *pool = pool_find(cuda, range);
     struct timespec until;
-    if (is_leaving(pool, range)) {
-        (void)clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 1;
-        int rc = 0;
-        while (rc == 0 && is_leaving(pool, range)) {
-            rc = pthread_cond_timedwait(&pools_changed, &pools_lock, &until);
-            pool = pool_find(cuda, range);
-        }
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += CLOSE_PATIENCE_S;
+    int rc = 0;
+    while (rc == 0 && pool != NULL && (pool->is_opening || is_leaving(pool, range))) {
+        rc = pool->is_opening
+                 ? pthread_cond_wait(&pools_changed, &pools_lock)
+                 : pthread_cond_clockwait(&pools_changed, &pools_lock, CLOCK_MONOTONIC, &until);
+        pool = pool_find(cuda, range);
     }
     return pool;
+}
+
+static void pool_remove(struct amb_import_pool *pool)
+{
+    struct amb_import_pool **link = &pools;
+    while (*link != pool) {
+        link = &(*link)->next;
+    }
+    *link = pool->next;
+    (void)pthread_cond_broadcast(&pools_changed);
+    free(pool);
+}
+
+/* A new one, for its first user. pools_lock held, given up while the driver opens it. */
+static enum amb_status pool_create(struct amb_cuda *cuda, const struct amb_gpu_range *range,
+                                   struct amb_import_pool **out)
+{
+    struct amb_import_pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL) {
+        return AMB_ENOMEM;
+    }
+    pool->cuda = cuda;
+    pool->size = range->pool;
+    pool->epoch = range->epoch;
+    memcpy(pool->handle, range->handle, sizeof(pool->handle));
+    pool->users = 1;
+    pool->is_opening = true;
+    pool->next = pools;
+    pools = pool;
+    uint64_t address = 0;
+    (void)pthread_mutex_unlock(&pools_lock);
+    enum amb_status status = open_handle(cuda, range, &address);
+    (void)pthread_mutex_lock(&pools_lock);
+    if (status != AMB_OK) {
+        pool_remove(pool);
+        return status;
+    }
+    pool->address = address;
+    pool->is_opening = false;
+    (void)pthread_cond_broadcast(&pools_changed);
+    *out = pool;
+    return AMB_OK;
 }
 
 /* pools_lock held. */
@@ -97,19 +147,7 @@ static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_ran
         return AMB_EBUSY;
     }
     if (pool == NULL) {
-        pool = calloc(1, sizeof(*pool));
-        enum amb_status status =
-            pool != NULL ? open_handle(cuda, range, &pool->address) : AMB_ENOMEM;
-        if (status != AMB_OK) {
-            free(pool);
-            return status;
-        }
-        pool->cuda = cuda;
-        pool->size = range->pool;
-        pool->epoch = range->epoch;
-        memcpy(pool->handle, range->handle, sizeof(pool->handle));
-        pool->next = pools;
-        pools = pool;
+        return pool_create(cuda, range, out);
     }
     pool->users++;
     *out = pool;
@@ -136,13 +174,7 @@ static void pool_close(struct amb_later *job)
         (void)pthread_mutex_unlock(&pools_lock);
         unimport(pool);
         (void)pthread_mutex_lock(&pools_lock);
-        struct amb_import_pool **link = &pools;
-        while (*link != pool) {
-            link = &(*link)->next;
-        }
-        *link = pool->next;
-        (void)pthread_cond_broadcast(&pools_changed);
-        free(pool);
+        pool_remove(pool);
     }
     (void)pthread_mutex_unlock(&pools_lock);
 }
@@ -179,31 +211,49 @@ static enum amb_status import_new(struct amb_conn *conn, struct amb_cuda *cuda,
     return AMB_OK;
 }
 
-/* The one that the connection has in this session, or a new one, for one more borrower. */
+/* The one that the connection has in that session, for one more borrower; NULL: none. Its lock of
+ * GPUs is held. */
+static struct amb_import *import_find(struct amb_conn *conn, const struct amb_gpu_range *range)
+{
+    struct amb_import *import = conn->gpu.imports;
+    while (import != NULL && !(import->life == range->life && has_range(import->pool, range) &&
+                               import->pool->epoch == range->epoch)) {
+        import = import->next;
+    }
+    if (import != NULL) {
+        import->borrowers++;
+    }
+    return import;
+}
+
+/* The same, or a new one. */
 static enum amb_status import_get(struct amb_conn *conn, struct amb_cuda *cuda,
                                   const struct amb_gpu_range *range, struct amb_import **out)
 {
-    enum amb_status status = AMB_OK;
+    struct amb_import *fresh;
     (void)pthread_mutex_lock(&conn->gpu.lock);
-    struct amb_import *import = conn->gpu.imports;
-    while (import != NULL &&
-           !(import->life == range->life && has_handle(import->pool, cuda, range) &&
-             import->pool->epoch == range->epoch)) {
-        import = import->next;
-    }
+    struct amb_import *import = import_find(conn, range);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
     if (import == NULL) {
-        status = import_new(conn, cuda, range, &import);
-        if (status == AMB_OK) {
+        enum amb_status status = import_new(conn, cuda, range, &fresh);
+        if (status != AMB_OK) {
+            return status;
+        }
+        (void)pthread_mutex_lock(&conn->gpu.lock);
+        import = import_find(conn, range);
+        if (import == NULL) {
+            import = fresh;
+            import->borrowers = 1;
             import->next = conn->gpu.imports;
             conn->gpu.imports = import;
+        } else { /* Another thread has been quicker. */
+            pool_leave(fresh->pool);
+            free(fresh);
         }
+        (void)pthread_mutex_unlock(&conn->gpu.lock);
     }
-    if (status == AMB_OK) {
-        import->borrowers++;
-        *out = import;
-    }
-    (void)pthread_mutex_unlock(&conn->gpu.lock);
-    return status;
+    *out = import;
+    return AMB_OK;
 }
 
 /* Those of sessions that are over, and that nobody has borrowed. */
@@ -273,13 +323,31 @@ static const char *reason_of_device(const char *device, enum amb_status status)
     return mode != NULL && amb_cuda_is_sound(cuda) ? mode : reason(status);
 }
 
+static bool is_well_formed(const struct amb_gpu_range *range, uint64_t size)
+{
+    return range->offset <= range->pool && size <= range->pool - range->offset &&
+           range->offset % 256 == 0;
+}
+
+/* The borrowed import and its device become *out. */
+static enum amb_status say(struct amb_imported *got, const struct amb_gpu_range *range,
+                           struct amb_imported *out)
+{
+    if (got->import->pool->size != range->pool) {
+        amb_import_return(got->import);
+        return AMB_EPROTO;
+    }
+    got->address = got->import->pool->address + range->offset;
+    *out = *got;
+    return AMB_OK;
+}
+
 static enum amb_status import_range(struct amb_conn *conn, const struct amb_gpu_range *range,
                                     uint64_t size, struct amb_imported *out)
 {
     struct amb_cuda *cuda;
     struct amb_imported got;
-    if (range->offset > range->pool || size > range->pool - range->offset ||
-        range->offset % 256 != 0) {
+    if (!is_well_formed(range, size)) {
         return AMB_EPROTO;
     }
     enum amb_status status = amb_cuda_find(range->device, &cuda);
@@ -289,15 +357,25 @@ static enum amb_status import_range(struct amb_conn *conn, const struct amb_gpu_
     if (status == AMB_OK) {
         status = import_get(conn, cuda, range, &got.import);
     }
-    if (status == AMB_OK && got.import->pool->size != range->pool) {
+    return status == AMB_OK ? say(&got, range, out) : status;
+}
+
+enum amb_status amb_gpu_import_open(struct amb_conn *conn, const struct amb_gpu_range *range,
+                                    uint64_t size, struct amb_imported *out)
+{
+    struct amb_imported got = {.import = NULL};
+    if (!is_well_formed(range, size)) {
+        return AMB_EAGAIN;
+    }
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    got.import = import_find(conn, range);
+    got.gpu = got.import != NULL ? amb_gpu_known(conn, got.import->pool->cuda) : NULL;
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    if (got.import != NULL && got.gpu == NULL) {
         amb_import_return(got.import);
-        status = AMB_EPROTO;
+        return AMB_EAGAIN;
     }
-    if (status == AMB_OK) {
-        got.address = got.import->pool->address + range->offset;
-        *out = got;
-    }
-    return status;
+    return got.import != NULL ? say(&got, range, out) : AMB_EAGAIN;
 }
 
 enum amb_status amb_gpu_import(struct amb_conn *conn, const struct amb_gpu_range *range,

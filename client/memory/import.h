@@ -12,7 +12,7 @@
  * process. A broker that starts again in a container may have both from its former life. CUDA would
  * give the mapping that is there, of memory that is gone. So a pool belongs to one life of the
  * broker. A handle that a pool of another life has here is refused until that pool is closed. One
- * that is being closed is waited for, up to a second.
+ * that is being closed is waited for, up to five seconds.
  *
  *   SegAdd, LeaseOpened ─► amb_gpu_import ─► address ... amb_import_return ─┐
  *                                            the session's end: amb_imports_over ─┴─► closed, later
@@ -47,8 +47,8 @@ struct amb_imported {
 };
 
 /*
- * The address and the device of a range of so many bytes. *why: static, for people. Failed: *out is
- * as it was.
+ * The address and the device of a range of so many bytes. It may bring up a device and open a pool,
+ * which may take seconds: no lock is held. *why: static, for people. Failed: *out is as it was.
  *
  *   ENOTFOUND | the process does not see the device
  *   ENOTSUP   | it may not open the pool: namespaces, or it is the broker's own process
@@ -58,6 +58,11 @@ struct amb_imported {
 AMB_MUST_CHECK enum amb_status amb_gpu_import(struct amb_conn *conn,
                                               const struct amb_gpu_range *range, uint64_t size,
                                               struct amb_imported *out, const char **why);
+/* The same of a range whose pool is open, without a call of the driver. Any lock may be held.
+ * EAGAIN: ask amb_gpu_import; EPROTO. */
+AMB_MUST_CHECK enum amb_status amb_gpu_import_open(struct amb_conn *conn,
+                                                   const struct amb_gpu_range *range, uint64_t size,
+                                                   struct amb_imported *out);
 /* A borrower is gone. NULL: harmless. */
 void amb_import_return(struct amb_import *import);
 /* The session is over: imports without a borrower are closed, and the rest with their last one.

@@ -4,6 +4,7 @@
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
+#include "client/memory/aside.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
 #include "client/memory/slots_private.h"
@@ -358,7 +359,6 @@ static void map_gpu(struct amb_slots *slots)
     const struct amb_gpu_range range = slots->request.range;
     uint64_t need = slots->slot * slots->count, size = slots->size;
     const char *why = "the broker gave less than was asked for";
-    slots->state = AMB_SLOTS_MAPPING;
     amb_conn_unlock(conn);
     enum amb_status status =
         size < need ? AMB_EPROTO : amb_gpu_import(conn, &range, size, &imported, &why);
@@ -390,7 +390,6 @@ static void map_private(struct amb_slots *slots)
 {
     struct amb_conn *conn = slots->conn;
     uint64_t size = slots->size, at = 0;
-    slots->state = AMB_SLOTS_MAPPING;
     amb_conn_unlock(conn);
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     base = base != MAP_FAILED ? base : NULL;
@@ -410,8 +409,8 @@ static void map_private(struct amb_slots *slots)
     }
 }
 
-/* Lock held, given up while pages are brought in. Nobody else touches a segment that is MAPPING. */
-static void map(struct amb_slots *slots)
+/* Lock held, given up meanwhile. Nobody else touches a segment that is MAPPING. */
+static void map_here(struct amb_slots *slots)
 {
     struct amb_conn *conn = slots->conn;
     if (slots->gpu != NULL) {
@@ -422,7 +421,6 @@ static void map(struct amb_slots *slots)
         map_private(slots);
         return;
     }
-    slots->state = AMB_SLOTS_MAPPING;
     int fd = slots->fd;
     uint64_t size = slots->size, need = slots->slot * slots->count, at = 0;
     slots->fd = -1;
@@ -444,6 +442,26 @@ static void map(struct amb_slots *slots)
         fail_pinned(slots, pinned);
     } else {
         say_mapped(slots);
+    }
+}
+
+/* On a thread of its own. */
+static void map_aside(void *arg)
+{
+    struct amb_slots *slots = arg;
+    struct amb_conn *conn = slots->conn;
+    amb_conn_lock(conn);
+    map_here(slots);
+    amb_conn_unlock(conn);
+}
+
+/* Pages of host memory are brought in here. A driver may take seconds, so it is called aside. */
+static void map(struct amb_slots *slots)
+{
+    slots->state = AMB_SLOTS_MAPPING;
+    bool has_driver = slots->gpu != NULL || slots->pin != NULL;
+    if (!has_driver || !amb_aside(slots->conn, map_aside, slots)) {
+        map_here(slots);
     }
 }
 

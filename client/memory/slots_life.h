@@ -28,7 +28,8 @@ bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t 
 /* Why the driver has just not pinned memory of this process's own. AMB_OK: it has. */
 enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn);
 /* Maps new segments, gives back those that have been idle for long. Called by the I/O thread, or
- * without one by the driver; gives up the lock meanwhile. */
+ * without one by the driver; gives up the lock meanwhile. Memory that a driver maps or pins is
+ * mapped aside. */
 void amb_slots_turn(struct amb_conn *conn, int64_t now_ns);
 
 /* The session ends: unmaps what no lease lies in, and the rest when its last lease is back. */

@@ -3,6 +3,8 @@
 
 #include "client/conn/conn.h"
 #include "client/drive/control.h"
+#include "client/drive/lock.h"
+#include "client/memory/aside.h"
 #include "client/memory/import.h"
 #include "wire/base/assert.h"
 
@@ -51,6 +53,31 @@ void *amb_view_map(int fd, uint64_t size, int prot)
     return base;
 }
 
+/* A range of GPU memory whose pool is opened aside. */
+struct coming {
+    struct amb_list_node node; /* in conn->views.coming */
+    struct amb_conn *conn;
+    uint64_t id, size;
+    struct amb_gpu_range range;
+    bool is_dropped, is_over; /* by the broker; with its session */
+};
+
+static struct coming *find_coming(struct amb_conn *conn, uint64_t id)
+{
+    AMB_LIST_FOR_EACH (node, &conn->views.coming) {
+        struct coming *coming = AMB_CONTAINER_OF(node, struct coming, node);
+        if (coming->id == id) {
+            return coming;
+        }
+    }
+    return NULL;
+}
+
+static bool is_known(struct amb_conn *conn, uint64_t id)
+{
+    return find(conn, id) != NULL || find_coming(conn, id) != NULL;
+}
+
 static void say(struct amb_view *view, uint8_t type)
 {
     view->out.kind = AMB_CONN_TX_VIEW;
@@ -84,7 +111,7 @@ static void enter(struct amb_conn *conn, struct amb_view *view, uint64_t id, uin
 
 void amb_view_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
 {
-    struct amb_view *view = find(conn, id) == NULL ? calloc(1, sizeof(*view)) : NULL;
+    struct amb_view *view = !is_known(conn, id) ? calloc(1, sizeof(*view)) : NULL;
     uint8_t *base = view != NULL ? amb_view_map(fd, size, PROT_READ) : NULL;
     if (fd >= 0) {
         (void)close(fd);
@@ -96,23 +123,6 @@ void amb_view_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd)
     }
     view->size = size;
     enter(conn, view, id, size, base);
-}
-
-void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
-                      const struct amb_gpu_range *range)
-{
-    struct amb_view *view = find(conn, id) == NULL ? calloc(1, sizeof(*view)) : NULL;
-    struct amb_imported imported;
-    const char *why = "malformed";
-    if (view == NULL || range == NULL ||
-        amb_gpu_import(conn, range, size, &imported, &why) != AMB_OK) {
-        free(view);
-        amb_view_refuse(conn, id, why);
-        return;
-    }
-    view->gpu = imported.gpu;
-    view->import = imported.import;
-    enter(conn, view, id, size, (uint8_t *)(uintptr_t)imported.address);
 }
 
 /* Nothing of it is looked at any more. */
@@ -144,8 +154,95 @@ static void finish_drop(struct amb_view *view)
     }
 }
 
+/* ---- GPU memory ---- */
+
+/* NULL: no memory, and it is refused. */
+static struct amb_view *enter_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
+                                  const struct amb_imported *imported)
+{
+    struct amb_view *view = calloc(1, sizeof(*view));
+    if (view == NULL) {
+        amb_import_return(imported->import);
+        amb_view_refuse(conn, id, "no memory");
+        return NULL;
+    }
+    view->gpu = imported->gpu;
+    view->import = imported->import;
+    enter(conn, view, id, size, (uint8_t *)(uintptr_t)imported->address);
+    return view;
+}
+
+/* On a thread of its own. */
+static void open_coming(void *arg)
+{
+    struct coming *coming = arg;
+    struct amb_conn *conn = coming->conn;
+    struct amb_imported imported = {.import = NULL};
+    const char *why;
+    enum amb_status status = amb_gpu_import(conn, &coming->range, coming->size, &imported, &why);
+    amb_conn_lock(conn);
+    amb_list_remove(&coming->node);
+    if (coming->is_over) {
+        amb_import_return(imported.import);
+    } else if (status != AMB_OK) {
+        amb_view_refuse(conn, coming->id, why);
+    } else {
+        struct amb_view *view = enter_gpu(conn, coming->id, coming->size, &imported);
+        if (view != NULL && coming->is_dropped) {
+            view->is_dropped = true;
+            finish_drop(view);
+        }
+        amb_conn_push(conn, false); /* SEG_READY: a driver that sleeps would not send it. */
+    }
+    amb_conn_unlock(conn);
+    free(coming);
+}
+
+/* False: no memory, or no thread. */
+static bool begin_coming(struct amb_conn *conn, uint64_t id, uint64_t size,
+                         const struct amb_gpu_range *range)
+{
+    struct coming *coming = malloc(sizeof(*coming));
+    if (coming == NULL) {
+        return false;
+    }
+    *coming = (struct coming){.conn = conn, .id = id, .size = size, .range = *range};
+    amb_list_init(&coming->node);
+    amb_list_push_back(&conn->views.coming, &coming->node);
+    bool has_begun = amb_aside(conn, open_coming, coming);
+    if (!has_begun) {
+        amb_list_remove(&coming->node);
+        free(coming);
+    }
+    return has_begun;
+}
+
+void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
+                      const struct amb_gpu_range *range)
+{
+    struct amb_imported imported;
+    enum amb_status status = AMB_EPROTO;
+    if (range != NULL && !is_known(conn, id)) {
+        status = amb_gpu_import_open(conn, range, size, &imported);
+    }
+    if (status == AMB_OK) {
+        (void)enter_gpu(conn, id, size, &imported);
+    } else if (status == AMB_EPROTO) {
+        amb_view_refuse(conn, id, "malformed");
+    } else if (!begin_coming(conn, id, size, range)) {
+        amb_view_refuse(conn, id, "no memory or no thread to open the broker's GPU memory");
+    }
+}
+
+/* ---- the end ---- */
+
 void amb_view_drop(struct amb_conn *conn, uint64_t id)
 {
+    struct coming *coming = find_coming(conn, id);
+    if (coming != NULL) {
+        coming->is_dropped = true;
+        return;
+    }
     struct amb_view *view = find(conn, id);
     if (view != NULL) {
         view->is_dropped = true;
@@ -215,12 +312,17 @@ void amb_views_drop_all(struct amb_conn *conn)
             view->is_dropped = true; /* The last message in it, or the link, sees to the rest. */
         }
     }
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&conn->views.coming)) != NULL) {
+        AMB_CONTAINER_OF(node, struct coming, node)->is_over = true; /* Its thread frees it. */
+    }
 }
 
 void amb_views_init(struct amb_conn *conn)
 {
     amb_list_init(&conn->views.current);
     amb_list_init(&conn->views.former);
+    amb_list_init(&conn->views.coming);
 }
 
 void amb_views_fini(struct amb_conn *conn)

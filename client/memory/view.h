@@ -6,8 +6,7 @@
  *   SegAdd (control) ─► map, read-only ─► SEG_READY (link) ... MAP descriptors ...
  *   SEG_DROP (link) ─► when nothing in it is held: unmap ─► SEG_GONE
  *
- * Threads: under the connection's lock. Memory: one mapping a segment, not
- * inherited by fork.
+ * Threads: under the connection's lock. Memory: one mapping a segment, not inherited by fork.
  */
 #pragma once
 
@@ -39,7 +38,8 @@ struct amb_view {
 void *amb_view_map(int fd, uint64_t size, int prot);
 /* Maps and says SEG_READY, or says SegRefused. Takes fd. */
 void amb_view_add(struct amb_conn *conn, uint64_t id, uint64_t size, int fd);
-/* The same of a range of GPU memory; NULL: malformed, refused. */
+/* The same of a range of GPU memory; NULL: malformed, refused. A pool that is not open yet is
+ * opened aside, which may take seconds. */
 void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
                       const struct amb_gpu_range *range);
 /* Says SegRefused, and why. */

@@ -22,6 +22,7 @@ struct amb_region;
 struct amb_conn_views {
     struct amb_list_node current; /* of the session */
     struct amb_list_node former;  /* of former sessions, held by messages */
+    struct amb_list_node coming;  /* in GPU memory that is being opened */
 };
 
 struct amb_conn_regions {
@@ -34,6 +35,7 @@ struct amb_conn_gpu {
     struct amb_gpu *devices;
     struct amb_import *imports;         /* the broker's pools there */
     uint32_t sessions_over;             /* those of an earlier session are not kept */
+    uint32_t asides;                    /* under way; under the lock in memory/aside.c */
     _Atomic uint32_t waiting_count;     /* releases that wait for a stream */
     _Atomic bool has_new;               /* ... and one has come since the last spin for them */
     _Atomic uint32_t vain_spins;        /* in a row, that none of them was over by */

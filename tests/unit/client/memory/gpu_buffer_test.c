@@ -10,13 +10,7 @@
 #include "client/memory/gpu.h"
 #include "client/memory/later.h"
 #include "client/session/life.h"
-#include "tests/fakecuda/fakecuda.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "tests/unit/client/memory/gpu_begin.h"
 
 #define LARGE (UINT64_C(300) << 20) /* more than the cache keeps */
 
@@ -33,23 +27,16 @@ static void test_a_release_does_not_wait_for_the_device(void **state)
     (void)state;
     struct amb_conn *conn = amb_conn_create();
     struct amb_gpu *gpu = gpu_of(conn);
-    struct amb_cuda_scope scope;
-    void *stream;
+    struct busy busy;
     struct amb_gpu_buffer *buffer = amb_gpu_buffer_get(gpu, AMB_MEM_CUDA, LARGE);
     assert_non_null(buffer);
-    assert_int_equal(amb_cuda_enter(amb_gpu_cuda(gpu), &scope), AMB_OK);
-    assert_int_equal(amb_cuda_stream_create(amb_gpu_cuda(gpu), &stream), AMB_OK);
-    fakecuda_hold(true);
-    assert_int_equal(
-        amb_cuda_copy(amb_gpu_cuda(gpu), buffer->address, buffer->address + 4096, 64, stream),
-        AMB_OK);
+    busy_begin(&busy, gpu);
     amb_gpu_buffer_put(gpu, buffer);
-    assert_int_equal(fakecuda_live_device(), 1);
+    assert_int_equal(fakecuda_live_device(), 2);
     fakecuda_hold(false);
     (void)amb_later_wait(0);
+    busy_end(&busy);
     assert_int_equal(fakecuda_live_device(), 0);
-    amb_cuda_stream_destroy(amb_gpu_cuda(gpu), stream);
-    amb_cuda_leave(&scope);
     amb_conn_unref(conn);
 }
 

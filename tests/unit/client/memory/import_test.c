@@ -1,66 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The broker's GPU memory in this process, on the fake driver. It is opened once for all who ask,
- * closed with the last connection, refused with a reason. A child plays the broker.
+ * closed with the last connection, refused with a reason. A process plays the broker.
  */
 #include "client/memory/import.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
+#include "client/memory/aside.h"
 #include "client/memory/later.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
 #include "client/session/life.h"
-#include "tests/fakecuda/fakecuda.h"
+#include "tests/unit/client/memory/gpu_begin.h"
 
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define POOL (UINT64_C(4) << 20)
 
-static struct amb_gpu_range range;
-static pid_t broker;
-static int from_broker;
-static volatile sig_atomic_t must_free;
-
-static void free_soon(int number)
-{
-    must_free = number;
-}
-
-/* In the child: memory, its handle, and then nothing; after SIGUSR1 the memory is freed. */
-static void play_broker(int out)
-{
-    struct amb_cuda *cuda;
-    struct amb_cuda_scope scope;
-    struct amb_gpu_range told = {.pool = POOL};
-    uint64_t base;
-    if (amb_cuda_at(1, &cuda) != AMB_OK || amb_cuda_enter(cuda, &scope) != AMB_OK ||
-        amb_cuda_alloc(cuda, POOL, &base) != AMB_OK ||
-        amb_cuda_export(cuda, base, told.handle) != AMB_OK ||
-        !fakecuda_poke(base + 4096, "from the broker", 16)) {
-        _exit(1);
-    }
-    (void)snprintf(told.device, sizeof(told.device), "%s", amb_cuda_info(cuda)->uuid);
-    (void)signal(SIGUSR1, free_soon);
-    (void)!write(out, &told, sizeof(told));
-    for (;;) {
-        (void)usleep(1000);
-        if (must_free != 0) {
-            must_free = 0;
-            amb_cuda_free(cuda, base);
-            (void)!write(out, "", 1);
-        }
-    }
-}
+static struct exporter broker;
+static struct amb_gpu_range range; /* of its memory */
 
 /* With a borrower. */
 static enum amb_status borrow(struct amb_conn *conn, const struct amb_gpu_range *from,
@@ -97,34 +56,15 @@ static void session_over(struct amb_conn *conn)
 static int start_broker(void **state)
 {
     (void)state;
-    int fds[2];
-    if (pipe(fds) != 0) {
-        return -1;
-    }
-    broker = fork();
-    if (broker == 0) {
-        play_broker(fds[1]);
-    }
-    (void)close(fds[1]);
-    from_broker = fds[0];
-    ssize_t n = read(from_broker, &range, sizeof(range));
-    return n == (ssize_t)sizeof(range) ? 0 : -1;
+    int rc = exporter_start(&broker, POOL);
+    range = broker.range;
+    return rc;
 }
 
 static int stop_broker(void **state)
 {
     (void)state;
-    if (kill(broker, SIGKILL) == 0) {
-        (void)waitpid(broker, NULL, 0);
-    }
-    (void)close(from_broker);
-    return 0;
-}
-
-static void kill_broker(void)
-{
-    assert_int_equal(kill(broker, SIGKILL), 0);
-    assert_int_equal(waitpid(broker, NULL, 0), broker);
+    return exporter_stop(&broker);
 }
 
 static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **state)
@@ -166,7 +106,7 @@ static void test_memory_is_charged_until_its_last_import_is_closed(void **state)
     assert_int_equal(fakecuda_used(1), POOL);
     assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
     assert_int_equal(fakecuda_used(1), POOL);
-    kill_broker();
+    exporter_kill(&broker);
     assert_int_equal(fakecuda_used(1), POOL);
     amb_conn_unref(conn);
     assert_int_equal(fakecuda_used(1), 0);
@@ -184,8 +124,8 @@ static void test_a_free_of_what_is_open_is_a_fault(void **state)
     char byte;
     range.offset = 0;
     assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
-    assert_int_equal(kill(broker, SIGUSR1), 0);
-    assert_int_equal(read(from_broker, &byte, 1), 1);
+    assert_int_equal(kill(broker.pid, SIGUSR1), 0);
+    assert_int_equal(read(broker.from, &byte, 1), 1);
     assert_int_equal(fakecuda_faults(), 1);
     assert_int_equal(fakecuda_used(1), POOL);
     amb_conn_unref(conn);
@@ -206,7 +146,7 @@ static void test_a_session_that_is_over_keeps_what_is_borrowed_and_no_longer(voi
     assert_int_equal(borrow(conn, &range, 4096, &second, &why), AMB_OK);
     assert_ptr_equal(first.import, second.import);
     amb_import_return(first.import);
-    kill_broker();
+    exporter_kill(&broker);
     session_over(conn);
     assert_int_equal(fakecuda_used(1), POOL);
     assert_true(fakecuda_peek(second.address, back, sizeof(back)));
@@ -254,28 +194,20 @@ static void test_a_session_ends_while_a_device_is_busy(void **state)
     struct amb_gpu *gpu;
     uint64_t address;
     const char *why = NULL;
-    struct amb_cuda_scope scope;
-    void *stream;
-    uint64_t own;
+    struct busy busy;
     range.offset = 0;
     range.life = 0;
     assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
-    assert_int_equal(amb_cuda_enter(amb_gpu_cuda(gpu), &scope), AMB_OK);
-    assert_int_equal(amb_cuda_alloc(amb_gpu_cuda(gpu), 8192, &own), AMB_OK);
-    assert_int_equal(amb_cuda_stream_create(amb_gpu_cuda(gpu), &stream), AMB_OK);
-    fakecuda_hold(true);
-    assert_int_equal(amb_cuda_copy(amb_gpu_cuda(gpu), own, own + 4096, 64, stream), AMB_OK);
+    busy_begin(&busy, gpu);
     amb_conn_lock(conn);
     amb_imports_over(conn);
     amb_conn_unlock(conn);
     assert_int_equal(fakecuda_live_device(), 2);
     fakecuda_hold(false);
     (void)amb_later_wait(0);
-    amb_cuda_free(amb_gpu_cuda(gpu), own);
+    busy_end(&busy);
     assert_int_equal(fakecuda_live_device(), 0);
     assert_int_equal(fakecuda_faults(), 0);
-    amb_cuda_stream_destroy(amb_gpu_cuda(gpu), stream);
-    amb_cuda_leave(&scope);
     amb_conn_unref(conn);
 }
 
@@ -360,6 +292,9 @@ static void test_a_segment_of_a_former_session_is_not_announced(void **state)
     amb_list_push_back(&conn->leases.gpu_segments, &slots->node);
     conn->leases.has_work = true;
     amb_slots_turn(conn, amb_clock_monotonic_ns());
+    amb_conn_unlock(conn);
+    amb_asides_wait(conn);
+    amb_conn_lock(conn);
     assert_true(amb_list_is_empty(&conn->leases.gpu_segments));
     assert_true(amb_list_is_empty(&conn->control.requests));
     assert_int_equal(amb_gpu_room_of(gpu)->bytes, 0);
@@ -404,15 +339,8 @@ static void test_what_the_broker_says_is_read_or_refused(void **state)
 
 int main(void)
 {
-#ifdef __SANITIZE_THREAD__
-    (void)puts(
-        "not under the thread sanitizer: it does not follow a fork of a process with threads");
-    return 0;
-#endif
     char machine[64];
-    (void)snprintf(machine, sizeof(machine), "/tmp/amb-import-%d", (int)getpid());
-    (void)setenv("FAKECUDA_MACHINE", machine, 1);
-    (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    fake_machine(machine, sizeof(machine), "import");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_broker_says_is_read_or_refused),
         cmocka_unit_test_setup_teardown(test_a_pool_is_opened_once_and_closed_with_its_last_user,
