@@ -214,6 +214,18 @@ static void advance_special(struct amb_topic *topic, struct amb_cursor *cursor)
     }
 }
 
+/* The next batches are copied with the one that the reader waits for, as many as it may be given.
+ * Without credit none is: the copies would take memory, and nobody would have them. */
+static void ask_ahead(const struct amb_cursor *cursor, const struct amb_entry *entry)
+{
+    const struct amb_subscription *sub = cursor->sub;
+    uint64_t msgs = sub->msgs_out + entry->count, bytes = sub->bytes_out + entry->data_len;
+    if (msgs < sub->options.credit_msgs && bytes < sub->options.credit_bytes) {
+        amb_twin_ahead(cursor->topic, cursor->position, sub->options.credit_msgs - msgs,
+                       sub->options.credit_bytes - bytes);
+    }
+}
+
 void amb_advance(struct amb_topic *topic, struct amb_cursor *cursor)
 {
     if (cursor->position < topic->log.lo && !cursor_jump(topic, cursor)) {
@@ -233,7 +245,9 @@ void amb_advance(struct amb_topic *topic, struct amb_cursor *cursor)
         bool is_its = entry->first_seq + cursor->within >= cursor->loss.expected_seq ||
                       amb_pick_enter(cursor, entry);
         if (is_its && !amb_give(cursor, entry, entry->count)) {
-            if (entry->twin_state != AMB_TWIN_COMING) { /* Else the topic is walked again then. */
+            if (entry->twin_state == AMB_TWIN_COMING) { /* The topic is walked again then. */
+                ask_ahead(cursor, entry);
+            } else {
                 cursor_stall(cursor);
             }
             return;

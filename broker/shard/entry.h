@@ -71,7 +71,8 @@ struct amb_entry {
      * Else NULL. */
     struct amb_entry *twin;
     struct amb_shard *twin_for;    /* of a shadow: whose it is */
-    struct amb_entry *twin_wanted; /* shadows, elsewhere, that wait for it; the next of them */
+    struct amb_entry *twin_wanted; /* shadows, elsewhere, that wait for it; the next of them; or
+                                    * of the twins that are asked for at once */
     /* Its publisher waits for its delivery, and not all readers of this log have passed it. Else
      * NULL. */
     struct amb_tally *tally;

@@ -13,6 +13,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Of a log, asked for before its reader comes to them. */
+#define AHEAD_ENTRIES 64u
+#define AHEAD_BYTES (2 * AMB_GATHER_CHUNK)
+
 /* Records, then the blobs, as a body of its own has them. */
 static void twin_write_meta(const struct amb_entry *from, uint8_t *to)
 {
@@ -22,17 +26,30 @@ static void twin_write_meta(const struct amb_entry *from, uint8_t *to)
     memcpy(to + table, from->meta + table + offsets, from->meta_len - table - offsets);
 }
 
-static struct amb_entry *twin_create(struct amb_shard *shard, struct amb_entry *entry)
+/* may_reclaim: others give up theirs for it. */
+static enum amb_status twin_alloc(struct amb_shard *shard, const struct amb_entry *entry,
+                                  uint64_t len, bool may_reclaim, struct amb_buf *out)
+{
+    struct amb_bufpool *pool = amb_shard_pool(shard, entry->is_private);
+    if (!may_reclaim) {
+        return amb_bufpool_alloc(pool, len, out);
+    }
+    shard->reclaim.spared = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
+    enum amb_status status = amb_reclaim_alloc(shard, pool, len, out);
+    shard->reclaim.spared = NULL;
+    return status;
+}
+
+static struct amb_entry *twin_create(struct amb_shard *shard, const struct amb_entry *entry,
+                                     bool may_reclaim)
 {
     struct amb_entry *twin = amb_pool_get(&shard->entries.pool);
     if (twin == NULL) {
         return NULL;
     }
     uint32_t meta_len = entry->meta_len - entry->count * (uint32_t)sizeof(uint64_t);
-    shard->reclaim.spared = amb_shard_topic(shard, entry->topic); /* Its log is being read. */
-    enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
-                                               entry->data_len + meta_len, &twin->payload.buf);
-    shard->reclaim.spared = NULL;
+    enum amb_status status =
+        twin_alloc(shard, entry, entry->data_len + meta_len, may_reclaim, &twin->payload.buf);
     if (status != AMB_OK) {
         amb_pool_put(&shard->entries.pool, twin);
         return NULL;
@@ -134,21 +151,57 @@ static void twin_copied(void *copy, enum amb_status status)
     amb_mail_post(&twin->home->inbox, &twin->mail, twin_came);
 }
 
-/* On the copier. Of both entries it reads only what stays as it is. */
-static void twin_copy(struct amb_mail *mail, void *owner)
+/* Of both entries the copier reads only what stays as it is. */
+static void twin_copy_one(struct amb_entry *twin, struct amb_gpu_pool *pool)
 {
-    struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     const struct amb_entry *entry = twin->twin;
     const uint64_t *offsets = amb_leased_offsets(entry->meta, entry->count);
     const struct amb_record *records = amb_entry_records(entry);
     uint8_t *to = twin->payload.buf.data;
     for (uint32_t i = 0; i < entry->count; i++) {
         uint64_t padded = amb_payload_padded(records[i].len);
-        amb_gpu_pool_read(owner, to, (uintptr_t)entry->data + offsets[i], records[i].len);
+        amb_gpu_pool_read(pool, to, (uintptr_t)entry->data + offsets[i], records[i].len);
         memset(to + records[i].len, 0, padded - records[i].len);
         to += padded;
     }
-    amb_gpu_pool_read_end(owner, twin, twin_copied);
+    amb_gpu_pool_read_end(pool, twin, twin_copied);
+}
+
+/* On the copier: one and those behind it. */
+static void twin_copy(struct amb_mail *mail, void *owner)
+{
+    struct amb_entry *twin = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    while (twin != NULL) {
+        struct amb_entry *next = twin->twin_wanted; /* Until it ends it is ours. */
+        twin->twin_wanted = NULL;
+        twin_copy_one(twin, owner);
+        twin = next;
+    }
+}
+
+/* At home: makes it for the copier. False: no memory. */
+static bool twin_begin(struct amb_shard *shard, struct amb_entry *entry, bool may_reclaim)
+{
+    entry->twin = twin_create(shard, entry, may_reclaim);
+    if (entry->twin == NULL) {
+        return false;
+    }
+    entry->twin_state = AMB_TWIN_COMING;
+    entry->twin->twin = entry;
+    amb_entry_ref(entry);
+    return true;
+}
+
+/* Has the copier make the twins of a list, all at once. */
+static void twins_ask(const struct amb_entry *entry, struct amb_entry *twins)
+{
+    amb_gpu_pool_post(entry->segment->gpu, &twins->mail, twin_copy);
+}
+
+/* Of another worker's log. A dead letter has a parent too, and is another message than that. */
+static bool is_borrowed(const struct amb_entry *entry)
+{
+    return entry->parent != NULL && entry->meta == entry->parent->meta;
 }
 
 struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
@@ -159,8 +212,7 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     if (entry->twin_state != AMB_TWIN_NONE && entry->twin_state != AMB_TWIN_NO_MEMORY) {
         return NULL;
     }
-    /* A dead letter has a parent too, and is another message than that. */
-    if (entry->parent != NULL && entry->meta == entry->parent->meta) {
+    if (is_borrowed(entry)) {
         /* The mail is its own: it cannot go home before it is answered. */
         entry->twin_state = AMB_TWIN_COMING;
         entry->twin_for = shard;
@@ -168,16 +220,70 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
         amb_mail_post(&entry->home->inbox, &entry->mail, twin_asked);
         return NULL;
     }
-    entry->twin = twin_create(shard, entry);
-    if (entry->twin == NULL) {
+    if (!twin_begin(shard, entry, true)) {
         amb_debug("no memory for a host copy of %" PRIu64 " bytes", entry->data_len);
         entry->twin_state = AMB_TWIN_NO_MEMORY;
         amb_stat_add(&shard->stats.twins_failed, 1);
         return NULL;
     }
-    entry->twin_state = AMB_TWIN_COMING;
-    entry->twin->twin = entry;
-    amb_entry_ref(entry);
-    amb_gpu_pool_post(entry->segment->gpu, &entry->twin->mail, twin_copy);
+    twins_ask(entry, entry->twin);
     return NULL;
+}
+
+/* A run of a log behind one of its positions. */
+struct ahead {
+    const struct amb_log *log;
+    const struct amb_gpu_pool *gpu;
+    uint64_t next, end;   /* positions */
+    uint64_t msgs, bytes; /* that may still come in */
+};
+
+/* The next batch, if it is on that GPU and within the bounds; else NULL. */
+static struct amb_entry *ahead_next(const struct ahead *ahead)
+{
+    if (ahead->next == ahead->end) {
+        return NULL;
+    }
+    struct amb_entry *entry = amb_log_at(ahead->log, ahead->next);
+    bool is_alike = entry->is_leased && entry->segment->gpu == ahead->gpu && !is_borrowed(entry);
+    return is_alike && entry->count <= ahead->msgs && entry->data_len <= ahead->bytes ? entry
+                                                                                      : NULL;
+}
+
+static void ahead_step(struct ahead *ahead, const struct amb_entry *entry)
+{
+    ahead->next++;
+    ahead->msgs -= entry->count;
+    ahead->bytes -= entry->data_len;
+}
+
+void amb_twin_ahead(struct amb_topic *topic, uint64_t position, uint64_t msgs, uint64_t bytes)
+{
+    const struct amb_log *log = &topic->log;
+    struct ahead ahead = {.log = log,
+                          .gpu = amb_log_at(log, position)->segment->gpu,
+                          .next = position + 1,
+                          .end = position + 1 + AHEAD_ENTRIES,
+                          .msgs = msgs,
+                          .bytes = bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES};
+    uint64_t most = ahead.bytes;
+    struct amb_entry *entry;
+    ahead.end = ahead.end < log->hi ? ahead.end : log->hi;
+    while ((entry = ahead_next(&ahead)) != NULL && entry->twin_state != AMB_TWIN_NONE) {
+        ahead_step(&ahead, entry);
+    }
+    /* Many at once: else they would be copied one by one. */
+    if (ahead.next - position > AHEAD_ENTRIES / 2 || ahead.bytes < most / 2) {
+        return;
+    }
+    struct amb_entry *twins = NULL, **last = &twins;
+    while ((entry = ahead_next(&ahead)) != NULL && entry->twin_state == AMB_TWIN_NONE &&
+           twin_begin(topic->shard, entry, false)) {
+        *last = entry->twin;
+        last = &entry->twin->twin_wanted;
+        ahead_step(&ahead, entry);
+    }
+    if (twins != NULL) {
+        twins_ask(twins->twin, twins);
+    }
 }
