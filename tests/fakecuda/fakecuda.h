@@ -34,6 +34,8 @@
 
 /* Nothing that is on a stream runs while it is held. */
 void fakecuda_hold(bool is_held);
+/* ... until an event is asked for. That question waits for it. */
+void fakecuda_hold_until_asked(void);
 /* The same of one device's streams alone; -1: of none. */
 void fakecuda_hold_device(int device);
 /* As FAKECUDA_FAIL, from here on; NULL: nothing fails. Counting starts anew. */

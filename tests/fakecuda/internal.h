@@ -83,6 +83,7 @@ struct fake_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_initialised, is_held;
+    bool is_held_until_asked;
     int stuck; /* a device on which nothing runs, and 1; 0: none */
     int devices;
     size_t memory_max, memory_used[FAKE_DEVICES_MAX];

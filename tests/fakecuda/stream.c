@@ -311,6 +311,14 @@ void fakecuda_hold(bool is_held)
     (void)pthread_mutex_unlock(&fake.lock);
 }
 
+void fakecuda_hold_until_asked(void)
+{
+    fakecuda_hold(true);
+    (void)pthread_mutex_lock(&fake.lock);
+    fake.is_held_until_asked = true;
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
 void fakecuda_hold_device(int device)
 {
     (void)pthread_mutex_lock(&fake.lock);
@@ -553,6 +561,13 @@ CUresult cuEventQuery(CUevent event)
 {
     CUresult result = fake_enter(__func__, false);
     result = result == CUDA_SUCCESS ? fake_unsafe() : result;
+    if (result == CUDA_SUCCESS && fake.is_held_until_asked) {
+        fake.is_held = fake.is_held_until_asked = false;
+        (void)pthread_cond_broadcast(&fake.changed);
+        while (event->done < event->recorded) {
+            (void)pthread_cond_wait(&fake.changed, &fake.lock);
+        }
+    }
     if (result == CUDA_SUCCESS && event->captured_by != NULL) {
         result = CUDA_ERROR_CAPTURED_EVENT;
     } else if (result == CUDA_SUCCESS && event->done < event->recorded) {
