@@ -24,6 +24,7 @@ await_state() {
     fail "$2: the pool is $(state), and not $1"
 }
 program() { # MODE: says WORD; goes on at the end of descriptor 9
+    rm -f "$dir/$1" # Of the last one of that mode, which has said the word.
     mkfifo "$dir/go"
     "$fake" "$1" <"$dir/go" >"$dir/$1" 2>"$dir/$1.err" &
     pids=($!)
