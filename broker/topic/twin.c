@@ -230,22 +230,53 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     return NULL;
 }
 
+/* At home: a borrower asks ahead for a list. Where there is no memory its reader asks again when it
+ * comes to the batch. */
+static void ahead_asked(struct amb_mail *mail, void *owner)
+{
+    struct amb_entry *shadow = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
+    struct amb_entry *twins = NULL, **last = &twins;
+    while (shadow != NULL) {
+        struct amb_entry *next = shadow->twin_wanted, *entry = shadow->parent;
+        shadow->twin_wanted = NULL;
+        if (entry->twin_state == AMB_TWIN_NONE && twin_begin(owner, entry, false)) {
+            *last = entry->twin;
+            last = &entry->twin->twin_wanted;
+        }
+        if (entry->twin_state == AMB_TWIN_COMING) {
+            shadow->twin_wanted = entry->twin_wanted;
+            entry->twin_wanted = shadow;
+        } else {
+            twin_lend(owner, shadow->twin_for, shadow);
+        }
+        shadow = next;
+    }
+    if (twins != NULL) {
+        twins_ask(twins->twin, twins);
+    }
+}
+
 /* A run of a log behind one of its positions. */
 struct ahead {
+    struct amb_shard *shard;
     const struct amb_log *log;
-    const struct amb_gpu_pool *gpu;
-    uint64_t next, end;   /* positions */
-    uint64_t msgs, bytes; /* that may still come in */
+    const struct amb_entry *first; /* at that position */
+    uint64_t next, end;            /* positions */
+    uint64_t msgs, bytes;          /* that may still come in */
+    struct amb_entry *asked, **last;
 };
 
-/* The next batch, if it is on that GPU and within the bounds; else NULL. */
+/* The next batch, if it is on the same GPU, of the same home, and within the bounds; else NULL. */
 static struct amb_entry *ahead_next(const struct ahead *ahead)
 {
     if (ahead->next == ahead->end) {
         return NULL;
     }
     struct amb_entry *entry = amb_log_at(ahead->log, ahead->next);
-    bool is_alike = entry->is_leased && entry->segment->gpu == ahead->gpu && !is_borrowed(entry);
+    const struct amb_entry *first = ahead->first;
+    bool is_alike = entry->is_leased && entry->segment->gpu == first->segment->gpu &&
+                    is_borrowed(entry) == is_borrowed(first) &&
+                    (!is_borrowed(entry) || entry->home == first->home);
     return is_alike && entry->count <= ahead->msgs && entry->data_len <= ahead->bytes ? entry
                                                                                       : NULL;
 }
@@ -257,15 +288,36 @@ static void ahead_step(struct ahead *ahead, const struct amb_entry *entry)
     ahead->bytes -= entry->data_len;
 }
 
+/* Its twin is one of those that are asked for: at home the twin is in the list, else the shadow.
+ * False: no memory. */
+static bool ahead_add(struct ahead *ahead, struct amb_entry *entry)
+{
+    struct amb_entry *asked = entry;
+    if (is_borrowed(entry)) {
+        entry->twin_state = AMB_TWIN_COMING;
+        entry->twin_for = ahead->shard;
+        amb_entry_ref(entry);
+    } else if (twin_begin(ahead->shard, entry, false)) {
+        asked = entry->twin;
+    } else {
+        return false;
+    }
+    *ahead->last = asked;
+    ahead->last = &asked->twin_wanted;
+    return true;
+}
+
 void amb_twin_ahead(struct amb_topic *topic, uint64_t position, uint64_t msgs, uint64_t bytes)
 {
     const struct amb_log *log = &topic->log;
-    struct ahead ahead = {.log = log,
-                          .gpu = amb_log_at(log, position)->segment->gpu,
+    struct ahead ahead = {.shard = topic->shard,
+                          .log = log,
+                          .first = amb_log_at(log, position),
                           .next = position + 1,
                           .end = position + 1 + AHEAD_ENTRIES,
                           .msgs = msgs,
-                          .bytes = bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES};
+                          .bytes = bytes < AHEAD_BYTES ? bytes : AHEAD_BYTES,
+                          .last = &ahead.asked};
     uint64_t most = ahead.bytes;
     struct amb_entry *entry;
     ahead.end = ahead.end < log->hi ? ahead.end : log->hi;
@@ -276,14 +328,13 @@ void amb_twin_ahead(struct amb_topic *topic, uint64_t position, uint64_t msgs, u
     if (ahead.next - position > AHEAD_ENTRIES / 2 || ahead.bytes < most / 2) {
         return;
     }
-    struct amb_entry *twins = NULL, **last = &twins;
     while ((entry = ahead_next(&ahead)) != NULL && entry->twin_state == AMB_TWIN_NONE &&
-           twin_begin(topic->shard, entry, false)) {
-        *last = entry->twin;
-        last = &entry->twin->twin_wanted;
+           ahead_add(&ahead, entry)) {
         ahead_step(&ahead, entry);
     }
-    if (twins != NULL) {
-        twins_ask(twins->twin, twins);
+    if (ahead.asked != NULL && is_borrowed(ahead.first)) {
+        amb_mail_post(&ahead.first->home->inbox, &ahead.asked->mail, ahead_asked);
+    } else if (ahead.asked != NULL) {
+        twins_ask(ahead.asked->twin, ahead.asked);
     }
 }

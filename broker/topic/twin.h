@@ -34,5 +34,5 @@ enum amb_twin_state {
 struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry);
 /* A reader waits for the twin of the batch at that position of the topic's log. Has those of the
  * next batches made beside it, up to so many messages and bytes, where memory is free: they are
- * copied together. Of a borrowed log nothing is asked ahead. */
+ * copied together. */
 void amb_twin_ahead(struct amb_topic *topic, uint64_t position, uint64_t msgs, uint64_t bytes);

@@ -76,6 +76,12 @@ static int setup_large(void **state)
     return 0;
 }
 
+static int setup_large_three(void **state)
+{
+    make(state, 3, large_config);
+    return 0;
+}
+
 static int setup_three(void **state)
 {
     make(state, 3, config);
@@ -465,6 +471,7 @@ int main(void)
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define TEST_LARGE(name) cmocka_unit_test_setup_teardown(name, setup_large, teardown)
+#define TEST_LARGE_THREE(name) cmocka_unit_test_setup_teardown(name, setup_large_three, teardown)
 #define TEST_THREE(name) cmocka_unit_test_setup_teardown(name, setup_three, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_readers_of_host_memory_share_one_copy),
@@ -473,7 +480,9 @@ int main(void)
         TEST_THREE(test_readers_on_all_workers_share_one_copy),
         TEST_THREE(test_all_workers_lose_what_could_not_be_copied),
         TEST_LARGE(test_a_copy_costs_the_same_however_many_wait),
+        TEST_LARGE_THREE(test_a_copy_costs_the_same_however_many_wait),
         TEST(test_nothing_is_copied_ahead_beyond_a_readers_credit),
+        TEST_THREE(test_nothing_is_copied_ahead_beyond_a_readers_credit),
         TEST(test_nobody_reads_and_nothing_is_copied),
         TEST(test_a_copy_that_fails_is_one_message_lost),
         TEST_THREE(test_a_copy_that_fails_is_one_message_lost),
