@@ -19,6 +19,7 @@ void amb_batches_init(struct amb_conn *conn, uint64_t max)
     amb_list_init(&conn->batches.plain.list);
     amb_list_init(&conn->batches.large.list);
     amb_list_init(&conn->batches.commits.list);
+    amb_list_init(&conn->batches.written);
     amb_buffers_init(&conn->batches.packed, UINT64_MAX / 2); /* bytes_max is the limit. */
     conn->batches.packed.cached_max = PACKED_CACHED_MAX;
     conn->batches.bytes_max = max;

@@ -6,6 +6,9 @@
 #include "client/batch/pub_settle.h"
 #include "client/batch/send.h"
 #include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "client/drive/wake.h"
+#include "client/memory/aside.h"
 #include "client/memory/gpu_fence.h"
 #include "client/memory/slots.h"
 
@@ -53,21 +56,67 @@ static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch 
     return batch;
 }
 
-/* A commit that will not leave; it is in no list any more. */
-static void drop_commit(struct amb_pub *pub, struct amb_batch *batch)
+/* The connection's lock is held. */
+static void give_back(struct amb_conn *conn, struct amb_batch *batch)
 {
-    while (batch->fences != NULL) { /* A GPU writes there until then. */
-        struct amb_gpu_fence *fence = batch->fences;
-        batch->fences = fence->next;
-        (void)amb_gpu_fence_wait(fence);
-    }
     batch->has_failed = false;
     while (batch->slots != NULL && batch->slot_head != AMB_SLOT_NONE) {
         struct amb_place place = {.slots = batch->slots, .slot = batch->slot_head};
         batch->slot_head = batch->slots->next[place.slot];
         amb_place_return(&place);
     }
-    amb_pub_batch_put(pub->conn, batch);
+    amb_pub_batch_put(conn, batch);
+}
+
+static void wait_for_fences(struct amb_batch *batch)
+{
+    while (batch->fences != NULL) {
+        struct amb_gpu_fence *fence = batch->fences;
+        batch->fences = fence->next;
+        (void)amb_gpu_fence_wait(fence);
+    }
+}
+
+/* On a thread of its own. */
+static void give_back_written(void *arg)
+{
+    struct amb_conn *conn = arg;
+    struct amb_list_node *node;
+    amb_conn_lock(conn);
+    while ((node = amb_list_pop_front(&conn->batches.written)) != NULL) {
+        struct amb_batch *batch = AMB_CONTAINER_OF(node, struct amb_batch, node);
+        amb_conn_unlock(conn);
+        wait_for_fences(batch);
+        amb_conn_lock(conn);
+        give_back(conn, batch);
+        atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    }
+    conn->batches.is_awaiting = false;
+    if (conn->io.is_lingering) {
+        amb_io_kick(conn);
+    }
+    amb_conn_unlock(conn);
+}
+
+/* A commit that will not leave; it is in no list any more. A GPU may write there until its fences
+ * are passed. They are waited for aside, and the session lives on for them. */
+static void drop_commit(struct amb_pub *pub, struct amb_batch *batch)
+{
+    struct amb_conn *conn = pub->conn;
+    if (batch->fences == NULL || has_passed_fences(batch)) {
+        give_back(conn, batch);
+        return;
+    }
+    amb_list_push_back(&conn->batches.written, &batch->node);
+    atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+    if (conn->batches.is_awaiting || amb_aside(conn, give_back_written, conn)) {
+        conn->batches.is_awaiting = true;
+        return;
+    }
+    amb_list_remove(&batch->node); /* No thread can be had. */
+    wait_for_fences(batch);
+    give_back(conn, batch);
+    atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
 }
 
 /* The first batch of the queue, in pieces. ENOMEM: it is as it was. Memory of a GPU was the former

@@ -7,6 +7,7 @@
 #include "client/memory/gpu_fence.h"
 #include "client/memory/gpu_private.h"
 #include "client/memory/gpu_release.h"
+#include "wire/base/list.h"
 #include "wire/mem/stage.h"
 
 #include <stdio.h>
@@ -185,12 +186,18 @@ void amb_gpus_own_thread(void)
     amb_cuda_own_thread();
 }
 
+static void destroy_later(struct amb_later *job)
+{
+    destroy(AMB_CONTAINER_OF(job, struct amb_gpu, later));
+}
+
 void amb_conn_gpus_fini(struct amb_conn *conn)
 {
     while (conn->gpu.devices != NULL) {
         struct amb_gpu *gpu = conn->gpu.devices;
         conn->gpu.devices = gpu->next;
-        destroy(gpu);
+        amb_later(&gpu->later,
+                  destroy_later); /* Its memory is freed, which waits for the device. */
     }
     (void)pthread_mutex_destroy(&conn->gpu.lock);
 }

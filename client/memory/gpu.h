@@ -7,7 +7,7 @@
  *   receive   body (mapped or copied) ── amb_gpu_store ──► device buffer ──► amb_msg_data_on
  *
  * Threads: any; locks of its own, all of them leaves. Copies block their caller, and no caller
- * holds the connection's lock meanwhile. Memory: made at the first use of a device, freed with the
+ * holds the connection's lock meanwhile. Memory: made at the first use of a device, freed after the
  * connection's memory.
  */
 #pragma once
@@ -37,7 +37,7 @@ struct amb_gpu *amb_gpu_known(struct amb_conn *conn, const struct amb_cuda *cuda
 void amb_conn_gpus_init(struct amb_conn *conn);
 /* The calling thread is the library's: its calls of a driver are fewer. */
 void amb_gpus_own_thread(void);
-/* Frees all of a connection; nothing of it is in use. */
+/* Has all of a connection freed (later.h); nothing of it is in use. */
 void amb_conn_gpus_fini(struct amb_conn *conn);
 
 struct amb_cuda *amb_gpu_cuda(struct amb_gpu *gpu);

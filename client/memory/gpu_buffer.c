@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/memory/gpu_buffer.h"
 
+#include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "client/drive/notify.h"
+#include "client/drive/wake.h"
+#include "client/memory/aside.h"
 #include "client/memory/gpu.h"
 #include "client/memory/gpu_private.h"
 #include "wire/base/assert.h"
@@ -30,16 +35,31 @@ static void memory_free(const struct amb_gpu_buffer *buffer)
     }
 }
 
-/* On the thread that has no lock. */
+/* A message may wait for the room. Where there is no thread to free on, the release itself wakes.
+ */
+static void wake(struct amb_conn *conn)
+{
+    atomic_fetch_add_explicit(&conn->gpu.frees, 1, memory_order_release);
+    if (amb_later_is_here()) {
+        amb_conn_lock(conn);
+        amb_conn_wake_all(conn);
+        amb_notify_signal(conn);
+        amb_conn_unlock(conn);
+    }
+}
+
 static void free_now(struct amb_later *job)
 {
     struct amb_gpu_buffer *buffer = AMB_CONTAINER_OF(job, struct amb_gpu_buffer, later);
+    struct amb_conn *conn = buffer->conn;
     struct amb_cuda_scope scope;
     if (amb_cuda_enter(buffer->cuda, &scope) == AMB_OK) {
         memory_free(buffer);
         amb_cuda_leave(&scope);
     }
     free(buffer);
+    wake(conn);
+    amb_conn_unref(conn);
 }
 
 /* The device is entered. */
@@ -56,7 +76,7 @@ static enum amb_status memory_make(struct amb_gpu *gpu, enum amb_mem mem, uint64
                                : amb_cuda_alloc_managed(gpu->cuda, size, out);
 }
 
-static struct amb_gpu_buffer *try_allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
+static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
 {
     struct amb_cuda_scope scope;
     struct amb_gpu_buffer *buffer = calloc(1, sizeof(*buffer));
@@ -77,17 +97,21 @@ static struct amb_gpu_buffer *try_allocate(struct amb_gpu *gpu, enum amb_mem mem
     return buffer;
 }
 
-static struct amb_gpu_buffer *allocate(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
-{
-    /* Before the try: a buffer that is freed between it and the wait makes room, too. */
-    uint64_t done = amb_later_done();
-    struct amb_gpu_buffer *buffer = try_allocate(gpu, mem, class);
-    return buffer == NULL && amb_later_wait(done) ? try_allocate(gpu, mem, class) : buffer;
-}
-
 static struct amb_gpu_buffer **list_of(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
 {
     return &gpu->buffers.unused[mem - AMB_MEM_PINNED][class];
+}
+
+static struct amb_gpu_buffer *get_unused(struct amb_gpu *gpu, enum amb_mem mem, unsigned class)
+{
+    (void)pthread_mutex_lock(&gpu->lock);
+    struct amb_gpu_buffer **list = list_of(gpu, mem, class), *buffer = *list;
+    if (buffer != NULL) {
+        *list = buffer->next;
+        gpu->buffers.cached -= (uint64_t)1 << (class + CLASS_MIN_BITS);
+    }
+    (void)pthread_mutex_unlock(&gpu->lock);
+    return buffer;
 }
 
 struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len)
@@ -97,14 +121,68 @@ struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem,
     if (class >= AMB_GPU_BUFFER_CLASSES) {
         return NULL;
     }
-    (void)pthread_mutex_lock(&gpu->lock);
-    struct amb_gpu_buffer **list = list_of(gpu, mem, class), *buffer = *list;
-    if (buffer != NULL) {
-        *list = buffer->next;
-        gpu->buffers.cached -= (uint64_t)1 << (class + CLASS_MIN_BITS);
-    }
-    (void)pthread_mutex_unlock(&gpu->lock);
+    struct amb_gpu_buffer *buffer = get_unused(gpu, mem, class);
     return buffer != NULL ? buffer : allocate(gpu, mem, class);
+}
+
+/* The device's lock is held. */
+static void keep(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
+{
+    struct amb_gpu_buffer **list = list_of(gpu, buffer->mem, buffer->class);
+    gpu->buffers.cached += (uint64_t)1 << (buffer->class + CLASS_MIN_BITS);
+    buffer->next = *list;
+    *list = buffer;
+}
+
+struct making {
+    struct amb_gpu *gpu;
+    unsigned class;
+};
+
+/* On a thread of its own. Kept also beyond the bound, for somebody will want it. */
+static void make_aside(void *arg)
+{
+    struct making own = *(struct making *)arg;
+    struct amb_gpu *gpu = own.gpu;
+    free(arg);
+    struct amb_gpu_buffer *buffer = allocate(gpu, AMB_MEM_CUDA, own.class);
+    (void)pthread_mutex_lock(&gpu->lock);
+    if (buffer != NULL) {
+        keep(gpu, buffer);
+    }
+    gpu->buffers.making &= ~(UINT64_C(1) << own.class);
+    (void)pthread_mutex_unlock(&gpu->lock);
+}
+
+/* Begins to make one, unless one is being made. */
+static void begin_making(struct amb_gpu *gpu, unsigned class)
+{
+    uint64_t bit = UINT64_C(1) << class;
+    (void)pthread_mutex_lock(&gpu->lock);
+    bool is_first = (gpu->buffers.making & bit) == 0;
+    gpu->buffers.making |= bit;
+    (void)pthread_mutex_unlock(&gpu->lock);
+    struct making *making = is_first ? malloc(sizeof(*making)) : NULL;
+    if (making != NULL) {
+        *making = (struct making){.gpu = gpu, .class = class};
+    }
+    if (is_first && (making == NULL || !amb_aside(gpu->conn, make_aside, making))) {
+        free(making);
+        (void)pthread_mutex_lock(&gpu->lock);
+        gpu->buffers.making &= ~bit;
+        (void)pthread_mutex_unlock(&gpu->lock);
+    }
+}
+
+struct amb_gpu_buffer *amb_gpu_buffer_take(struct amb_gpu *gpu, uint64_t len)
+{
+    unsigned class = class_of(len);
+    struct amb_gpu_buffer *buffer =
+        class < AMB_GPU_BUFFER_CLASSES ? get_unused(gpu, AMB_MEM_CUDA, class) : NULL;
+    if (buffer == NULL && class < AMB_GPU_BUFFER_CLASSES) {
+        begin_making(gpu, class);
+    }
+    return buffer;
 }
 
 void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
@@ -113,13 +191,12 @@ void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer)
     (void)pthread_mutex_lock(&gpu->lock);
     bool is_kept = gpu->buffers.cached + size <= CACHED_MAX;
     if (is_kept) {
-        struct amb_gpu_buffer **list = list_of(gpu, buffer->mem, buffer->class);
-        gpu->buffers.cached += size;
-        buffer->next = *list;
-        *list = buffer;
+        keep(gpu, buffer);
     }
     (void)pthread_mutex_unlock(&gpu->lock);
     if (!is_kept) {
+        buffer->conn = gpu->conn;
+        amb_conn_ref(buffer->conn);
         amb_later(&buffer->later, free_now);
     }
 }

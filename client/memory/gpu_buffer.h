@@ -17,6 +17,7 @@
 #define AMB_GPU_BUFFER_CLASSES 33u /* to 1 TiB */
 #define AMB_GPU_BUFFER_KINDS 3u    /* PINNED, CUDA, CUDA_MANAGED */
 
+struct amb_conn;
 struct amb_cuda;
 struct amb_gpu;
 
@@ -26,18 +27,24 @@ struct amb_gpu_buffer {
     unsigned class;
     enum amb_mem mem;
     struct amb_cuda *cuda;
-    struct amb_later later; /* until it is freed */
+    struct amb_later later; /* until it is freed, with a reference to conn */
+    struct amb_conn *conn;
 };
 
 /* Those of a device. */
 struct amb_gpu_buffers {
     struct amb_gpu_buffer *unused[AMB_GPU_BUFFER_KINDS][AMB_GPU_BUFFER_CLASSES];
     uint64_t cached; /* bytes of them */
+    uint64_t making; /* bit N: amb_gpu_buffer_take has one of class N made */
 };
 
-/* A buffer of at least len bytes, aligned to 256, of a kind: CUDA, CUDA_MANAGED, PINNED. Where the
- * memory is used up, frees that are put off are waited for. NULL: there is none now. */
+/* A buffer of at least len bytes, aligned to 256, of a kind: CUDA, CUDA_MANAGED, PINNED. No lock is
+ * held: where a driver allocates, it may wait for the device. NULL: there is none now. A free that
+ * is put off counts in conn->gpu.frees, and wakes the connection's threads. */
 struct amb_gpu_buffer *amb_gpu_buffer_get(struct amb_gpu *gpu, enum amb_mem mem, uint64_t len);
+/* One of device memory that is there; any lock may be held. NULL: there is none, but soon, for it
+ * is being made aside. */
+struct amb_gpu_buffer *amb_gpu_buffer_take(struct amb_gpu *gpu, uint64_t len);
 /* Waits for nothing. */
 void amb_gpu_buffer_put(struct amb_gpu *gpu, struct amb_gpu_buffer *buffer);
 /* Frees the unused ones. is_entered: the device's driver answers. */

@@ -26,4 +26,5 @@ struct amb_gpu {
     pthread_mutex_t copy_lock;    /* of the stream */
     void *stream;                 /* for copies between devices; made at the first */
     struct amb_gpu_room room;     /* under the connection's lock */
+    struct amb_later later;       /* when the connection has gone */
 };

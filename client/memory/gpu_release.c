@@ -2,6 +2,7 @@
 #include "client/memory/gpu_release.h"
 
 #include "client/conn/conn.h"
+#include "client/memory/aside.h"
 #include "client/memory/gpu_private.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -131,22 +132,18 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
     return status;
 }
 
-/* Takes the queue's oldest, which is over. */
-static struct amb_msg *queue_take(struct amb_gpu *gpu, struct amb_gpu_release_queue **link,
-                                  amb_gpu_release_fn *release)
+/* Takes the queue's oldest out of it. */
+static struct amb_gpu_waiting *queue_pop(struct amb_gpu *gpu, struct amb_gpu_release_queue **link)
 {
     struct amb_gpu_release_queue *queue = *link;
     struct amb_gpu_waiting *waiting = queue->first;
-    struct amb_msg *msg = waiting->msg;
-    *release = waiting->release;
     queue->first = waiting->next;
-    waiting_put(gpu, waiting);
     if (queue->first == NULL) {
         *link = queue->next;
         queue->next = gpu->releases.unused_queues;
         gpu->releases.unused_queues = queue;
     }
-    return msg;
+    return waiting;
 }
 
 /* The stream captured when it was given back. Behind the end of that capture, has the GPU done with
@@ -191,26 +188,35 @@ struct taken {
     amb_gpu_release_fn releases[TAKE_MAX];
 };
 
+/* It is over. */
+static void take_one(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, struct taken *out)
+{
+    out->msgs[out->count] = waiting->msg;
+    out->releases[out->count++] = waiting->release;
+    waiting_put(gpu, waiting);
+}
+
 /* Those that are over, or whose device is lost; each queue is asked for one more than that. */
 static void take_over(struct amb_gpu *gpu, struct taken *out)
 {
     struct amb_gpu_release_queue **link = &gpu->releases.queues;
     while (out->count < TAKE_MAX && *link != NULL) {
         if (is_over(gpu, (*link)->first, (*link)->stream)) {
-            out->msgs[out->count] = queue_take(gpu, link, &out->releases[out->count]);
-            out->count++;
+            take_one(gpu, queue_pop(gpu, link), out);
         } else {
             link = &(*link)->next;
         }
     }
 }
 
-/* Any, when it is over. */
+/* Any, when it is over. The lock is held, and given up while it is waited for. */
 static void wait_and_take(struct amb_gpu *gpu, struct taken *out)
 {
-    wait_for(gpu, gpu->releases.queues->first);
-    out->msgs[0] = queue_take(gpu, &gpu->releases.queues, &out->releases[0]);
-    out->count = 1;
+    struct amb_gpu_waiting *waiting = queue_pop(gpu, &gpu->releases.queues);
+    (void)pthread_mutex_unlock(&gpu->lock);
+    wait_for(gpu, waiting);
+    (void)pthread_mutex_lock(&gpu->lock);
+    take_one(gpu, waiting, out);
 }
 
 static void take(struct amb_gpu *gpu, bool must_wait, struct taken *out)
@@ -299,6 +305,32 @@ void amb_conn_gpus_spin(struct amb_conn *conn)
 void amb_conn_gpus_drain(struct amb_conn *conn)
 {
     (void)release_due(conn, true);
+}
+
+static void drain_aside(void *arg)
+{
+    amb_conn_gpus_drain(arg);
+}
+
+/* Does not trust the counter: the devices' locks order it with late releases. */
+static bool has_waiting(struct amb_conn *conn)
+{
+    bool has = false;
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    for (struct amb_gpu *gpu = conn->gpu.devices; gpu != NULL && !has; gpu = gpu->next) {
+        (void)pthread_mutex_lock(&gpu->lock);
+        has = gpu->releases.queues != NULL;
+        (void)pthread_mutex_unlock(&gpu->lock);
+    }
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    return has;
+}
+
+void amb_conn_gpus_leave(struct amb_conn *conn)
+{
+    if (has_waiting(conn) && !amb_aside(conn, drain_aside, conn)) {
+        amb_conn_gpus_drain(conn);
+    }
 }
 
 void amb_gpu_releases_fini(struct amb_gpu *gpu, bool is_entered)

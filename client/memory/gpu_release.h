@@ -50,5 +50,7 @@ void amb_conn_gpus_spin(struct amb_conn *conn);
 bool amb_conn_gpus_may_spin(struct amb_conn *conn);
 /* Waits for all of it. No lock held. */
 void amb_conn_gpus_drain(struct amb_conn *conn);
+/* The same, on a thread of its own: nobody looks any more, for the connection is closed. */
+void amb_conn_gpus_leave(struct amb_conn *conn);
 /* Nothing waits any more. is_entered: the device's driver answers. */
 void amb_gpu_releases_fini(struct amb_gpu *gpu, bool is_entered);

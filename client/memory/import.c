@@ -412,5 +412,4 @@ void amb_imports_fini(struct amb_conn *conn)
         pool_leave(import->pool);
         free(import);
     }
-    (void)amb_later_wait(0);
 }

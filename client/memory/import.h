@@ -68,5 +68,5 @@ void amb_import_return(struct amb_import *import);
 /* The session is over: imports without a borrower are closed, and the rest with their last one.
  * Connection's lock held. */
 void amb_imports_over(struct amb_conn *conn);
-/* Nothing is borrowed any more. Closes what the connection has open, and waits for it. */
+/* Nothing is borrowed any more. The open pools are closed, later. */
 void amb_imports_fini(struct amb_conn *conn);

@@ -16,8 +16,11 @@ static struct {
     pid_t thread_of; /* the process whose thread it is; 0: there is none */
 } later = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_done = PTHREAD_COND_INITIALIZER};
 
+static _Thread_local bool is_here;
+
 static void *later_main(void *arg)
 {
+    is_here = true;
     (void)pthread_setname_np(pthread_self(), "amb-later");
     (void)pthread_mutex_lock(&later.lock);
     while (later.first != NULL) {
@@ -74,22 +77,26 @@ void amb_later(struct amb_later *job, amb_later_fn fn)
     }
 }
 
-uint64_t amb_later_done(void)
+bool amb_later_is_here(void)
 {
-    (void)pthread_mutex_lock(&later.lock);
-    uint64_t done = later.done;
-    (void)pthread_mutex_unlock(&later.lock);
-    return done;
+    return is_here;
 }
 
-bool amb_later_wait(uint64_t since)
+void amb_later_wait(void)
 {
     (void)pthread_mutex_lock(&later.lock);
-    uint64_t upto = later.put_off;
-    bool has_waited = upto > since;
-    while (later.done < upto && later.thread_of == getpid()) {
+    while (later.done < later.put_off && later.thread_of == getpid()) {
         (void)pthread_cond_wait(&later.is_done, &later.lock);
     }
     (void)pthread_mutex_unlock(&later.lock);
-    return has_waited;
+}
+
+void amb_later_lock(void)
+{
+    (void)pthread_mutex_lock(&later.lock);
+}
+
+void amb_later_unlock(void)
+{
+    (void)pthread_mutex_unlock(&later.lock);
 }

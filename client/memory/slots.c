@@ -62,14 +62,24 @@ uint64_t *amb_slots_sum(const struct amb_slots *slots)
     return slots->is_private ? &leases->private_bytes : &leases->bytes;
 }
 
-void amb_slots_unmap(struct amb_slots *slots)
+static void free_memory(struct amb_slots *slots)
 {
-    if (slots->pinned_at != 0 && !amb_conn_has_trouble(slots->conn, AMB_TROUBLE_FORKED)) {
-        amb_gpu_unpin(slots->pin, slots->base);
-    }
     if (slots->base != NULL && slots->gpu == NULL) {
         (void)munmap(slots->base, slots->size);
     }
+    free(slots);
+}
+
+/* On the thread that has no lock. The GPU is there: it is freed by that thread, too, and later. */
+static void unpin_now(struct amb_later *job)
+{
+    struct amb_slots *slots = AMB_CONTAINER_OF(job, struct amb_slots, later);
+    amb_gpu_unpin(slots->pin, slots->base);
+    free_memory(slots);
+}
+
+void amb_slots_unmap(struct amb_slots *slots)
+{
     amb_import_return(slots->import);
     if (slots->fd >= 0) {
         (void)close(slots->fd);
@@ -77,7 +87,11 @@ void amb_slots_unmap(struct amb_slots *slots)
     amb_list_remove(&slots->request.node);
     amb_list_remove(&slots->node);
     *amb_slots_sum(slots) -= slots->slot * slots->count;
-    free(slots);
+    if (slots->pinned_at != 0 && !amb_conn_has_trouble(slots->conn, AMB_TROUBLE_FORKED)) {
+        amb_later(&slots->later, unpin_now); /* It waits for the device. */
+    } else {
+        free_memory(slots);
+    }
 }
 
 /* ---- slots ---- */

@@ -20,6 +20,7 @@
 
 #include "client/conn/state/leases.h"
 #include "client/drive/control.h"
+#include "client/memory/later.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>
@@ -67,7 +68,8 @@ struct amb_slots {
     bool is_over;    /* its session is: goes with the last lease in it */
     int64_t used_ns; /* about when it was used last */
     struct amb_control_request request;
-    uint32_t next[]; /* of each slot, in whichever chain it is; AMB_SLOT_NONE: the last */
+    struct amb_later later; /* until it is unpinned */
+    uint32_t next[];        /* of each slot, in whichever chain it is; AMB_SLOT_NONE: the last */
 };
 
 /* How it stands with room for a message. */

@@ -124,8 +124,7 @@ bool amb_landing_is_by_link(const struct amb_landing *landing)
 
 struct amb_gpu_buffer *amb_landing_far_get(struct amb_landing *landing, uint64_t len)
 {
-    return amb_gpu_is_sound(landing->gpu) ? amb_gpu_buffer_get(landing->gpu, landing->mem, len)
-                                          : NULL;
+    return amb_gpu_is_sound(landing->gpu) ? amb_gpu_buffer_take(landing->gpu, len) : NULL;
 }
 
 void amb_landing_far_put(struct amb_landing *landing, struct amb_gpu_buffer *buffer)
@@ -135,12 +134,19 @@ void amb_landing_far_put(struct amb_landing *landing, struct amb_gpu_buffer *buf
     }
 }
 
+/* Has memory been freed since it was asked for in vain? */
+static bool has_freed(const struct amb_landing *landing)
+{
+    uint32_t frees = atomic_load_explicit(&landing->conn->gpu.frees, memory_order_acquire);
+    return frees != atomic_load_explicit(&landing->seen_frees, memory_order_relaxed);
+}
+
 bool amb_landing_has_ready(const struct amb_sub *sub)
 {
     const struct amb_landing *landing = sub->landing;
     int64_t retry = atomic_load_explicit(&landing->retry_ns, memory_order_relaxed);
     bool is_waiting = atomic_load_explicit(&landing->waiting, memory_order_relaxed) != NULL;
-    if (is_waiting && retry != 0 && amb_clock_monotonic_ns() < retry) {
+    if (is_waiting && retry != 0 && !has_freed(landing) && amb_clock_monotonic_ns() < retry) {
         return false;
     }
     return is_waiting || atomic_load_explicit(&sub->arrivals.has_ready, memory_order_acquire);

@@ -29,7 +29,8 @@ enum amb_mem amb_landing_mem(const struct amb_landing *landing);
 void amb_landing_destroy(struct amb_landing **landing);
 /* May a link bring payloads into the memory that is wished for, by itself? landing may be NULL. */
 bool amb_landing_is_by_link(const struct amb_landing *landing);
-/* Device memory for a payload that a link brings; NULL: there is none now. */
+/* Device memory for a payload that a link brings, without a call of the driver; NULL: none is there
+ * yet. */
 struct amb_gpu_buffer *amb_landing_far_get(struct amb_landing *landing, uint64_t len);
 /* Not taken by amb_landing_take. NULL is allowed. */
 void amb_landing_far_put(struct amb_landing *landing, struct amb_gpu_buffer *buffer);

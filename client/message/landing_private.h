@@ -27,6 +27,7 @@ struct amb_landing {
     struct amb_allocator allocator;  /* alloc NULL: the GPU's pool */
     struct amb_msg *_Atomic waiting; /* taken, and no memory for it yet */
     _Atomic int64_t retry_ns;        /* not before; 0: at once */
+    _Atomic uint32_t seen_frees;     /* of conn->gpu.frees, before it was asked for */
     _Atomic uint64_t staged_bytes;
 };
 

@@ -59,7 +59,7 @@ static enum amb_status release_on(struct amb_conn *conn, struct amb_msg *msg, vo
         return status == AMB_ESTATE ? status : release_here(msg, stream);
     }
     if (amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
-        amb_conn_gpus_drain(conn); /* Nobody looks after a close. */
+        amb_conn_gpus_leave(conn); /* Nobody looks after a close. */
     } else {
         amb_io_kick(conn);
     }

@@ -73,6 +73,17 @@ static enum amb_status commit(struct amb_pub *pub, const struct amb_lease *own,
                                     : amb_commit_private(pub, put, own->bytes, own->room, seq);
 }
 
+/* The connection's lock is held. */
+static enum amb_status may_commit(const struct amb_lease *lease)
+{
+    const struct amb_pub *pub = lease->pub;
+    if (amb_conn_has_trouble(lease->conn, AMB_TROUBLE_DOWN)) {
+        return lease->conn->session.down;
+    }
+    return pub == NULL || atomic_load_explicit(&pub->is_closing, memory_order_relaxed) ? AMB_ECLOSED
+                                                                                       : AMB_OK;
+}
+
 /* Takes lease and fence; status: what has gone wrong before. */
 static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_out *message,
                                     enum amb_status status, struct amb_gpu_fence *fence,
@@ -91,21 +102,19 @@ static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_ou
     }
     struct amb_lease own;
     amb_conn_lock(conn);
+    status = status == AMB_OK ? may_commit(lease) : status;
+    if (status != AMB_OK && fence != NULL) {
+        /* Still a lease: the session lives on for it. */
+        amb_conn_unlock(conn);
+        (void)amb_gpu_fence_wait(fence);
+        amb_conn_lock(conn);
+    }
     amb_lease_take_back(lease, &own);
     struct amb_pub *pub = own.pub;
-    if (status == AMB_OK && amb_conn_has_trouble(conn, AMB_TROUBLE_DOWN)) {
-        status = conn->session.down;
-    } else if (status == AMB_OK &&
-               (pub == NULL || atomic_load_explicit(&pub->is_closing, memory_order_relaxed))) {
-        status = AMB_ECLOSED;
-    }
     if (status == AMB_OK) {
         /* Under the lock: a close sees either this or nothing of us. */
         atomic_fetch_add_explicit(&pub->inside, 1, memory_order_relaxed);
     } else {
-        if (fence != NULL) {
-            (void)amb_gpu_fence_wait(fence);
-        }
         amb_lease_free_memory(&own);
     }
     amb_conn_unlock(conn);

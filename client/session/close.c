@@ -267,7 +267,7 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     while (conn->events.on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
     amb_implicit_fini(conn);
-    amb_conn_gpus_drain(conn);
+    amb_conn_gpus_leave(conn);
     end_session(conn);
     amb_conn_unref(conn);
     return status;

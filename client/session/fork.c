@@ -7,6 +7,7 @@
 #include "client/session/fork.h"
 
 #include "client/conn/conn.h"
+#include "client/memory/later.h"
 
 #include <unistd.h>
 
@@ -18,10 +19,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void before_fork(void)
 {
     (void)pthread_mutex_lock(&registry_lock);
+    amb_later_lock();
 }
 
 static void after_fork_parent(void)
 {
+    amb_later_unlock();
     (void)pthread_mutex_unlock(&registry_lock);
 }
 
@@ -53,6 +56,7 @@ static void after_fork_child(void)
         close_fd(&conn->notify.event_fd);
         close_fd(&conn->notify.timer_fd);
     }
+    amb_later_unlock();
     (void)pthread_mutex_unlock(&registry_lock);
 }
 

@@ -166,6 +166,8 @@ static struct amb_msg *take_one(struct amb_sub *sub)
         if (msg == NULL && amb_sub_take_plain(sub, &msg, 1) == 0) {
             return NULL;
         }
+        atomic_store_explicit(&landing->seen_frees, atomic_load(&landing->conn->gpu.frees),
+                              memory_order_relaxed);
         enum amb_status status = bring(landing, msg);
         if (status == AMB_OK) {
             return msg;

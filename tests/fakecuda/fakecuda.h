@@ -50,6 +50,9 @@ unsigned fakecuda_live_device(void);
 unsigned fakecuda_live_pinned(void);
 unsigned fakecuda_live_streams(void);
 unsigned fakecuda_live_events(void);
+/* How many of all these there are; waits up to 10 s until there are none. For programs that have
+ * closed all they had, since the last of it goes a little later. */
+unsigned fakecuda_left(void);
 /* Bytes of a device that are not free, for whichever process of the machine. */
 uint64_t fakecuda_used(int device);
 /* How often a process of the machine has freed memory that another one had open. */

@@ -716,3 +716,17 @@ unsigned fakecuda_live_events(void)
     (void)pthread_mutex_unlock(&fake.lock);
     return count;
 }
+
+unsigned fakecuda_left(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    unsigned left = 1;
+    for (int i = 0; left != 0 && i < 10000; i++) {
+        left = fakecuda_live_device() + fakecuda_live_pinned() + fakecuda_live_streams() +
+               fakecuda_live_events();
+        if (left != 0) {
+            (void)nanosleep(&moment, NULL);
+        }
+    }
+    return left;
+}

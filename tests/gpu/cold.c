@@ -36,17 +36,6 @@ static int64_t now_ms(void)
     return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
-/* A session that is lost stays lost, so that nobody overlooks it. */
-static void begin(void)
-{
-    struct amb_error error;
-    if (amb_connect(NULL, AMB_OPTIONS(.error = &error, .reconnect_attempts = AMB_NONE), &conn) !=
-        AMB_OK) {
-        (void)fprintf(stderr, "gpu-cold: %s\n", error.text);
-        exit(1);
-    }
-}
-
 static void *send_host(void *arg)
 {
     struct amb_pub *pub = arg;
@@ -152,15 +141,13 @@ static void subscriber(void)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
-    begin();
+    conn = connect_with_attempts(AMB_NONE); /* Nobody overlooks a loss. */
     if (strcmp(argv[1], "publisher") == 0) {
         publisher();
     } else {
         subscriber();
     }
     CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
-    while (fakecuda_live_device() + fakecuda_live_pinned() + fakecuda_live_events() != 0) {
-        (void)usleep(1000); /* Closes are put off. */
-    }
+    CHECK(fakecuda_left() == 0);
     return 0;
 }

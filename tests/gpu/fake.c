@@ -159,9 +159,7 @@ static void order(void)
     close_while_it_runs();
     CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
     CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
-    CHECK(fakecuda_live_device() + fakecuda_live_pinned() + fakecuda_live_streams() +
-              fakecuda_live_events() ==
-          0);
+    CHECK(fakecuda_left() == 0);
 }
 
 /* ---- torture ---- */

@@ -26,6 +26,7 @@ await_state() {
 program() { # MODE: says WORD; goes on at the end of descriptor 9
     rm -f "$dir/$1" # Of the last one of that mode, which has said the word.
     mkfifo "$dir/go"
+    : >"$dir/$1" # The word of a former one is none of this one's.
     "$fake" "$1" <"$dir/go" >"$dir/$1" 2>"$dir/$1.err" &
     pids=($!)
     exec 9>"$dir/go"

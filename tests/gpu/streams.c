@@ -45,7 +45,7 @@ static void end(void)
 {
     CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
     CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
-    CHECK(fakecuda_live_device() + fakecuda_live_streams() + fakecuda_live_events() == 0);
+    CHECK(fakecuda_left() == 0);
 }
 
 static enum amb_status post(void *on)
@@ -204,7 +204,7 @@ static void capture(void)
     atomic_store(&capturing, 2);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
-    CHECK(fakecuda_live_device() + fakecuda_live_streams() + fakecuda_live_events() == 0);
+    CHECK(fakecuda_left() == 0);
 }
 
 /* ---- a stream that captures ---- */

@@ -11,6 +11,7 @@
 #include "wire/base/status.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Unused batches of one kind. */
@@ -23,6 +24,8 @@ struct amb_conn_batches {
     _Atomic uint64_t bytes; /* bytes that closed batches hold: see batch/batches.h */
     uint64_t bytes_max;     /* ... and may hold */
     struct amb_batch_stock plain, large, commits;
-    struct amb_buffers packed; /* for batches that are no larger than they must be */
-    enum amb_status failure;   /* the first failed publish that no amb_flush has returned; AMB_OK */
+    struct amb_list_node written; /* commits that will not leave, while a GPU writes there */
+    bool is_awaiting;             /* a thread waits for these */
+    struct amb_buffers packed;    /* for batches that are no larger than they must be */
+    enum amb_status failure; /* the first failed publish that no amb_flush has returned; AMB_OK */
 };

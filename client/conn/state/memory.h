@@ -35,6 +35,7 @@ struct amb_conn_gpu {
     struct amb_gpu *devices;
     struct amb_import *imports;         /* the broker's pools there */
     uint32_t sessions_over;             /* those of an earlier session are not kept */
+    _Atomic uint32_t frees;             /* of buffers: memory is asked for again then */
     uint32_t asides;                    /* under way; under the lock in memory/aside.c */
     _Atomic uint32_t waiting_count;     /* releases that wait for a stream */
     _Atomic bool has_new;               /* ... and one has come since the last spin for them */

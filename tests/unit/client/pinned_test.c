@@ -5,6 +5,7 @@
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
+#include "client/memory/later.h"
 #include "client/memory/slots.h"
 #include "wire/mem/cuda.h"
 
@@ -44,6 +45,7 @@ static void close_pinned(struct session *s)
 {
     assert_int_equal(amb_close(s->conn, 5 * AMB_SEC), AMB_OK);
     fake_broker_stop(s->fake);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_pinned(), 0);
 }
 
@@ -259,7 +261,35 @@ static void it_outlives_its_connection(void **state)
         for (unsigned n = 0; n < 500 && fakecuda_live_pinned() != 0; n++) {
             fake_broker_nap();
         }
+        amb_later_wait();
         assert_int_equal(fakecuda_live_pinned(), 0);
+    }
+}
+
+/* A kernel may wait for the program's next message. The session lives on: its broker gives the
+ * memory to nobody while it is written. */
+static void no_close_waits_for_its_stream(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub = open_pinned(&s, &with_leases);
+    struct amb_lease *first = take(pub, 5000), *second = take(pub, 5000);
+    fakecuda_hold(true);
+    write_on_stream(first, 5000, 'f');
+    write_on_stream(second, 5000, 's');
+    commit(first);
+    (void)amb_pub_close(pub, AMB_NOWAIT);
+    assert_int_equal(amb_close(s.conn, AMB_NOWAIT), AMB_OK);
+    amb_lease_abandon(second);
+    fake_broker_nap();
+    fake_broker_look(s.fake, &s.seen);
+    assert_false(s.seen.said_bye);
+    assert_int_equal(s.seen.msgs[0], 0);
+    fakecuda_hold(false);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.said_bye);
+    fake_broker_stop(s.fake);
+    while (fakecuda_live_pinned() != 0) {
+        fake_broker_nap();
     }
 }
 
@@ -302,6 +332,7 @@ static void what_waits_when_a_session_ends_goes_to_the_next(void **state)
     FAKE_WAIT(second, &seen, seen.commits[0] == 1);
     assert_int_equal(amb_close(conn, 5 * AMB_SEC), AMB_OK);
     fake_broker_stop(second);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_pinned(), 0);
 }
 
@@ -342,6 +373,7 @@ static void pair_close(struct pair *pair)
 {
     assert_int_equal(amb_close(pair->conn, 5 * AMB_SEC), AMB_OK);
     fake_broker_stop(pair->second);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_pinned(), 0);
 }
 
@@ -513,6 +545,7 @@ static void without_a_thread_memory_is_there_before_the_next_heartbeat(void **st
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)amb_close(s.conn, AMB_NOWAIT);
     fake_broker_stop(s.fake);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_pinned(), 0);
 }
 
@@ -624,6 +657,7 @@ int main(void)
         cmocka_unit_test(without_any_it_says_why_and_plain_leases_go_on),
         cmocka_unit_test(who_has_all_that_may_be_pinned_waits),
         cmocka_unit_test(it_outlives_its_connection),
+        cmocka_unit_test(no_close_waits_for_its_stream),
         cmocka_unit_test(what_waits_when_a_session_ends_goes_to_the_next),
         cmocka_unit_test(a_lease_waits_for_the_next_session),
         cmocka_unit_test(without_a_session_what_it_has_of_its_own_is_leased),

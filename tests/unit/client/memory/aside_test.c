@@ -86,6 +86,7 @@ static void test_a_pool_is_opened_without_the_lock(void **state)
     assert_true(is_quick(begin));
     amb_conn_unlock(conn);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
@@ -109,8 +110,10 @@ static void test_all_who_want_a_pool_wait_for_one_opening(void **state)
     assert_true(is_readable(conn, 1) && is_readable(conn, 2));
     amb_conn_unlock(conn);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 1);
     amb_conn_unref(other);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
@@ -142,6 +145,7 @@ static void test_a_range_is_dropped_while_it_is_opened(void **state)
     amb_asides_wait(conn);
     assert_true(amb_views_are_gone(conn));
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
@@ -163,6 +167,7 @@ static void test_a_session_ends_while_a_range_is_opened(void **state)
     assert_true(amb_list_is_empty(&conn->views.former));
     amb_conn_unlock(conn);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
@@ -215,6 +220,7 @@ static void test_a_device_comes_up_once(void **state)
     assert_int_equal(pthread_join(threads[1], &second), 0);
     assert_ptr_equal(first, second);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_streams() + fakecuda_live_pinned(), 0);
 }
 

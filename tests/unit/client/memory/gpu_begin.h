@@ -39,7 +39,7 @@ extern char **environ;
 /* ---- a busy GPU ---- */
 
 struct busy {
-    struct amb_gpu *gpu;
+    struct amb_cuda *cuda;
     struct amb_cuda_scope scope;
     uint64_t memory;
     void *stream;
@@ -48,7 +48,7 @@ struct busy {
 static inline void busy_begin(struct busy *busy, struct amb_gpu *gpu)
 {
     struct amb_cuda *cuda = amb_gpu_cuda(gpu);
-    busy->gpu = gpu;
+    busy->cuda = cuda;
     assert_int_equal(amb_cuda_enter(cuda, &busy->scope), AMB_OK);
     assert_int_equal(amb_cuda_stream_create(cuda, &busy->stream), AMB_OK);
     assert_int_equal(amb_cuda_alloc(cuda, 8192, &busy->memory), AMB_OK);
@@ -59,8 +59,8 @@ static inline void busy_begin(struct busy *busy, struct amb_gpu *gpu)
 
 static inline void busy_end(struct busy *busy)
 {
-    amb_cuda_free(amb_gpu_cuda(busy->gpu), busy->memory);
-    amb_cuda_stream_destroy(amb_gpu_cuda(busy->gpu), busy->stream);
+    amb_cuda_free(busy->cuda, busy->memory);
+    amb_cuda_stream_destroy(busy->cuda, busy->stream);
     amb_cuda_leave(&busy->scope);
 }
 

@@ -8,12 +8,14 @@
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
 #include "client/memory/gpu.h"
+#include "client/memory/later.h"
 #include "client/session/life.h"
 #include "tests/fakecuda/fakecuda.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -54,6 +56,7 @@ static int tear_down(void **state)
     }
     amb_cuda_leave(&scope);
     amb_conn_unref(conn);
+    amb_later_wait();
     return fakecuda_live_streams() + fakecuda_live_events() == 0 ? 0 : -1;
 }
 
@@ -137,6 +140,30 @@ static void test_a_message_that_is_held_for_long_is_spun_for_once(void **state)
     assert_int_equal(released, 65);
 }
 
+static void *drain(void *arg)
+{
+    amb_conn_gpus_drain(conn);
+    return arg;
+}
+
+/* The driver waits for a stream without the device's lock. */
+static void test_a_drain_keeps_no_release_from_its_place(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    fakecuda_hold(true);
+    give_back(0, streams[0]);
+    assert_int_equal(pthread_create(&thread, NULL, drain, NULL), 0);
+    const struct timespec moment = {.tv_nsec = 20000000};
+    (void)nanosleep(&moment, NULL); /* It waits by now, mostly. */
+    give_back(1, streams[1]);
+    assert_int_equal(released, 0);
+    fakecuda_hold(false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    amb_conn_gpus_drain(conn);
+    assert_int_equal(released, 2);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -144,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_look_asks_once_a_stream_and_a_message_that_is_over),
         TEST(test_a_spin_sees_the_end_of_a_stream),
+        TEST(test_a_drain_keeps_no_release_from_its_place),
         TEST(test_a_message_that_is_held_for_long_is_spun_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
  * or the message fails, the connection goes on with host memory, nothing crashes and nothing
  * arrives wrong. Each round in a process of its own; every sixth turn, with an argument every turn.
  */
+#include "client/memory/later.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
 
@@ -90,6 +91,7 @@ static int go_through(unsigned turn, int error)
     session_close(&s);
     /* Our own memory is left. An end may fail to free objects when it did not get into the context:
      * two chunks, a stream, three events. */
+    amb_later_wait();
     fakecuda_fail(NULL);
     bool is_lost = error == CUDA_ERROR_LAUNCH_FAILED;
     if (result == 0 && !is_lost &&

@@ -50,7 +50,7 @@ static void session_over(struct amb_conn *conn)
     amb_imports_over(conn);
     conn->session.life++;
     amb_conn_unlock(conn);
-    (void)amb_later_wait(0);
+    amb_later_wait();
 }
 
 static int start_broker(void **state)
@@ -89,8 +89,10 @@ static void test_a_pool_is_opened_once_and_closed_with_its_last_user(void **stat
     assert_int_equal(third, second);
     assert_int_equal(fakecuda_live_device(), 1);
     amb_conn_unref(a);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 1);
     amb_conn_unref(b);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
@@ -109,6 +111,7 @@ static void test_memory_is_charged_until_its_last_import_is_closed(void **state)
     exporter_kill(&broker);
     assert_int_equal(fakecuda_used(1), POOL);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_used(1), 0);
     assert_int_equal(fakecuda_faults(), 0);
 }
@@ -129,6 +132,7 @@ static void test_a_free_of_what_is_open_is_a_fault(void **state)
     assert_int_equal(fakecuda_faults(), 1);
     assert_int_equal(fakecuda_used(1), POOL);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_used(1), 0);
 }
 
@@ -152,7 +156,7 @@ static void test_a_session_that_is_over_keeps_what_is_borrowed_and_no_longer(voi
     assert_true(fakecuda_peek(second.address, back, sizeof(back)));
     assert_string_equal(back, "from the broker");
     amb_import_return(second.import);
-    (void)amb_later_wait(0);
+    amb_later_wait();
     assert_int_equal(fakecuda_used(1), 0);
     assert_int_equal(fakecuda_live_device(), 0);
     amb_conn_unref(conn);
@@ -169,7 +173,7 @@ static void test_a_pool_stays_open_for_its_session(void **state)
     range.offset = 0;
     range.life = 0;
     assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
-    (void)amb_later_wait(0);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 1);
     assert_int_equal(import(conn, &range, 4096, &gpu, &once_more, &why), AMB_OK);
     assert_int_equal(once_more, address);
@@ -204,7 +208,7 @@ static void test_a_session_ends_while_a_device_is_busy(void **state)
     amb_conn_unlock(conn);
     assert_int_equal(fakecuda_live_device(), 2);
     fakecuda_hold(false);
-    (void)amb_later_wait(0);
+    amb_later_wait();
     busy_end(&busy);
     assert_int_equal(fakecuda_live_device(), 0);
     assert_int_equal(fakecuda_faults(), 0);
@@ -238,6 +242,7 @@ static void test_a_handle_is_one_broker_lifes(void **state)
     enum amb_status status = import(conn, &own, 4096, &gpu, &elsewhere, &why);
     assert_true(status != AMB_OK || elsewhere != address);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 
@@ -300,6 +305,7 @@ static void test_a_segment_of_a_former_session_is_not_announced(void **state)
     assert_int_equal(amb_gpu_room_of(gpu)->bytes, 0);
     amb_conn_unlock(conn);
     amb_conn_unref(conn);
+    amb_later_wait();
     assert_int_equal(fakecuda_live_device(), 0);
 }
 

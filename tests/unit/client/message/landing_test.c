@@ -3,6 +3,7 @@
  * Receiving into other memory: a fake GPU's, which the host cannot read, and the application's own.
  */
 #include "client/drive/lock.h"
+#include "client/memory/aside.h"
 #include "client/session/link_events.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
@@ -388,9 +389,9 @@ static void an_allocator_without_both_functions_is_refused(void **state)
 
 #define FAR_LEN UINT64_C(100000)
 
-/* The head of delivery `number`, a message of record_len bytes of which `came` were fetched. */
-static enum amb_status far_head(struct session *s, uint64_t number, uint32_t record_len,
-                                uint64_t came, void **dst, void **cookie)
+/* Once. */
+static enum amb_status far_head_once(struct session *s, uint64_t number, uint32_t record_len,
+                                     uint64_t came, void **dst, void **cookie)
 {
     const struct amb_record record = {.len = record_len};
     const struct amb_frame frame = {.type = AMB_FRAME_DELIVER,
@@ -407,6 +408,19 @@ static enum amb_status far_head(struct session *s, uint64_t number, uint32_t rec
         amb_conn_link_events.on_device(s->conn, &frame, &record, came, dst, cookie);
     amb_conn_unlock(s->conn);
     assert_true((*dst != NULL) == (status == AMB_OK));
+    return status;
+}
+
+/* The head of delivery `number`, a message of record_len bytes of which `came` were fetched. Memory
+ * that is not there at first is made meanwhile. */
+static enum amb_status far_head(struct session *s, uint64_t number, uint32_t record_len,
+                                uint64_t came, void **dst, void **cookie)
+{
+    enum amb_status status = far_head_once(s, number, record_len, came, dst, cookie);
+    if (status == AMB_ENOTSUP) {
+        amb_asides_wait(s->conn);
+        status = far_head_once(s, number, record_len, came, dst, cookie);
+    }
     return status;
 }
 
@@ -507,10 +521,7 @@ static void who_wants_host_memory_is_not_brought_any_other(void **state)
 static void nothing_of_the_driver_is_left_behind(void **state)
 {
     (void)state;
-    assert_int_equal(fakecuda_live_device(), 0);
-    assert_int_equal(fakecuda_live_pinned(), 0);
-    assert_int_equal(fakecuda_live_streams(), 0);
-    assert_int_equal(fakecuda_live_events(), 0);
+    assert_int_equal(fakecuda_left(), 0);
 }
 
 static struct fake_options ring = {.link = AMB_LINK_RING};
