@@ -184,20 +184,33 @@ static enum amb_status post_on_gpu(struct amb_pub *pub, struct amb_gpu *gpu,
 #define CROSS_MIN (UINT64_C(64) << 10)
 #define CROSS_PROPS_MAX 2048u
 
-/* From where it lies, by a link that takes such memory (UCX with CUDA). ENOTSUP: there is none. */
+/* Will UCX take it as it lies? For kinds other than cuMemAlloc's UCX may have no handle for its
+ * peer, or one of the first segment only (ucx#11461). It ends the process or the session then. */
+static bool is_for_link(const void *data, char why[AMB_GPU_WHY_BYTES])
+{
+    struct amb_mem_place place;
+    amb_cuda_classify(data, &place);
+    if (!place.is_exportable) {
+        (void)snprintf(why, AMB_GPU_WHY_BYTES, "%s is not given to UCX", place.why_not);
+    }
+    return place.is_exportable;
+}
+
+/* From where it lies, by a link that takes such memory (UCX with CUDA). ENOTSUP: there is none, or
+ * it does not take that; why says the latter. */
 static enum amb_status post_by_link(struct amb_pub *pub, struct amb_gpu *gpu,
                                     const struct amb_out *out, bool is_waited, int64_t timeout_ns,
-                                    uint64_t *seq)
+                                    uint64_t *seq, char why[AMB_GPU_WHY_BYTES])
 {
     struct amb_conn *conn = pub->conn;
     amb_conn_lock(conn);
-    bool can = conn->link != NULL && conn->link->takes_cuda && out->mem != AMB_MEM_CUDA_MANAGED &&
-               !pub->avoids_slots && out->len >= CROSS_MIN;
+    bool can =
+        conn->link != NULL && conn->link->takes_cuda && !pub->avoids_slots && out->len >= CROSS_MIN;
     amb_conn_unlock(conn);
     uint8_t blob[AMB_PROPS_MAX];
     struct amb_put put = {
         .data = out->data, .len = out->len, .is_device = true, .is_lent = !is_waited};
-    if (!can) {
+    if (!can || !is_for_link(out->data, why)) {
         return AMB_ENOTSUP;
     }
     enum amb_status status = amb_put_props(conn, out, blob, &put);
@@ -253,7 +266,7 @@ enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out,
             why_staged(pub, gpu, status, why);
             status = pub->gpu.rejects_staging
                          ? reject(pub, why)
-                         : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq);
+                         : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq, why);
             if (is_no_way(status)) {
                 status = post_by_host(pub, gpu, out, why, timeout_ns, seq);
             }

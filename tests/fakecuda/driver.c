@@ -240,6 +240,7 @@ void fake_environment(void)
     fake.memory_max = read_size(getenv("FAKECUDA_MEMORY"), 256u << 20);
     fake.delay_ns = (int64_t)read_size(getenv("FAKECUDA_DELAY_US"), 0) * 1000;
     fake.has_peers = read_size(getenv("FAKECUDA_PEER"), 1) != 0;
+    fake.is_pageable = read_size(getenv("FAKECUDA_PAGEABLE"), 0) != 0;
     fake.has_ipc = read_size(getenv("FAKECUDA_IPC"), 1) != 0;
     fake_modes_environment();
     fake_machine_open(getenv("FAKECUDA_MACHINE"));

@@ -19,6 +19,8 @@
  *   FAKECUDA_MODE      default exclusive: a device is one process's; prohibited: nobody's
  *   FAKECUDA_MPS       0       1: as under MPS, by which processes share such a device
  *   FAKECUDA_MIG       0       N: the only device is the Nth part of a GPU
+ *   FAKECUDA_PAGEABLE  0       1: devices reach all host memory (HMM, Grace), so every pointer is
+ *                              a known one
  *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th
  *                              call of any function 719; each fails once. No '=': 2
  *   FAKECUDA_SLOW              "cuInit=8000,cuIpcOpenMemHandle=3000": these calls take so many

@@ -14,10 +14,11 @@ CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute name, CUdevice device
         result = CUDA_ERROR_INVALID_DEVICE;
     }
     if (result == CUDA_SUCCESS) {
-        *out = name == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING         ? 1
-               : name == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED   ? 1
-               : name == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID               ? device + 1
-               : name == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+        *out = name == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING                    ? 1
+               : name == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED              ? 1
+               : name == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ? 1
+               : name == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID                          ? device + 1
+               : name == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR            ? 9
                                                                       : fake_mode_attribute(name);
     }
     return fake_leave(result);

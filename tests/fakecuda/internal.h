@@ -58,7 +58,11 @@ enum fake_kind {
     FAKE_PINNED,
     FAKE_REGISTERED, /* the program's own, pinned where it is */
     FAKE_IMPORTED,
+    FAKE_RESERVED, /* addresses, with other memory mapped in places */
 };
+
+struct fake_physical; /* memory without an address */
+struct fake_mapping;
 
 struct fake_memory {
     struct fake_memory *next;
@@ -77,6 +81,8 @@ struct fake_memory {
     unsigned long life;           /* how often it was allocated */
     bool is_there, is_back;       /* a stream has come to its allocation, to its free */
     struct CUstream_st *freed_on; /* NULL: on none, or it is not freed */
+    /* Addresses: */
+    struct fake_mapping *mappings;
 };
 
 struct fake_state {
@@ -88,10 +94,11 @@ struct fake_state {
     int devices;
     size_t memory_max, memory_used[FAKE_DEVICES_MAX];
     int64_t delay_ns;
-    bool has_peers, has_ipc;
+    bool has_peers, has_ipc, is_pageable;
     struct CUctx_st contexts[FAKE_DEVICES_MAX];
     struct CUctx_st *running; /* of what the engine runs now */
     struct fake_memory *memories;
+    struct fake_physical *physicals;
     struct fake_memory *idle; /* blocks that their pools keep */
     struct CUmemPoolHandle_st *pools, *current_pools[FAKE_DEVICES_MAX];
     struct CUmemPoolHandle_st default_pools[FAKE_DEVICES_MAX];
@@ -114,12 +121,20 @@ void fake_environment(void);
 
 /* ---- memory.c ---- */
 
+/* For what an address is resolved. */
+struct fake_reach {
+    int device; /* that reaches for it; -1: none, a test looks */
+    bool is_write;
+};
 /* Where bytes really lie. *is_async false: pageable memory, so the copy may not be left to the
  * engine. NULL: the range is not whole in its allocation, or the device may not reach it. */
-unsigned char *fake_resolve(uintptr_t address, size_t len, int device, bool *is_async);
+unsigned char *fake_resolve(uintptr_t address, size_t len, struct fake_reach reach, bool *is_async);
 struct fake_memory *fake_find(uintptr_t address);
 struct fake_memory *fake_add(enum fake_kind kind, int device, size_t size, int fd);
 void fake_remove(struct fake_memory *memory);
+bool fake_is_page_locked(enum fake_kind kind);
+/* Pools give up what they keep for it. */
+bool fake_has_room(int device, size_t size);
 /* New memory of the current context's device. */
 CUresult fake_allocate(enum fake_kind kind, size_t size, struct fake_memory **out);
 
@@ -132,6 +147,16 @@ void fake_pools_trim(bool is_all);
 struct fake_memory *fake_find_idle(uintptr_t address);
 bool fake_pool_reaches(const struct fake_memory *memory, int device);
 CUresult fake_pool_free(struct fake_memory *memory, struct CUstream_st *stream);
+
+/* ---- virtual.c ---- */
+
+/* May the device reach all of these bytes of a reservation? Are they mapped, if it is -1? */
+bool fake_virtual_reaches(const struct fake_memory *range, size_t offset, size_t len,
+                          struct fake_reach reach);
+/* The mapping at an address of a reservation, as memory; false: there is none. */
+bool fake_virtual_mapping(const struct fake_memory *range, uintptr_t address,
+                          struct fake_memory *out);
+unsigned fake_virtual_live(void);
 
 /* ---- machine.c ---- */
 
@@ -193,10 +218,13 @@ struct fake_op {
     void *arg;
     struct fake_memory *blocks[2]; /* of pools, which it touches */
     unsigned long lives[2];
+    bool is_spoilt; /* its memory is not mapped any more */
 };
 
 /* Notes that op touches memory, if that is a pool's. */
 void fake_touch(struct fake_op *op, unsigned which, uintptr_t address);
+/* The memory behind an alias goes. Work that comes to it later is an illegal address. */
+void fake_spoil(const unsigned char *alias, size_t size);
 /* Does anything on a stream touch it? */
 bool fake_is_touched(const struct fake_memory *memory);
 /* A copy of op at the end of the stream (NULL: the current context's own). Lock held. */

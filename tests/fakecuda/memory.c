@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fakecuda: memory, what pointers are, and the ways between processes.
+ * fakecuda: memory, and the ways between processes.
  */
 #include "tests/fakecuda/internal.h"
 
@@ -32,7 +32,16 @@ struct fake_memory *fake_find(uintptr_t address)
     return memory;
 }
 
-unsigned char *fake_resolve(uintptr_t address, size_t len, int device, bool *is_async)
+static bool reaches(const struct fake_memory *memory, size_t offset, size_t len,
+                    struct fake_reach reach)
+{
+    if (memory->kind == FAKE_RESERVED) {
+        return fake_virtual_reaches(memory, offset, len, reach);
+    }
+    return memory->pool == NULL || reach.device < 0 || fake_pool_reaches(memory, reach.device);
+}
+
+unsigned char *fake_resolve(uintptr_t address, size_t len, struct fake_reach reach, bool *is_async)
 {
     struct fake_memory *memory = fake_find(address);
     if (memory == NULL && fake_find_idle(address) == NULL) {
@@ -40,7 +49,7 @@ unsigned char *fake_resolve(uintptr_t address, size_t len, int device, bool *is_
         return (unsigned char *)address;
     }
     if (memory == NULL || len > memory->size - (address - memory->base) ||
-        !fake_pool_reaches(memory, device)) {
+        !reaches(memory, address - memory->base, len, reach)) {
         return NULL;
     }
     return memory->alias + (address - memory->base);
@@ -74,14 +83,14 @@ static bool map_host(struct fake_memory *memory)
     return true;
 }
 
-static bool is_page_locked(enum fake_kind kind)
+bool fake_is_page_locked(enum fake_kind kind)
 {
     return kind == FAKE_PINNED || kind == FAKE_REGISTERED;
 }
 
 static bool is_host_readable(enum fake_kind kind)
 {
-    return kind == FAKE_MANAGED || is_page_locked(kind);
+    return kind == FAKE_MANAGED || fake_is_page_locked(kind);
 }
 
 static void unmap(struct fake_memory *memory)
@@ -102,7 +111,7 @@ static void unmap(struct fake_memory *memory)
 /* Does it take memory of a device? */
 static bool is_charged(enum fake_kind kind)
 {
-    return !is_page_locked(kind) && kind != FAKE_IMPORTED;
+    return !fake_is_page_locked(kind) && kind != FAKE_IMPORTED && kind != FAKE_RESERVED;
 }
 
 /* fd: of another process's memory; -1: new memory. */
@@ -152,7 +161,7 @@ void fake_remove(struct fake_memory *memory)
     if (is_charged(memory->kind)) {
         fake.memory_used[memory->device] -= memory->size;
     }
-    if (!is_page_locked(memory->kind)) {
+    if (!fake_is_page_locked(memory->kind) && memory->kind != FAKE_RESERVED) {
         fake_machine_let_go(memory);
     }
     unmap(memory);
@@ -166,16 +175,21 @@ static size_t free_bytes_of(int device)
     return used < fake.memory_max ? fake.memory_max - used : 0;
 }
 
+bool fake_has_room(int device, size_t size)
+{
+    if (size > free_bytes_of(device)) {
+        fake_pools_trim(true); /* As the driver, which asks the pools of the process. */
+    }
+    return size <= free_bytes_of(device);
+}
+
 CUresult fake_allocate(enum fake_kind kind, size_t size, struct fake_memory **out)
 {
     int device = fake_current()->device;
     if (size == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (kind != FAKE_PINNED && size > free_bytes_of(device)) {
-        fake_pools_trim(true); /* As the driver, which asks the pools of the process. */
-    }
-    if (kind != FAKE_PINNED && size > free_bytes_of(device)) {
+    if (kind != FAKE_PINNED && !fake_has_room(device, size)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *out = fake_add(kind, device, size, -1);
@@ -227,7 +241,8 @@ static CUresult release(const char *call, uintptr_t address, bool is_pinned)
     if (result == CUDA_SUCCESS && address != 0) {
         struct fake_memory *memory = fake_find(address);
         if (memory == NULL || memory->base != address || memory->kind == FAKE_IMPORTED ||
-            memory->kind == FAKE_REGISTERED || (memory->kind == FAKE_PINNED) != is_pinned) {
+            memory->kind == FAKE_REGISTERED || memory->kind == FAKE_RESERVED ||
+            (memory->kind == FAKE_PINNED) != is_pinned) {
             result = CUDA_ERROR_INVALID_VALUE;
         } else if (memory->kind == FAKE_POOL) {
             result = fake_pool_free(memory, NULL); /* The one kind that waits for nothing. */
@@ -304,7 +319,7 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr *out, void *memory, unsigned int 
     CUresult result = fake_enter(__func__, true);
     if (result == CUDA_SUCCESS) {
         const struct fake_memory *known = fake_find((uintptr_t)memory);
-        result = flags == 0 && known != NULL && is_page_locked(known->kind)
+        result = flags == 0 && known != NULL && fake_is_page_locked(known->kind)
                      ? CUDA_SUCCESS
                      : CUDA_ERROR_INVALID_VALUE;
         *out = result == CUDA_SUCCESS ? (CUdeviceptr)(uintptr_t)memory : 0;
@@ -327,6 +342,10 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr addre
     CUresult result = fake_enter(__func__, true);
     if (result == CUDA_SUCCESS) {
         const struct fake_memory *memory = fake_find(address);
+        struct fake_memory mapping;
+        if (memory != NULL && memory->kind == FAKE_RESERVED) { /* One handle's, and no more. */
+            memory = fake_virtual_mapping(memory, address, &mapping) ? &mapping : NULL;
+        }
         if (memory == NULL) {
             result = CUDA_ERROR_NOT_FOUND;
         } else {
@@ -337,81 +356,6 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr addre
                 *size = memory->size;
             }
         }
-    }
-    return fake_leave(result);
-}
-
-/* ---- pointers ---- */
-
-/* As the driver: values of pointers that it does not know are 0, the device is -2. */
-static CUresult attribute(void *to, CUpointer_attribute name, const struct fake_memory *memory)
-{
-    enum fake_kind kind = memory != NULL ? memory->kind : FAKE_PINNED;
-    unsigned type = memory == NULL         ? 0
-                    : is_page_locked(kind) ? CU_MEMORYTYPE_HOST
-                                           : CU_MEMORYTYPE_DEVICE;
-    unsigned is_managed = kind == FAKE_MANAGED;
-    unsigned can_export = kind == FAKE_DEVICE;
-    int device = memory != NULL ? memory->device : -2;
-    CUdeviceptr base = memory != NULL ? memory->base : 0;
-    size_t size = memory != NULL ? memory->size : 0;
-    CUmemoryPool pool = memory != NULL ? memory->pool : NULL;
-    unsigned long long id = memory != NULL ? memory->inode : 0;
-    CUcontext context = memory != NULL ? &fake.contexts[memory->device] : NULL;
-    switch ((int)name) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-        memcpy(to, &context, sizeof(context));
-        break;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        memset(to, 0, sizeof(unsigned long long));
-        break;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        memcpy(to, &id, sizeof(id));
-        break;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-        memcpy(to, &type, sizeof(type));
-        break;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-        memcpy(to, &is_managed, sizeof(is_managed));
-        break;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        memcpy(to, &can_export, sizeof(can_export));
-        break;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        memcpy(to, &device, sizeof(device));
-        break;
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        memcpy(to, &base, sizeof(base));
-        break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        memcpy(to, &size, sizeof(size));
-        break;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        memcpy(to, &pool, sizeof(pool));
-        break;
-    default:
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    return CUDA_SUCCESS;
-}
-
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute name, CUdeviceptr pointer)
-{
-    CUresult result = fake_enter(__func__, false);
-    if (result == CUDA_SUCCESS) {
-        const struct fake_memory *memory = fake_find(pointer);
-        result = memory != NULL ? attribute(data, name, memory) : CUDA_ERROR_INVALID_VALUE;
-    }
-    return fake_leave(result);
-}
-
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *names, void **data,
-                                CUdeviceptr pointer)
-{
-    CUresult result = fake_enter(__func__, false);
-    const struct fake_memory *memory = result == CUDA_SUCCESS ? fake_find(pointer) : NULL;
-    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++) {
-        result = attribute(data[i], names[i], memory);
     }
     return fake_leave(result);
 }
@@ -529,8 +473,9 @@ static unsigned count_kinds(bool is_pinned)
     (void)pthread_mutex_lock(&fake.lock);
     unsigned count = 0;
     for (const struct fake_memory *m = fake.memories; m != NULL; m = m->next) {
-        count += is_page_locked(m->kind) == is_pinned;
+        count += fake_is_page_locked(m->kind) == is_pinned && m->kind != FAKE_RESERVED;
     }
+    count += is_pinned ? 0 : fake_virtual_live();
     (void)pthread_mutex_unlock(&fake.lock);
     return count;
 }
@@ -549,9 +494,10 @@ static bool reach(uint64_t address, void *to, const void *from, size_t len)
 {
     (void)pthread_mutex_lock(&fake.lock);
     bool is_async = true;
-    unsigned char *bytes = fake_find(address) != NULL
-                               ? fake_resolve(address, len, fake_find(address)->device, &is_async)
-                               : NULL;
+    unsigned char *bytes =
+        fake_find(address) != NULL
+            ? fake_resolve(address, len, (struct fake_reach){.device = -1}, &is_async)
+            : NULL;
     if (bytes != NULL && to != NULL) {
         memcpy(to, bytes, len);
     } else if (bytes != NULL && from != NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fakecuda: functions that UCX's CUDA modules are linked to and that are refused here. They are for
- * memory of the virtual memory calls and of pools, shared between processes. Without CUDA's header,
+ * sharing memory of the virtual memory calls and of pools between processes. Without CUDA's header,
  * whose prototypes differ from release to release; none of them looks at its arguments.
  */
 #include <dlfcn.h>
@@ -16,23 +16,13 @@
     {                                                                                              \
         return NOT_SUPPORTED;                                                                      \
     }
-REFUSED(cuMemAddressFree)
-REFUSED(cuMemAddressReserve)
-REFUSED(cuMemCreate)
 REFUSED(cuMemExportToShareableHandle)
-REFUSED(cuMemGetAllocationGranularity)
-REFUSED(cuMemGetAllocationPropertiesFromHandle)
 REFUSED(cuMemImportFromShareableHandle)
-REFUSED(cuMemMap)
 REFUSED(cuMemPoolExportPointer)
 REFUSED(cuMemPoolExportToShareableHandle)
 REFUSED(cuMemPoolImportFromShareableHandle)
 REFUSED(cuMemPoolImportPointer)
 REFUSED(cuMemRangeGetAttribute)
-REFUSED(cuMemRelease)
-REFUSED(cuMemRetainAllocationHandle)
-REFUSED(cuMemSetAccess)
-REFUSED(cuMemUnmap)
 
 static const char landmark[] = "here";
 

@@ -61,6 +61,9 @@ static struct CUstream_st *next_stream(int64_t *due)
 /* May op touch what it touches? A block of a pool is there between two points of its stream. */
 static bool is_in_time(const struct fake_op *op)
 {
+    if (op->is_spoilt) {
+        return false;
+    }
     for (int i = 0;
          i < 2 && (op->what == FAKE_COPY || op->what == FAKE_FILL || op->what == FAKE_CALL); i++) {
         const struct fake_memory *block = op->blocks[i];
@@ -146,8 +149,8 @@ static void *engine_main(void *arg)
         }
         struct fake_op *op = stream->first;
         if (!is_in_time(op) && stream->context->sticky == CUDA_SUCCESS) {
-            (void)fprintf(stderr, "fakecuda: memory of a pool is used before it is allocated, or "
-                                  "after it is freed\n");
+            (void)fprintf(stderr, "fakecuda: memory is used before it is allocated, or after it "
+                                  "is freed or unmapped\n");
             stream->context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
         }
         if (stream->context->sticky == CUDA_SUCCESS) { /* Nothing runs in a context that is lost. */
@@ -231,6 +234,28 @@ static bool touches(const struct CUstream_st *stream, const struct fake_memory *
         op = op->next;
     }
     return op != NULL;
+}
+
+static void spoil(const struct CUstream_st *stream, const unsigned char *alias, size_t size)
+{
+    for (struct fake_op *op = stream->first; op != NULL; op = op->next) {
+        bool is_from = op->from != NULL && op->from < alias + size && alias < op->from + op->len;
+        bool is_to = op->to != NULL && op->to < alias + size && alias < op->to + op->len;
+        op->is_spoilt = op->is_spoilt || is_from || is_to;
+    }
+}
+
+void fake_spoil(const unsigned char *alias, size_t size)
+{
+    while (fake.running != NULL) { /* The running one has been in time. */
+        (void)pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+    for (int i = 0; i < fake.devices; i++) {
+        spoil(&fake.contexts[i].default_stream, alias, size);
+    }
+    for (const struct CUstream_st *stream = fake.streams; stream != NULL; stream = stream->next) {
+        spoil(stream, alias, size);
+    }
 }
 
 bool fake_is_touched(const struct fake_memory *memory)
@@ -390,6 +415,7 @@ CUresult cuStreamSynchronize(CUstream stream)
     if (result == CUDA_SUCCESS) {
         fake_drain(stream);
         fake_pools_trim(false);
+        result = fake_stream(stream)->context->sticky; /* It may have failed meanwhile. */
     }
     return fake_leave(result);
 }
@@ -481,10 +507,12 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, u
     call->words = *(const uint64_t *)params[1];
     call->base = *(const uint32_t *)params[2];
     uint64_t at = *(const uint64_t *)params[0], wrong = is_check ? *(const uint64_t *)params[3] : 0;
-    int device = fake_current()->device;
-    struct fake_op op = {.what = FAKE_CALL, .fn = run_kernel, .arg = call};
-    call->at = fake_resolve(at, call->words * 4, device, &is_async);
-    call->wrong = is_check ? fake_resolve(wrong, 4, device, &is_async) : NULL;
+    struct fake_reach reach = {fake_current()->device, !is_check};
+    call->at = fake_resolve(at, call->words * 4, reach, &is_async);
+    reach.is_write = true;
+    call->wrong = is_check ? fake_resolve(wrong, 4, reach, &is_async) : NULL;
+    struct fake_op op = {
+        .what = FAKE_CALL, .fn = run_kernel, .arg = call, .to = call->at, .len = call->words * 4};
     fake_touch(&op, 0, at);
     fake_touch(&op, 1, wrong);
     result = call->at != NULL && (!is_check || call->wrong != NULL) ? fake_push(stream, &op)
@@ -557,6 +585,12 @@ CUresult cuEventRecord(CUevent event, CUstream handle)
     return fake_leave(result);
 }
 
+/* An event of a context that is lost says so, whichever context is current. */
+static CUresult fault_of(CUevent event, CUresult result)
+{
+    return result == CUDA_SUCCESS ? event->context->sticky : result;
+}
+
 CUresult cuEventQuery(CUevent event)
 {
     CUresult result = fake_enter(__func__, false);
@@ -568,6 +602,7 @@ CUresult cuEventQuery(CUevent event)
             (void)pthread_cond_wait(&fake.changed, &fake.lock);
         }
     }
+    result = fault_of(event, result);
     if (result == CUDA_SUCCESS && event->captured_by != NULL) {
         result = CUDA_ERROR_CAPTURED_EVENT;
     } else if (result == CUDA_SUCCESS && event->done < event->recorded) {
@@ -585,6 +620,7 @@ CUresult cuEventSynchronize(CUevent event)
     while (result == CUDA_SUCCESS && event->done < event->recorded) {
         (void)pthread_cond_wait(&fake.changed, &fake.lock);
     }
+    result = fault_of(event, result);
     if (result == CUDA_SUCCESS) {
         fake_pools_trim(false);
     }
@@ -602,8 +638,10 @@ struct side {
 static CUresult copy(CUstream stream, struct side to, struct side from, size_t len, bool must_wait)
 {
     bool is_async = !must_wait;
-    unsigned char *dst = fake_resolve(to.address, len, to.device, &is_async);
-    const unsigned char *src = fake_resolve(from.address, len, from.device, &is_async);
+    unsigned char *dst =
+        fake_resolve(to.address, len, (struct fake_reach){to.device, true}, &is_async);
+    const unsigned char *src =
+        fake_resolve(from.address, len, (struct fake_reach){from.device, false}, &is_async);
     if (dst == NULL || src == NULL) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -680,8 +718,10 @@ static CUresult fill(const char *call, CUdeviceptr to, const void *pattern, size
     if (result == CUDA_SUCCESS && count != 0) {
         bool is_async = true;
         struct fake_op op = {.what = FAKE_FILL, .len = width * count, .width = width};
-        op.to = fake_find(to) != NULL ? fake_resolve(to, op.len, fake_current()->device, &is_async)
-                                      : NULL;
+        op.to = fake_find(to) != NULL
+                    ? fake_resolve(to, op.len, (struct fake_reach){fake_current()->device, true},
+                                   &is_async)
+                    : NULL;
         fake_touch(&op, 0, to);
         memcpy(op.pattern, pattern, width);
         result = op.to != NULL ? fake_push(stream, &op) : CUDA_ERROR_INVALID_VALUE;

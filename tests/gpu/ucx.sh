@@ -92,6 +92,10 @@ for broker_has in no yes; do
     grep -q '"staged": 35823830,' "$dir/plain" || fail "staged: $(cat "$dir/plain")"
     says_what_is_left_out
     cat "$dir/publish" "$dir/host" "$dir/gpu" "$dir/plain"
+    # Other kinds of device memory are not given to UCX.
+    if [ "$broker_has" = yes ] && [ "${2:-}" != --real ]; then
+        timeout 60 "$build/tests/gpu-kinds" link 2>"$dir/kinds.err" || fail "other kinds: $?"
+    fi
     stop
     rm -f "$dir/ready"
 done
