@@ -449,8 +449,10 @@ void amb_broker_destroy(struct amb_broker **broker)
         b->workers[i].shard.memory.porter = NULL; /* Descriptors that their mail closes are closed
                                                    * at once. */
     }
-    amb_maker_stop(&b->maker); /* Segments that it has made are in the workers' mail. */
-    amb_gpus_stop(&b->gpus);   /* The same with what it has copied. */
+    amb_maker_stop(&b->maker);      /* Segments that it has made are in the workers' mail. */
+    if (!amb_gpus_stop(&b->gpus)) { /* The same with what they have copied. */
+        _exit(EXIT_FAILURE);        /* A copier that cannot be ended uses all of this. */
+    }
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.memory.maker = NULL;
     }

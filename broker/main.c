@@ -215,15 +215,17 @@ static int run_broker(struct program *program, int out)
         amb_error("cannot start: %s", error[0] == '\0' ? amb_status_text(status) : error);
         return exit_status_of(status);
     }
-    int result = EXIT_FAILURE;
     if (amb_signals_start(&signals, &events, program) == AMB_OK) {
         say_ready(program->broker, out);
-        result = amb_broker_wait(program->broker);
+        int result = amb_broker_wait(program->broker);
+        amb_signals_detach(&signals);
+        amb_broker_destroy(&program->broker);
         amb_signals_stop(&signals);
         amb_info("ended");
+        return result;
     }
     amb_broker_destroy(&program->broker);
-    return result;
+    return EXIT_FAILURE;
 }
 
 static int use_config(struct program *program)

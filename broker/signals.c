@@ -10,8 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sent by amb_signals_stop. */
+/* Sent by amb_signals_stop, and by amb_signals_detach. */
 #define STOP SIGRTMIN
+#define DETACH (SIGRTMIN + 1)
 /* The third request to end: something hangs. */
 #define TERMS_MAX 3u
 
@@ -24,6 +25,7 @@ static void fill_set(sigset_t *set)
     (void)sigaddset(set, SIGUSR1);
     (void)sigaddset(set, SIGUSR2);
     (void)sigaddset(set, STOP);
+    (void)sigaddset(set, DETACH);
 }
 
 void amb_signals_block(void)
@@ -35,7 +37,8 @@ void amb_signals_block(void)
     (void)signal(SIGIO, SIG_IGN); /* Segments are asked about by file leases (segment.c). */
 }
 
-static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_draining)
+static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_draining,
+                    bool is_detached)
 {
     (*terms)++;
     if (*terms >= TERMS_MAX) {
@@ -44,7 +47,7 @@ static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_drain
     }
     amb_info(*terms == 1 ? "asked to end: draining" : "asked again: ends at once");
     /* A drain that USR2 began is not made harder by the first TERM. */
-    if (*terms > 1 || !*is_draining) {
+    if ((*terms > 1 || !*is_draining) && !is_detached) {
         signals->events.drain(signals->arg);
     }
     *is_draining = true;
@@ -54,7 +57,7 @@ static void *run(void *arg)
 {
     struct amb_signals *signals = arg;
     unsigned terms = 0;
-    bool is_draining = false;
+    bool is_draining = false, is_detached = false;
     sigset_t set;
     fill_set(&set);
     for (;;) {
@@ -63,7 +66,12 @@ static void *run(void *arg)
             return NULL;
         }
         if (number == SIGTERM || number == SIGINT) {
-            on_term(signals, &terms, &is_draining);
+            on_term(signals, &terms, &is_draining, is_detached);
+        } else if (number == DETACH) {
+            is_detached = true;
+            (void)sem_post(&signals->detached);
+        } else if (is_detached) {
+            continue;
         } else if (number == SIGUSR2 && !is_draining) {
             amb_info("asked to drain");
             is_draining = true;
@@ -81,17 +89,29 @@ enum amb_status amb_signals_start(struct amb_signals *signals,
 {
     signals->events = *events;
     signals->arg = arg;
+    if (sem_init(&signals->detached, 0, 0) != 0) {
+        return AMB_EINTERNAL;
+    }
     int error = pthread_create(&signals->thread, NULL, run, signals);
     if (error != 0) {
         amb_error("no thread for signals: %s", strerror(error));
+        (void)sem_destroy(&signals->detached);
         return AMB_EINTERNAL;
     }
     (void)pthread_setname_np(signals->thread, "amb-signals");
     return AMB_OK;
 }
 
+void amb_signals_detach(struct amb_signals *signals)
+{
+    amb_assert(pthread_kill(signals->thread, DETACH) == 0);
+    while (sem_wait(&signals->detached) != 0) {
+    }
+}
+
 void amb_signals_stop(struct amb_signals *signals)
 {
     amb_assert(pthread_kill(signals->thread, STOP) == 0);
     amb_assert(pthread_join(signals->thread, NULL) == 0);
+    (void)sem_destroy(&signals->detached);
 }

@@ -16,6 +16,7 @@
 #include "broker/control/door.h"
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests.h"
+#include "broker/memory/gpupool.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
@@ -160,6 +161,9 @@ static void control_tick(struct amb_control *control)
     amb_directory_tick(&control->directory);
     amb_queues_tick(&control->directory);
     amb_parties_sweep(&control->parties, now_ns);
+    if (control->shards[0]->memory.gpus != NULL) {
+        amb_gpus_look(control->shards[0]->memory.gpus, now_ns);
+    }
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         client->seen_ns += stall_ns;

@@ -14,6 +14,7 @@
 
 #define LOOK_MS 1000 /* how often the devices are looked at */
 #define RETRY_NS (2 * AMB_NS_PER_SEC)
+#define STUCK_NS (5 * AMB_NS_PER_SEC) /* a copy of 2 MiB takes less than a millisecond */
 
 /* Ranges ----------------------------------------------------------------------------------------
  */
@@ -111,7 +112,8 @@ static void look(struct amb_gpu_pool *pool)
 static enum amb_status pool_make(struct amb_gpu_pool *pool)
 {
     struct amb_cuda_scope scope;
-    enum amb_status status = amb_cuda_at(amb_cuda_info(pool->cuda)->index, &pool->cuda);
+    struct amb_cuda *same; /* It is at pool->cuda already, which other threads read. */
+    enum amb_status status = amb_cuda_at(amb_cuda_info(pool->cuda)->index, &same);
     status = status == AMB_OK ? amb_cuda_enter(pool->cuda, &scope) : status;
     if (status != AMB_OK) {
         return status;
@@ -158,12 +160,12 @@ static void try_again(struct amb_gpu_pool *pool, int64_t now_ns)
     if (!amb_gpu_pool_is_sound(pool)) {
         return;
     }
-    if (status != pool->retry_status) { /* Room is not what it lacks now. */
+    if (status != amb_gpu_pool_retry_status(pool)) { /* Room is not what it lacks now. */
         char text[200];
         amb_cuda_failure(pool->cuda, text, sizeof(text));
         amb_warn("GPU %d: no pool yet: %s", amb_cuda_info(pool->cuda)->index,
                  text[0] != '\0' ? text : amb_status_text(status));
-        pool->retry_status = status;
+        atomic_store_explicit(&pool->retry_status, status, memory_order_relaxed);
     }
     pool->retry_ns = now_ns + RETRY_NS;
 }
@@ -185,7 +187,9 @@ static void *copier_main(void *arg)
     (void)pthread_setname_np(pthread_self(), name);
     bool is_bound = false, is_busy = false;
     while (is_busy || !pool->is_stopping) {
+        atomic_store_explicit(&pool->busy_since_ns, 0, memory_order_relaxed);
         bool has_mail = is_busy || wait_for_mail(pool);
+        atomic_store_explicit(&pool->busy_since_ns, amb_clock_monotonic_ns(), memory_order_relaxed);
         /* Unbound, each use of the device has more calls. */
         is_bound = is_bound || (amb_gpu_pool_is_made(pool) && amb_cuda_bind(pool->cuda) == AMB_OK);
         if (amb_inbox_run(&pool->inbox) == 0 && !has_mail) {
@@ -206,20 +210,56 @@ static void stop_arrived(struct amb_mail *mail, void *owner)
     ((struct amb_gpu_pool *)owner)->is_stopping = true;
 }
 
-void amb_gpus_stop(struct amb_gpus *gpus)
+/* Joins it. False: it waits for a device that does not answer. */
+static bool copier_join(struct amb_gpu_pool *pool, int64_t deadline_ns)
+{
+    struct timespec until = {.tv_sec = deadline_ns / AMB_NS_PER_SEC,
+                             .tv_nsec = deadline_ns % AMB_NS_PER_SEC};
+    if (pthread_clockjoin_np(pool->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        amb_error("GPU %d does not answer: its copier cannot be ended",
+                  amb_cuda_info(pool->cuda)->index);
+        return false;
+    }
+    pool->is_running = false;
+    amb_inbox_fini(&pool->inbox);
+    return true;
+}
+
+bool amb_gpus_stop(struct amb_gpus *gpus)
 {
     for (uint32_t i = 0; i < gpus->count; i++) {
         if (gpus->pools[i].is_running) {
             amb_mail_post(&gpus->pools[i].inbox, &gpus->pools[i].stop, stop_arrived);
         }
     }
+    bool has_ended = true;
+    int64_t deadline_ns = amb_clock_monotonic_ns() + STUCK_NS;
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        if (gpus->pools[i].is_running) {
+            has_ended = copier_join(&gpus->pools[i], deadline_ns) && has_ended;
+        }
+    }
+    return has_ended;
+}
+
+bool amb_gpu_pool_is_stuck(const struct amb_gpu_pool *pool, int64_t now_ns)
+{
+    int64_t since_ns = atomic_load_explicit(&pool->busy_since_ns, memory_order_relaxed);
+    return since_ns != 0 && now_ns - since_ns > STUCK_NS;
+}
+
+void amb_gpus_look(const struct amb_gpus *gpus, int64_t now_ns)
+{
     for (uint32_t i = 0; i < gpus->count; i++) {
         struct amb_gpu_pool *pool = &gpus->pools[i];
-        if (pool->is_running) {
-            (void)pthread_join(pool->thread, NULL);
-            pool->is_running = false;
-            amb_inbox_fini(&pool->inbox);
+        bool is_stuck = amb_gpu_pool_is_stuck(pool, now_ns);
+        if (is_stuck && !pool->is_noted_stuck) {
+            amb_error("GPU %d has not answered for %d s: copies from there wait",
+                      amb_cuda_info(pool->cuda)->index, (int)(STUCK_NS / AMB_NS_PER_SEC));
+        } else if (!is_stuck && pool->is_noted_stuck) {
+            amb_info("GPU %d answers again", amb_cuda_info(pool->cuda)->index);
         }
+        pool->is_noted_stuck = is_stuck;
     }
 }
 
@@ -245,7 +285,7 @@ static void say_no_room(struct amb_gpu_pool *pool)
     amb_warn("GPU %d: no room for a pool of %" PRIu64 " bytes (%s): host memory serves until there "
              "is, which is tried every %d s",
              amb_cuda_info(pool->cuda)->index, pool->size, text, (int)(RETRY_NS / AMB_NS_PER_SEC));
-    pool->retry_status = AMB_ENOMEM;
+    atomic_store_explicit(&pool->retry_status, AMB_ENOMEM, memory_order_relaxed);
     pool->retry_ns = amb_clock_monotonic_ns() + RETRY_NS;
 }
 
@@ -355,7 +395,7 @@ enum amb_status amb_gpus_start(struct amb_gpus *gpus, const struct amb_config *c
         status = copier_start(&gpus->pools[i], error, error_size);
     }
     if (status != AMB_OK) {
-        amb_gpus_stop(gpus);
+        (void)amb_gpus_stop(gpus);
         return status;
     }
     gpus->why_not = "the broker has no memory on that GPU (memory.cuda.devices)";

@@ -52,11 +52,13 @@ struct amb_gpu_pool {
     _Atomic uint64_t received, received_bytes; /* messages that a link has fetched into it */
     _Atomic uint64_t missed;                   /* ... into host memory instead, and the last */
     const char *_Atomic missed_why;            /* time why; of the first pool, for all; static */
-    struct amb_inbox inbox;                    /* the copier's, as all below */
+    _Atomic int32_t retry_status;  /* enum amb_status: the answer to the last try to make it */
+    _Atomic int64_t busy_since_ns; /* the copier's turn that goes on; 0: it sleeps */
+    bool is_noted_stuck;           /* amb_gpus_look's */
+    struct amb_inbox inbox;        /* the copier's, as all below */
     struct amb_mail stop;
     pthread_t thread;
-    int64_t retry_ns;             /* when to try again to make the pool; 0: it is made, or lost */
-    enum amb_status retry_status; /* the answer to the last try */
+    int64_t retry_ns; /* when to try again to make the pool; 0: it is made, or lost */
     bool is_running, is_stopping;
 };
 
@@ -72,12 +74,16 @@ struct amb_gpus {
 AMB_MUST_CHECK enum amb_status amb_gpus_start(struct amb_gpus *gpus,
                                               const struct amb_config *config, char *error,
                                               size_t error_size);
-/* Ends the copiers, when they have done what they were asked for. Harmless on a zeroed one. */
-void amb_gpus_stop(struct amb_gpus *gpus);
+/* Ends the copiers, when they have done what they were asked for. Harmless on a zeroed one. False:
+ * a device has not answered for seconds. Its copier goes on, so nothing that it uses may be freed:
+ * only the end of the process is left. */
+bool amb_gpus_stop(struct amb_gpus *gpus);
 /* Frees the pools, but for those whose handle was given away. To free memory that others have open
  * is undefined: those go with the process, and with the last import. */
 void amb_gpus_fini(struct amb_gpus *gpus);
 
+/* Notes in the log devices that do not answer, and those that do so again. Now and then. */
+void amb_gpus_look(const struct amb_gpus *gpus, int64_t now_ns);
 /* The pool on the device with that UUID, made or not, or NULL. */
 struct amb_gpu_pool *amb_gpus_find(const struct amb_gpus *gpus, const char *uuid);
 static inline bool amb_gpu_pool_is_sound(const struct amb_gpu_pool *pool)
@@ -90,6 +96,13 @@ static inline bool amb_gpu_pool_is_made(const struct amb_gpu_pool *pool)
     /* With the store in pool_make. */
     return atomic_load_explicit(&pool->is_made, memory_order_acquire);
 }
+/* It is not made: the answer to the last try. */
+static inline enum amb_status amb_gpu_pool_retry_status(const struct amb_gpu_pool *pool)
+{
+    return (enum amb_status)atomic_load_explicit(&pool->retry_status, memory_order_relaxed);
+}
+/* Its copier waits for the device, and has done so for seconds. */
+bool amb_gpu_pool_is_stuck(const struct amb_gpu_pool *pool, int64_t now_ns);
 /* Its handle leaves the process. */
 static inline void amb_gpu_pool_give_away(struct amb_gpu_pool *pool)
 {

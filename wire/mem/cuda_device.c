@@ -275,7 +275,10 @@ static enum amb_status retain(struct amb_cuda *device)
         (void)snprintf(device->failure, sizeof(device->failure), "%s", mode);
         (void)pthread_mutex_unlock(&device->lock);
     }
-    if (status != AMB_OK && status != AMB_ENOMEM) { /* A full device is asked again and again. */
+    /* A full device, and one that has failed so, may be asked again and again. */
+    bool is_news = status != AMB_OK && status != AMB_ENOMEM &&
+                   atomic_exchange(&device->refused, (uint32_t)result) != (uint32_t)result;
+    if (is_news) {
         char text[sizeof(device->failure)];
         amb_cuda_failure(device, text, sizeof(text));
         amb_error("GPU %d cannot be used: %s", device->info.index, text);

@@ -16,8 +16,9 @@
 struct amb_cuda {
     struct amb_cuda_info info;
     CUdevice handle;
-    CUcontext context;      /* NULL until retained */
-    _Atomic bool is_fenced; /* a sticky error was seen */
+    CUcontext context;        /* NULL until retained */
+    _Atomic uint32_t refused; /* the driver's answer when it was last not retained, and not full */
+    _Atomic bool is_fenced;   /* a sticky error was seen */
     pthread_mutex_t lock;
     char failure[200];
     _Atomic uint64_t let_reach; /* devices, by index: amb_cuda_let_reach was called */

@@ -37,10 +37,12 @@ void amb_status_gpu_memory(const struct amb_control *control, json_t *rows)
             rows,
             json_pack("{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "kind",
                       "cuda", "device", info->index, "uuid", info->uuid, "state",
-                      !amb_gpu_pool_is_sound(pool) ? "lost"
-                      : !is_made                   ? "no room"
-                      : pool->is_exported          ? "ok"
-                                                   : "not shared",
+                      !amb_gpu_pool_is_sound(pool)                                ? "lost"
+                      : amb_gpu_pool_is_stuck(pool, control->now_ns)              ? "stuck"
+                      : !is_made && amb_gpu_pool_retry_status(pool) != AMB_ENOMEM ? "no pool"
+                      : !is_made                                                  ? "no room"
+                      : pool->is_exported                                         ? "ok"
+                                                                                  : "not shared",
                       "segment_bytes", num(is_made ? pool->size : 0), "used_bytes",
                       num(amb_gpu_pool_used(pool)), "staged_bytes",
                       num(atomic_load_explicit(&pool->staged_bytes, memory_order_relaxed)),
@@ -81,9 +83,9 @@ const char *amb_status_gpu_left_out(const struct amb_control *control)
 
 /* Doctor --------------------------------------------------------------------------------------- */
 
-static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
+static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool, int64_t now_ns)
 {
-    char check[32], text[320], failure[200];
+    char check[32], text[400], failure[200];
     const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
     uint64_t used = amb_gpu_pool_used(pool);
     (void)snprintf(check, sizeof(check), "gpu %d", info->index);
@@ -92,6 +94,20 @@ static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool)
         (void)snprintf(text, sizeof(text), "%s: out of use: %s", info->name, failure);
         amb_doctor_find(rows, check, "error", text,
                         "start the broker anew; see the kernel's log for Xid lines");
+        return;
+    }
+    if (amb_gpu_pool_is_stuck(pool, now_ns)) {
+        (void)snprintf(text, sizeof(text), "%s: has not answered for seconds: copies wait",
+                       info->name);
+        amb_doctor_find(rows, check, "error", text,
+                        "see what runs there with nvidia-smi, and the kernel's log for Xid lines");
+        return;
+    }
+    if (!amb_gpu_pool_is_made(pool) && amb_gpu_pool_retry_status(pool) != AMB_ENOMEM) {
+        amb_cuda_failure(pool->cuda, failure, sizeof(failure));
+        (void)snprintf(text, sizeof(text), "%s: no pool, host memory serves: %s", info->name,
+                       failure);
+        amb_doctor_find(rows, check, "warning", text, "the broker tries again by itself");
         return;
     }
     if (!amb_gpu_pool_is_made(pool)) {
@@ -197,8 +213,9 @@ json_t *amb_status_doctor(const struct amb_control *control)
                         "set memory.cuda.size where there are GPUs");
         return rows;
     }
+    amb_gpus_look(gpus, control->now_ns); /* The log says the same. */
     for (uint32_t i = 0; i < gpus->count; i++) {
-        look_at_pool(rows, &gpus->pools[i]);
+        look_at_pool(rows, &gpus->pools[i], control->now_ns);
         amb_doctor_device(amb_cuda_info(gpus->pools[i].cuda), rows);
     }
     look_at_peers(rows, gpus);

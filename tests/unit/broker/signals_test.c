@@ -114,6 +114,32 @@ static void test_a_storm_of_hup_is_survived(void **state)
     assert_true(values(&counts->reloads) <= 1000);
 }
 
+/* Its callbacks would work on memory that is being freed then. */
+static void test_a_detached_thread_calls_nobody_and_still_counts(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct amb_signals signals;
+        struct counts *counts = begin(&signals);
+        (void)kill(getpid(), SIGTERM);
+        (void)sem_wait(&counts->drains);
+        amb_signals_detach(&signals);
+        (void)kill(getpid(), SIGHUP);
+        (void)kill(getpid(), SIGUSR2);
+        while (values(&counts->drains) == 0 && values(&counts->reloads) == 0) {
+            (void)kill(getpid(), SIGTERM); /* One that is pending takes in the next. */
+            (void)sched_yield();
+        }
+        _exit(3);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
 static void test_a_third_term_ends_the_process(void **state)
 {
     (void)state;
@@ -139,6 +165,7 @@ static void test_a_third_term_ends_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_detached_thread_calls_nobody_and_still_counts),
         cmocka_unit_test(test_a_third_term_ends_the_process),
         cmocka_unit_test(test_each_term_drains_once),
         cmocka_unit_test(test_usr2_drains_once_and_term_after_it_does_not_hurry),
