@@ -83,6 +83,9 @@ struct amb_pub {
     struct amb_asking asking;
     struct amb_pub_gpu gpu;
     uint64_t flush_seq; /* the last message that amb_flush waits for */
+    /* Under lock, and seldom used. */
+    const struct amb_gpu_fence *fresh; /* of the message that is being added; else NULL */
+    uint32_t fresh_looks;              /* at other fences, meanwhile */
     char topic[256];
 };
 

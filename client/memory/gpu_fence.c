@@ -124,6 +124,9 @@ enum amb_status amb_gpu_fence_look(struct amb_gpu_fence *fence)
 bool amb_gpu_fences_are_over(struct amb_gpu_fence **fences, bool *has_failed)
 {
     struct amb_gpu_fence *fence;
+    if (*fences == NULL) {
+        return true; /* There may be no driver. */
+    }
     amb_cuda_row_begin();
     while ((fence = *fences) != NULL) {
         struct amb_gpu_fence *next = fence->next;

@@ -145,7 +145,9 @@ commit_place(struct amb_pub *pub, const struct amb_put *put, const struct amb_pl
             batch->fences = fence;
             atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
         }
+        pub->fresh = fence;
         amb_put_added(pub, batch, is_full(conn, batch));
+        pub->fresh = NULL;
     }
     amb_spinlock_unlock(&pub->lock);
     if (status != AMB_OK) {
