@@ -449,12 +449,17 @@ void amb_broker_destroy(struct amb_broker **broker)
         b->workers[i].shard.memory.porter = NULL; /* Descriptors that their mail closes are closed
                                                    * at once. */
     }
+    /* A borrower may have asked for a copy at home, where nobody reads mail any more. */
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        (void)amb_inbox_run(&b->workers[i].shard.inbox);
+    }
     amb_maker_stop(&b->maker);      /* Segments that it has made are in the workers' mail. */
     if (!amb_gpus_stop(&b->gpus)) { /* The same with what they have copied. */
         _exit(EXIT_FAILURE);        /* A copier that cannot be ended uses all of this. */
     }
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.memory.maker = NULL;
+        b->workers[i].shard.memory.gpus = NULL; /* Nothing more is copied. */
     }
     b->limbo.looker = NULL;
     /* A copy that came, a borrower that is told of it, and the references that this sets free. Then

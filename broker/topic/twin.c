@@ -179,10 +179,10 @@ static void twin_copy(struct amb_mail *mail, void *owner)
     }
 }
 
-/* At home: makes it for the copier. False: no memory. */
+/* At home: makes it for the copier. False: no memory, or the broker ends, and the copiers have. */
 static bool twin_begin(struct amb_shard *shard, struct amb_entry *entry, bool may_reclaim)
 {
-    entry->twin = twin_create(shard, entry, may_reclaim);
+    entry->twin = shard->memory.gpus != NULL ? twin_create(shard, entry, may_reclaim) : NULL;
     if (entry->twin == NULL) {
         return false;
     }

@@ -63,20 +63,25 @@ static bool is_capturing(void *stream)
            (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
+/* Is it of another context than the device's? */
+static bool is_elsewhere(const struct amb_cuda *device, void *stream)
+{
+    CUcontext context = NULL;
+    return !is_default_stream(stream) &&
+           amb_cuda_api.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS &&
+           context != device->context;
+}
+
 enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device, void *stream)
 {
     amb_assert(amb_cuda_is_current(device));
-    CUcontext context = NULL;
     if (!amb_cuda_is_sound(device)) {
         return AMB_CUDA_STREAM_HERE; /* The next call says so. */
     }
     if (is_capturing(stream)) {
         return AMB_CUDA_STREAM_CAPTURING;
     }
-    bool is_ours = is_default_stream(stream) ||
-                   amb_cuda_api.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS ||
-                   context == device->context;
-    return is_ours ? AMB_CUDA_STREAM_HERE : AMB_CUDA_STREAM_ELSEWHERE;
+    return is_elsewhere(device, stream) ? AMB_CUDA_STREAM_ELSEWHERE : AMB_CUDA_STREAM_HERE;
 }
 
 /* Waits in the current context. An answer that is not final leaves the work running, so the driver
@@ -192,16 +197,20 @@ enum amb_status amb_cuda_event_record(struct amb_cuda *device, void *event, void
 
 enum amb_status amb_cuda_event_follow(struct amb_cuda *device, void *event, void *stream)
 {
-    CUcontext context = NULL;
-    if (amb_cuda_is_sound(device) && is_capturing(stream)) {
+    amb_assert(amb_cuda_is_current(device));
+    if (!amb_cuda_is_sound(device)) {
+        return AMB_ECUDA;
+    }
+    if (is_capturing(stream)) {
         return AMB_ESTATE;
     }
-    enum amb_status status = amb_cuda_event_record(device, event, stream);
-    /* Tried first: a stream is seldom another context's, and then nothing is recorded. */
-    bool is_elsewhere =
-        status != AMB_OK && amb_cuda_is_sound(device) && !is_default_stream(stream) &&
-        amb_cuda_api.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS && context != device->context;
-    return is_elsewhere ? AMB_ENOTSUP : status;
+    /* Tried first: a stream is seldom another context's. Then nothing is recorded, and the answer
+     * is no failure that anybody should read of. */
+    CUresult result = amb_cuda_api.cuEventRecord(event, stream);
+    if (result != CUDA_SUCCESS && !amb_cuda_is_sticky(result) && is_elsewhere(device, stream)) {
+        return AMB_ENOTSUP;
+    }
+    return amb_cuda_check(device, result, "cuEventRecord");
 }
 
 enum amb_status amb_cuda_event_query(struct amb_cuda *device, void *event)

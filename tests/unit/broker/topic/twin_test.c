@@ -257,6 +257,23 @@ static void test_nothing_is_copied_ahead_beyond_a_readers_credit(void **state)
     assert_int_equal(w->p->freed, w->p->commits);
 }
 
+/* As behind amb_gpus_stop in the broker's end: nobody would answer. */
+static void test_nothing_is_asked_of_copiers_that_have_ended(void **state)
+{
+    struct world *w = *state;
+    client_subscribe(w->a, 0, w->topic, NULL);
+    w->h.shards[0].memory.gpus = NULL;
+    commit(w, 0, 0, 1000);
+    client_send(w->p, 0, 1, 64);
+    await(w, w->a, 1);
+    assert_int_equal(client_delivery(w->a, 0, 1)->frame.lost, 1);
+    assert_int_equal(twins(w), 0);
+    w->h.shards[0].memory.gpus = &w->gpus;
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
 static void test_nobody_reads_and_nothing_is_copied(void **state)
 {
     struct world *w = *state;
@@ -483,6 +500,7 @@ int main(void)
         TEST_LARGE_THREE(test_a_copy_costs_the_same_however_many_wait),
         TEST(test_nothing_is_copied_ahead_beyond_a_readers_credit),
         TEST_THREE(test_nothing_is_copied_ahead_beyond_a_readers_credit),
+        TEST(test_nothing_is_asked_of_copiers_that_have_ended),
         TEST(test_nobody_reads_and_nothing_is_copied),
         TEST(test_a_copy_that_fails_is_one_message_lost),
         TEST_THREE(test_a_copy_that_fails_is_one_message_lost),

@@ -115,6 +115,26 @@ static void test_stream_waits_for_another_streams_event(void **state)
     amb_cuda_stream_destroy(f->device, other);
 }
 
+static void test_a_stream_of_another_device_is_told_and_is_no_failure(void **state)
+{
+    struct fixture *f = *state;
+    struct amb_cuda *other;
+    struct amb_cuda_scope scope;
+    void *far;
+    char before[200], after[200];
+    assert_int_equal(amb_cuda_at(1, &other), AMB_OK);
+    assert_int_equal(amb_cuda_enter(other, &scope), AMB_OK);
+    assert_int_equal(amb_cuda_stream_create(other, &far), AMB_OK);
+    amb_cuda_leave(&scope);
+    amb_cuda_failure(f->device, before, sizeof(before));
+    assert_int_equal(amb_cuda_event_follow(f->device, f->event, far), AMB_ENOTSUP);
+    amb_cuda_failure(f->device, after, sizeof(after));
+    assert_string_equal(after, before);
+    assert_int_equal(amb_cuda_event_follow(f->device, f->event, f->stream), AMB_OK);
+    assert_int_equal(amb_cuda_event_sync(f->device, f->event), AMB_OK);
+    amb_cuda_stream_destroy(other, far);
+}
+
 static void test_copy_between_devices(void **state)
 {
     struct fixture *f = *state;
@@ -153,6 +173,7 @@ int main(void)
         WITH_DEVICE(test_copy_from_pinned_memory_runs_when_the_stream_does),
         WITH_DEVICE(test_event_is_done_when_what_it_follows_is),
         WITH_DEVICE(test_stream_waits_for_another_streams_event),
+        WITH_DEVICE(test_a_stream_of_another_device_is_told_and_is_no_failure),
         WITH_DEVICE(test_copy_between_devices),
         WITH_DEVICE(test_copy_past_an_allocation_is_an_error_that_harms_nobody),
     };

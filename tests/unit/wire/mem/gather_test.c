@@ -169,6 +169,43 @@ static void test_nothing_is_over_before_its_bytes_are_there(void **state)
     assert_false(amb_gather_turn(gather));
 }
 
+#define ITEMS 1024u /* of a chunk: pieces and ends */
+
+/* A chunk has room for their bytes, and not for one item more. */
+static void test_a_chunk_is_full_of_pieces_before_the_end_of_their_job(void **state)
+{
+    (void)state;
+    struct amb_gather *large = NULL;
+    assert_int_equal(amb_gather_create(device, 0, note, &gather, &large), AMB_OK);
+    for (unsigned extra = 0; extra < 3; extra++) {
+        memset(back, 0, sizeof(back));
+        over = 0;
+        for (unsigned i = 0; i < ITEMS - 1 + extra; i++) {
+            amb_gather_add(large, back + i, memory + i, 1);
+        }
+        amb_gather_end(large, &jobs[0], job_over);
+        amb_gather_end(large, &jobs[1], job_over);
+        while (amb_gather_turn(large)) {
+        }
+        assert_int_equal(over, 2);
+        assert_memory_equal(back, pattern, ITEMS - 1 + extra);
+        assert_int_equal(back[ITEMS - 1 + extra], 0);
+    }
+    amb_gather_destroy(&large);
+}
+
+static void test_a_chunk_is_full_of_empty_jobs(void **state)
+{
+    (void)state;
+    unsigned long before = fakecuda_calls();
+    for (unsigned i = 0; i < 2 * ITEMS + 1; i++) {
+        end(i);
+    }
+    finish();
+    assert_int_equal(over, 2 * ITEMS + 1);
+    assert_int_equal(fakecuda_calls(), before); /* There is nothing to wait for. */
+}
+
 /* Calls for so many jobs of one piece each. */
 static unsigned long calls_of(unsigned count, uint64_t len)
 {
@@ -302,6 +339,8 @@ int main(void)
         TEST(test_jobs_are_whole_at_every_size),
         TEST(test_pieces_of_many_jobs_come_to_their_places),
         TEST(test_nothing_is_over_before_its_bytes_are_there),
+        TEST(test_a_chunk_is_full_of_pieces_before_the_end_of_their_job),
+        TEST(test_a_chunk_is_full_of_empty_jobs),
         TEST(test_a_chunk_is_waited_for_and_no_message),
         TEST(test_a_piece_that_fails_fails_its_job_alone),
         TEST(test_calls_around_the_copies_may_be_refused),
