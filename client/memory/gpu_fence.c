@@ -98,10 +98,11 @@ enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream, struct amb_gpu_
 {
     struct amb_cuda_scope scope;
     enum amb_status status = AMB_OK;
-    if (!amb_cuda_enter_to_wait(gpu->cuda, &scope)) {
-        return AMB_ECUDA;
-    }
     *out = NULL;
+    status = amb_cuda_enter_to_wait(gpu->cuda, &scope);
+    if (status != AMB_OK) {
+        return status;
+    }
     status = fence_behind(gpu, stream, false, out);
     status = status == AMB_OK ? fence_drop_if_over(out) : status;
     amb_cuda_leave(&scope);
@@ -147,7 +148,7 @@ enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence)
     enum amb_status status;
     do {
         status = AMB_ECUDA;
-        if (amb_cuda_enter_to_wait(fence->gpu->cuda, &scope)) {
+        if (amb_cuda_enter_to_wait(fence->gpu->cuda, &scope) == AMB_OK) {
             status = amb_cuda_event_sync(fence->gpu->cuda, fence->event);
             amb_cuda_leave(&scope);
         }

@@ -103,12 +103,16 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
                                       enum amb_gpu_capturing capturing)
 {
     struct amb_cuda_scope scope;
-    if (!amb_cuda_enter_to_wait(gpu->cuda, &scope)) {
+    enum amb_status status = amb_cuda_enter_to_wait(gpu->cuda, &scope);
+    if (status == AMB_ECUDA) { /* Nothing runs there any more. */
         release(msg);
         return AMB_OK;
     }
+    if (status != AMB_OK) {
+        return status;
+    }
     struct amb_gpu_waiting *waiting = waiting_get(gpu);
-    enum amb_status status =
+    status =
         waiting != NULL ? amb_cuda_event_follow(gpu->cuda, waiting->event, stream) : AMB_ENOMEM;
     bool is_awaited = status == AMB_ESTATE && capturing == AMB_GPU_CAPTURING_AWAITED;
     if (waiting != NULL && (status == AMB_OK || is_awaited)) {
@@ -147,15 +151,20 @@ static struct amb_gpu_waiting *queue_pop(struct amb_gpu *gpu, struct amb_gpu_rel
 }
 
 /* The stream captured when it was given back. Behind the end of that capture, has the GPU done with
- * it? Of a stream of another context nobody can tell: its message stays until the close. */
+ * it? A stream of another context is asked itself, for no event can be recorded there. */
 static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
 {
     struct amb_cuda_scope scope;
     if (amb_cuda_enter(gpu->cuda, &scope) != AMB_OK) {
         return !amb_gpu_is_sound(gpu);
     }
-    waiting->is_recorded = amb_cuda_event_follow(gpu->cuda, waiting->event, stream) == AMB_OK;
+    enum amb_status status = amb_cuda_event_follow(gpu->cuda, waiting->event, stream);
     amb_cuda_leave(&scope);
+    waiting->is_recorded = status == AMB_OK;
+    if (status == AMB_ENOTSUP) {
+        status = amb_cuda_program_query(stream);
+        return status == AMB_OK || status == AMB_ECUDA;
+    }
     return false;
 }
 
@@ -174,7 +183,7 @@ static bool is_over(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *
 static void wait_for(struct amb_gpu *gpu, const struct amb_gpu_waiting *waiting)
 {
     struct amb_cuda_scope scope;
-    if (waiting->is_recorded && amb_cuda_enter_to_wait(gpu->cuda, &scope)) {
+    if (waiting->is_recorded && amb_cuda_enter_to_wait(gpu->cuda, &scope) == AMB_OK) {
         (void)!amb_cuda_event_sync(gpu->cuda, waiting->event);
         amb_cuda_leave(&scope);
     }

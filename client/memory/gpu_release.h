@@ -27,7 +27,8 @@ struct amb_gpu_releases {
 /* The release of a message; any thread, no lock of this file held. */
 typedef void (*amb_gpu_release_fn)(struct amb_msg *msg);
 
-/* A stream that captures a graph: nobody can say when its work has run. */
+/* A stream that captures a graph, or a thread in a host function of a stream: nobody can say when
+ * its work has run. */
 enum amb_gpu_capturing {
     AMB_GPU_CAPTURING_REFUSED,
     AMB_GPU_CAPTURING_AWAITED, /* the release comes behind the end of the capture */

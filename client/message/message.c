@@ -5,6 +5,7 @@
 #include "client/conn/error.h"
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
+#include "client/memory/aside.h"
 #include "client/memory/gpu_release.h"
 #include "client/message/arrival.h"
 #include "client/message/landing.h"
@@ -12,6 +13,9 @@
 #include "client/message/side.h"
 #include "client/message/sub.h"
 #include "wire/codec/props.h"
+
+#include <stdlib.h>
+#include <time.h>
 
 struct amb_msg *amb_msg_ref(struct amb_msg *msg)
 {
@@ -87,10 +91,37 @@ enum amb_status amb_msg_release_on(struct amb_msg *msg, void *stream)
     return msg == NULL ? AMB_OK : release_on_any(msg, stream, AMB_GPU_CAPTURING_REFUSED);
 }
 
+struct patience {
+    struct amb_msg *msg;
+    void *stream;
+};
+
+/* On a thread of its own. A capture that goes on is not waited for after a close. */
+static void release_behind(void *arg)
+{
+    struct patience own = *(struct patience *)arg;
+    const struct amb_conn *conn = amb_msg_arrival(own.msg)->conn;
+    const struct timespec moment = {.tv_nsec = AMB_NS_PER_MS};
+    free(arg);
+    while (amb_cuda_program_sync(own.stream) == AMB_ESTATE &&
+           !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
+        (void)nanosleep(&moment, NULL);
+    }
+    amb_msg_release(own.msg);
+}
+
 void amb_msg_release_when_free(struct amb_msg *msg, void *stream)
 {
-    if (release_on_any(msg, stream, AMB_GPU_CAPTURING_AWAITED) != AMB_OK) {
-        /* Host memory, of which nobody keeps a list: its holder has said that it is done. */
+    if (release_on_any(msg, stream, AMB_GPU_CAPTURING_AWAITED) == AMB_OK) {
+        return;
+    }
+    /* Host memory, of which nobody keeps a list; or this thread may not ask the driver. */
+    struct patience *patience = malloc(sizeof(*patience));
+    if (patience != NULL) {
+        *patience = (struct patience){.msg = msg, .stream = stream};
+    }
+    if (patience == NULL || !amb_aside(amb_msg_arrival(msg)->conn, release_behind, patience)) {
+        free(patience);
         amb_msg_release(msg);
     }
 }

@@ -14,6 +14,9 @@
  */
 #include "tests/fakecuda/internal.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static _Thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 static void break_capture(struct CUstream_st *stream)
@@ -98,6 +101,30 @@ CUresult fake_join(struct CUstream_st *stream, struct CUstream_st *capturing)
     stream->capturer = capturing->capturer;
     stream->origin = capturing->origin;
     return CUDA_SUCCESS;
+}
+
+static char planned_call[48];
+static struct CUstream_st *planned_stream;
+
+void fakecuda_capture_before(const char *call, void *stream)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    (void)snprintf(planned_call, sizeof(planned_call), "%s", call);
+    planned_stream = stream;
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_begin_planned_capture(const char *call)
+{
+    struct CUstream_st *stream = planned_stream;
+    size_t len = strlen(planned_call);
+    if (stream != NULL && strncmp(call, planned_call, len) == 0 &&
+        (call[len] == '\0' || call[len] == '_')) {
+        planned_stream = NULL;
+        stream->capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        stream->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        stream->origin = stream;
+    }
 }
 
 /* The capture that began there ends, on all streams that have joined it. */

@@ -185,6 +185,10 @@ CUresult fake_enter(const char *name, bool needs_context)
     if (!fake.is_initialised) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
+    if (fake_is_in_host_function) {
+        return CUDA_ERROR_NOT_PERMITTED;
+    }
+    fake_begin_planned_capture(name);
     CUcontext context = fake_current();
     if (context != NULL && context->sticky != CUDA_SUCCESS) {
         return context->sticky;

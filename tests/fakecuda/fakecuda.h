@@ -44,6 +44,8 @@ void fakecuda_hold_device(int device);
 void fakecuda_fail(const char *plan);
 /* As FAKECUDA_SLOW, from here on; NULL: no call takes long. */
 void fakecuda_slow(const char *plan);
+/* As if another thread began to capture the stream, just before the next call of that function. */
+void fakecuda_capture_before(const char *call, void *stream);
 /* Calls of all functions so far, and of one ("cuMemAlloc"). */
 unsigned long fakecuda_calls(void);
 unsigned long fakecuda_calls_of(const char *name);

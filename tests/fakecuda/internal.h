@@ -114,6 +114,8 @@ extern struct fake_state fake;
  */
 CUresult fake_enter(const char *name, bool needs_context);
 CUresult fake_leave(CUresult result);
+/* The thread runs a host function of a stream, which may call nothing of the driver's. */
+extern _Thread_local bool fake_is_in_host_function;
 /* fake_enter with a context, of a call that a capture may forbid. */
 CUresult fake_enter_unsafe(const char *name);
 CUcontext fake_current(void);
@@ -188,6 +190,8 @@ CUresult fake_unsafe(void);
 CUresult fake_may_wait(struct CUstream_st *stream);
 /* Something is put on the stream: does it go into a graph? */
 CUresult fake_captured(struct CUstream_st *stream, bool *is_captured);
+/* The call that a test has named begins: a stream captures from here on. */
+void fake_begin_planned_capture(const char *call);
 /* The stream waits for an event of one that captures: it captures too. */
 CUresult fake_join(struct CUstream_st *stream, struct CUstream_st *capturing);
 
@@ -199,8 +203,9 @@ enum fake_what {
     FAKE_RECORD,
     FAKE_WAIT,
     FAKE_CALL,
-    FAKE_ALLOC,   /* blocks[0] is there from here on */
-    FAKE_RELEASE, /* and no more */
+    FAKE_HOST_CALL, /* it may call nothing of the driver's */
+    FAKE_ALLOC,     /* blocks[0] is there from here on */
+    FAKE_RELEASE,   /* and no more */
 };
 
 struct fake_op {

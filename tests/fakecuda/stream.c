@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+_Thread_local bool fake_is_in_host_function;
 static bool has_engine;
 
 static int64_t now_ns(void)
@@ -97,8 +98,10 @@ static void run(const struct fake_op *op)
         for (size_t i = 0; i < op->len; i += op->width) {
             memcpy(op->to + i, op->pattern, op->width);
         }
-    } else if (op->what == FAKE_CALL) {
+    } else if (op->what == FAKE_CALL || op->what == FAKE_HOST_CALL) {
+        fake_is_in_host_function = op->what == FAKE_HOST_CALL;
         op->fn(op->arg);
+        fake_is_in_host_function = false;
     }
 }
 
@@ -437,7 +440,7 @@ CUresult cuLaunchHostFunc(CUstream stream, CUhostFn fn, void *arg)
 {
     CUresult result = fake_enter(__func__, true);
     if (result == CUDA_SUCCESS) {
-        struct fake_op op = {.what = FAKE_CALL, .fn = fn, .arg = arg};
+        struct fake_op op = {.what = FAKE_HOST_CALL, .fn = fn, .arg = arg};
         result = fake_push(stream, &op);
     }
     return fake_leave(result);

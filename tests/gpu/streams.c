@@ -230,6 +230,41 @@ static void refused_array(CUstream own)
     await_given_back();
 }
 
+static void *pin(void *ctx, size_t len, size_t align, int device)
+{
+    (void)ctx;
+    (void)align;
+    (void)device;
+    void *pinned;
+    return cuMemHostAlloc(&pinned, len, 0) == CUDA_SUCCESS ? pinned : NULL;
+}
+
+static void unpin(void *ctx, void *pinned, size_t len, int device)
+{
+    (void)ctx;
+    (void)len;
+    (void)device;
+    CUcontext context;
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+    CHECK(cuCtxPushCurrent(context) == CUDA_SUCCESS && cuMemFreeHost(pinned) == CUDA_SUCCESS);
+    CHECK(cuCtxPopCurrent(&context) == CUDA_SUCCESS);
+    CHECK(cuDevicePrimaryCtxRelease(0) == CUDA_SUCCESS);
+}
+
+/* The same of host memory that is the program's own. */
+static void refused_host_array(CUstream own)
+{
+    struct amb_sub *before = sub, *pinned;
+    const struct amb_allocator allocator = {
+        .size = sizeof(allocator), .mem = AMB_MEM_PINNED, .alloc = pin, .free = unpin};
+    CHECK(amb_subscribe(conn, TOPIC, AMB_SUB(.allocator = &allocator), &pinned) == AMB_OK);
+    sub = pinned;
+    refused_array(own);
+    sub = before;
+    amb_msg_release(next());
+    CHECK(amb_sub_close(pinned, 5 * AMB_SEC) == AMB_OK);
+}
+
 static void refused(void)
 {
     begin();
@@ -261,6 +296,7 @@ static void refused(void)
     CHECK(amb_lease_commit(lease, AMB_OUT(.stream = own), NULL) == AMB_OK);
     amb_msg_release(next());
     refused_array(own);
+    refused_host_array(own);
     CHECK(cuStreamDestroy(own) == CUDA_SUCCESS);
     end();
 }

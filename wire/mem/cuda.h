@@ -111,9 +111,10 @@ struct amb_cuda_scope {
 /* Makes the device's context current on this thread; nests. On failure nothing is to be left. */
 AMB_MUST_CHECK enum amb_status amb_cuda_enter(struct amb_cuda *device,
                                               struct amb_cuda_scope *scope);
-/* The same, however often the driver refuses it. False: the device is fenced, so nothing runs there
- * that could be waited for. */
-bool amb_cuda_enter_to_wait(struct amb_cuda *device, struct amb_cuda_scope *scope);
+/* The same, however often the driver refuses it. ECUDA: the device is fenced, so nothing runs there
+ * that could be waited for. ESTATE: this thread runs a host function of a stream. */
+AMB_MUST_CHECK enum amb_status amb_cuda_enter_to_wait(struct amb_cuda *device,
+                                                      struct amb_cuda_scope *scope);
 /* The thread is as it was before. */
 void amb_cuda_leave(struct amb_cuda_scope *scope);
 /* Around several questions and calls: none of them asks for the thread's capture mode again. No
@@ -198,10 +199,13 @@ enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device, void
 
 /*
  * Waits for a stream of the program's, whatever its device. NULL, 1 and 2 are those of the thread's
- * context; where it has none, of each device that has been used. ESTATE: it captures. ECUDA: its
- * work has failed, or it is no stream. A driver that refuses to wait is asked again.
+ * context; where it has none, of each device that has been used. ESTATE: it captures, or this
+ * thread runs a host function of a stream, where nothing may be asked. ECUDA: its work has failed,
+ * or it is no stream. A driver that refuses to wait is asked again.
  */
 AMB_MUST_CHECK enum amb_status amb_cuda_program_sync(void *stream);
+/* Has it run all that is on it? No default stream. EAGAIN: not yet; ESTATE, ECUDA: as above. */
+AMB_MUST_CHECK enum amb_status amb_cuda_program_query(void *stream);
 extern const char amb_cuda_captures[]; /* the sentence about a stream that captures */
 
 /* Without timing; a thread that waits for it sleeps. */

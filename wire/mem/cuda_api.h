@@ -53,6 +53,7 @@
     ADD(cuStreamDestroy)                                                                           \
     ADD(cuStreamGetCtx)                                                                            \
     ADD(cuStreamIsCapturing)                                                                       \
+    ADD(cuStreamQuery)                                                                             \
     ADD(cuStreamSynchronize)                                                                       \
     ADD(cuStreamWaitEvent)                                                                         \
     ADD(cuThreadExchangeStreamCaptureMode)

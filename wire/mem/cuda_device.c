@@ -45,6 +45,8 @@ static enum amb_status status_of(CUresult result)
         return AMB_ENOMEM;
     case CUDA_ERROR_NOT_SUPPORTED:
         return AMB_ENOTSUP;
+    case CUDA_ERROR_NOT_PERMITTED: /* in a host function of a stream */
+        return AMB_ESTATE;
     default:
         return AMB_ECUDA;
     }
@@ -469,15 +471,16 @@ void amb_cuda_leave(struct amb_cuda_scope *scope)
     }
 }
 
-bool amb_cuda_enter_to_wait(struct amb_cuda *device, struct amb_cuda_scope *scope)
+enum amb_status amb_cuda_enter_to_wait(struct amb_cuda *device, struct amb_cuda_scope *scope)
 {
-    while (amb_cuda_enter(device, scope) != AMB_OK) {
+    enum amb_status status;
+    while ((status = amb_cuda_enter(device, scope)) != AMB_OK && status != AMB_ESTATE) {
         if (!amb_cuda_is_sound(device)) {
-            return false;
+            return AMB_ECUDA;
         }
         amb_cuda_pause();
     }
-    return true;
+    return status;
 }
 
 enum amb_status amb_cuda_bind(struct amb_cuda *device)

@@ -94,7 +94,7 @@ bool amb_cuda_can_reach(const struct amb_cuda *device UNUSED, const struct amb_c
 void amb_cuda_failure(struct amb_cuda *device UNUSED, char *text UNUSED, size_t size UNUSED) NOTHING
 void amb_cuda_let_reach(struct amb_cuda *device UNUSED, struct amb_cuda *other UNUSED) NOTHING
 enum amb_status amb_cuda_enter(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) NOBODY
-bool amb_cuda_enter_to_wait(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) { return false; }
+enum amb_status amb_cuda_enter_to_wait(struct amb_cuda *device UNUSED, struct amb_cuda_scope *scope UNUSED) NOBODY
 void amb_cuda_leave(struct amb_cuda_scope *scope UNUSED) NOTHING
 enum amb_status amb_cuda_bind(struct amb_cuda *device UNUSED) NOBODY
 void amb_cuda_row_begin(void) {}
@@ -116,6 +116,7 @@ enum amb_status amb_cuda_stream_sync(struct amb_cuda *device UNUSED, void *strea
 enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device UNUSED, void *stream UNUSED) { return AMB_CUDA_STREAM_HERE; }
 const char amb_cuda_captures[] = "";
 enum amb_status amb_cuda_program_sync(void *stream UNUSED) NOBODY
+enum amb_status amb_cuda_program_query(void *stream UNUSED) NOBODY
 enum amb_status amb_cuda_event_create(struct amb_cuda *device UNUSED, void **event UNUSED) NOBODY
 void amb_cuda_event_destroy(struct amb_cuda *device UNUSED, void *event UNUSED) NOTHING
 enum amb_status amb_cuda_event_record(struct amb_cuda *device UNUSED, void *event UNUSED, void *stream UNUSED) NOBODY

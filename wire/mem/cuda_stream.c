@@ -46,7 +46,7 @@ enum amb_status amb_cuda_stream_sync(struct amb_cuda *device, void *stream)
 
 const char amb_cuda_captures[] =
     "the stream captures a graph, which runs later, and as often as the program likes: publish and "
-    "release outside of the capture";
+    "release outside of the capture, and of host functions of streams";
 
 /* NULL (the default one), the legacy one, the thread's own: each context has its own. */
 static bool is_default_stream(void *stream)
@@ -96,6 +96,9 @@ static enum amb_status sync_here(void *stream)
         if (result == CUDA_SUCCESS || amb_cuda_is_final(result)) {
             return result == CUDA_SUCCESS ? AMB_OK : AMB_ECUDA;
         }
+        if (result == CUDA_ERROR_NOT_PERMITTED) {
+            return AMB_ESTATE;
+        }
         amb_cuda_pause();
     }
 }
@@ -110,7 +113,7 @@ static bool enter_used(uint32_t index, struct amb_cuda_scope *scope)
         amb_cuda_pause();
         status = amb_cuda_at((int)index, &device);
     }
-    return status == AMB_OK && amb_cuda_enter_to_wait(device, scope);
+    return status == AMB_OK && amb_cuda_enter_to_wait(device, scope) == AMB_OK;
 }
 
 /* In each context that there is, for the handle is of one of them. */
@@ -148,6 +151,9 @@ static enum amb_status sync_there(void *stream)
         if (amb_cuda_is_final(result)) {
             return AMB_ECUDA;
         }
+        if (result == CUDA_ERROR_NOT_PERMITTED) {
+            return AMB_ESTATE;
+        }
         amb_cuda_pause();
     }
 }
@@ -155,14 +161,36 @@ static enum amb_status sync_there(void *stream)
 enum amb_status amb_cuda_program_sync(void *stream)
 {
     CUcontext context = NULL;
+    CUresult result = CUDA_SUCCESS;
     enum amb_status status;
     amb_cuda_capture_relax();
     if (!is_default_stream(stream)) {
         status = sync_there(stream);
-    } else if (amb_cuda_api.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != NULL) {
+    } else if ((result = amb_cuda_api.cuCtxGetCurrent(&context)) == CUDA_SUCCESS &&
+               context != NULL) {
         status = sync_here(stream);
     } else {
-        status = sync_everywhere(stream);
+        status = result == CUDA_ERROR_NOT_PERMITTED ? AMB_ESTATE : sync_everywhere(stream);
+    }
+    amb_cuda_capture_restore();
+    return status;
+}
+
+enum amb_status amb_cuda_program_query(void *stream)
+{
+    CUcontext context = NULL;
+    enum amb_status status = AMB_ESTATE;
+    amb_cuda_capture_relax();
+    if (!is_capturing(stream)) {
+        CUresult result = amb_cuda_api.cuStreamGetCtx(stream, &context);
+        result = result == CUDA_SUCCESS ? amb_cuda_api.cuCtxPushCurrent(context) : result;
+        if (result == CUDA_SUCCESS) {
+            result = amb_cuda_api.cuStreamQuery(stream);
+            (void)amb_cuda_api.cuCtxPopCurrent(&context);
+        }
+        status = result == CUDA_SUCCESS      ? AMB_OK
+                 : amb_cuda_is_final(result) ? AMB_ECUDA
+                                             : AMB_EAGAIN;
     }
     amb_cuda_capture_restore();
     return status;

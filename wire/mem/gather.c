@@ -113,7 +113,7 @@ void amb_gather_destroy(struct amb_gather **gather)
 static enum amb_status await(const struct amb_gather *gather, const struct chunk *chunk)
 {
     struct amb_cuda_scope scope;
-    if (!amb_cuda_enter_to_wait(gather->device, &scope)) {
+    if (amb_cuda_enter_to_wait(gather->device, &scope) != AMB_OK) {
         return AMB_ECUDA;
     }
     enum amb_status status = chunk->is_recorded

@@ -12,6 +12,8 @@
 #include "client/session/life.h"
 #include "tests/fakecuda/fakecuda.h"
 
+#include <cuda.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -140,6 +142,95 @@ static void test_a_message_that_is_held_for_long_is_spun_for_once(void **state)
     assert_int_equal(released, 65);
 }
 
+static void CUDA_CB do_nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* The event goes into the graph then, and asking for it answers 907. */
+static void test_a_capture_may_begin_while_the_event_is_recorded(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    fakecuda_capture_before("cuEventRecord", streams[0]);
+    give_back(0, streams[0]);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(amb_conn_gpus_look(conn));
+    }
+    assert_int_equal(released, 0);
+    fakecuda_hold(true);
+    assert_int_equal(cuStreamEndCapture(streams[0], &graph), CUDA_SUCCESS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(amb_conn_gpus_look(conn)); /* It is recorded once more, behind that end. */
+    }
+    assert_int_equal(released, 0);
+    fakecuda_hold(false);
+    while (amb_conn_gpus_look(conn)) {
+    }
+    assert_int_equal(released, 1);
+}
+
+/* No event of ours can be recorded there, so the stream itself is asked. */
+static void test_a_stream_of_another_gpu_that_captured_is_asked_itself(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    CUstream other;
+    CUcontext context;
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 1), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPushCurrent(context), CUDA_SUCCESS);
+    assert_int_equal(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    assert_int_equal(cuStreamBeginCapture(other, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPopCurrent(&context), CUDA_SUCCESS);
+    assert_int_equal(amb_gpu_release_after(gpu, (struct amb_msg *)(void *)&messages[0], count,
+                                           other, AMB_GPU_CAPTURING_AWAITED),
+                     AMB_OK);
+    assert_true(amb_conn_gpus_look(conn));
+    assert_int_equal(released, 0);
+    assert_int_equal(cuCtxPushCurrent(context), CUDA_SUCCESS);
+    assert_int_equal(cuStreamEndCapture(other, &graph), CUDA_SUCCESS);
+    fakecuda_hold(true);
+    assert_int_equal(cuLaunchHostFunc(other, do_nothing, NULL), CUDA_SUCCESS);
+    assert_int_equal(cuCtxPopCurrent(&context), CUDA_SUCCESS);
+    assert_true(amb_conn_gpus_look(conn));
+    assert_int_equal(released, 0);
+    fakecuda_hold(false);
+    while (amb_conn_gpus_look(conn)) {
+    }
+    assert_int_equal(released, 1);
+    assert_int_equal(cuStreamDestroy(other), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRelease(1), CUDA_SUCCESS);
+}
+
+/* There nothing may be asked of the driver, and nothing waits for ever. */
+static void CUDA_CB release_in_host_function(void *arg)
+{
+    enum amb_status *status = arg;
+    *status = amb_gpu_release_after(gpu, (struct amb_msg *)(void *)&messages[0], count, streams[1],
+                                    AMB_GPU_CAPTURING_AWAITED);
+}
+
+static void CUDA_CB sync_in_host_function(void *arg)
+{
+    enum amb_status *status = arg;
+    *status = amb_cuda_program_sync(streams[1]);
+    *status = *status == AMB_ESTATE ? amb_cuda_program_sync(NULL) : *status;
+}
+
+static void test_a_host_function_is_answered_and_not_kept(void **state)
+{
+    (void)state;
+    const CUhostFn functions[] = {release_in_host_function, sync_in_host_function};
+    for (unsigned i = 0; i < 2; i++) {
+        enum amb_status status = AMB_OK;
+        assert_int_equal(cuLaunchHostFunc(streams[0], functions[i], &status), CUDA_SUCCESS);
+        assert_int_equal(amb_cuda_stream_sync(amb_gpu_cuda(gpu), streams[0]), AMB_OK);
+        assert_int_equal(status, AMB_ESTATE);
+        assert_int_equal(released, 0);
+    }
+    assert_true(amb_gpu_is_sound(gpu));
+}
+
 static void *drain(void *arg)
 {
     amb_conn_gpus_drain(conn);
@@ -171,6 +262,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_look_asks_once_a_stream_and_a_message_that_is_over),
         TEST(test_a_spin_sees_the_end_of_a_stream),
+        TEST(test_a_capture_may_begin_while_the_event_is_recorded),
+        TEST(test_a_stream_of_another_gpu_that_captured_is_asked_itself),
+        TEST(test_a_host_function_is_answered_and_not_kept),
         TEST(test_a_drain_keeps_no_release_from_its_place),
         TEST(test_a_message_that_is_held_for_long_is_spun_for_once),
     };
