@@ -42,6 +42,17 @@ used() { # bytes of the GPU pools
     "$build/tools/broker-ctl" -o json memory |
         sed -n 's/.*"kind": *"cuda"[^}]*"used_bytes": *\([0-9]*\).*/\1/p'
 }
+pool_state() { # of the GPU pool, as broker-ctl memory says it
+    "$build/tools/broker-ctl" -o json memory |
+        sed -n 's/.*"kind": *"cuda"[^}]*"state": *"\([a-z ]*\)".*/\1/p'
+}
+await_pool() { # STATE WHEN
+    for ((i = 0; i < 200; i++)); do
+        [ "$(pool_state)" = "$1" ] && return
+        sleep 0.05
+    done
+    fail "$2: the pool is $(pool_state), and not $1"
+}
 await_word() { # WORD NAME: in a while a program says it in $dir/NAME
     for ((i = 0; i < 400; i++)); do
         grep -q "$1" "$dir/$2" && return

@@ -12,17 +12,6 @@ export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
 start() {
     start_broker -o memory.cuda.size=600M -o memory.cuda.devices=0 || fail "$1: brokerd does not start"
 }
-state() { # of the pool, as broker-ctl memory says it
-    "$build/tools/broker-ctl" -o json memory |
-        sed -n 's/.*"kind": *"cuda"[^}]*"state": *"\([a-z ]*\)".*/\1/p'
-}
-await_state() {
-    for ((i = 0; i < 200; i++)); do
-        [ "$(state)" = "$1" ] && return
-        sleep 0.05
-    done
-    fail "$2: the pool is $(state), and not $1"
-}
 program() { # MODE: says WORD; goes on at the end of descriptor 9
     rm -f "$dir/$1" # Of the last one of that mode, which has said the word.
     mkfifo "$dir/go"
@@ -46,11 +35,11 @@ die() {
 
 # A program that has given its messages back does not keep the dead broker's pool.
 start "at first"
-await_state ok "at first"
+await_pool ok "at first"
 program again first
 die
 start "after a kill" 9>&-
-await_state ok "after a kill"
+await_pool ok "after a kill"
 goes_on again
 stop
 
@@ -59,7 +48,7 @@ start "before an end for good"
 program idle idle
 die
 start "after an end for good" 9>&-
-await_state ok "after an end for good"
+await_pool ok "after an end for good"
 goes_on idle
 stop
 
@@ -68,7 +57,7 @@ start "before a message is held"
 program keep held
 die
 start "while a message is held" 9>&-
-await_state "no room" "while a message is held"
+await_pool "no room" "while a message is held"
 grep -q 'no room for a pool' "$dir/log" || fail "no word of it in the log"
 grep -q 'no room for a pool' <<<"$("$build/tools/broker-ctl" doctor)" || fail "no word of it in doctor"
 "$build/tools/broker-ctl" sub t --count 1 --timeout 20 >"$dir/sub" 2>"$dir/sub.err" &
@@ -78,7 +67,7 @@ pids+=($!)
 wait "${pids[1]}" || fail "host memory: sub"
 # GPU payloads go by the host meanwhile, and in place once the message is back and the pool is there.
 goes_on keep
-await_state ok "after the message is back"
+await_pool ok "after the message is back"
 stop
 
 # A broker that ends leaves what others have open to the driver.

@@ -30,6 +30,8 @@ if [ "${2:-}" = --real ]; then
     [ "$(ls /proc/driver/nvidia/gpus 2>/dev/null | wc -l)" -ge 2 ] || other=0
 else
     export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so
+    # All processes are on one machine, which counts their memory together.
+    export FAKECUDA_MEMORY=1G FAKECUDA_MACHINE=$dir/machine
 fi
 
 start() {
@@ -81,7 +83,6 @@ audience() { # url role staged gpu_path sent_path
 }
 
 # With memory of the broker's on each GPU: in place, and nothing goes by the host that need not.
-[ "${2:-}" = --real ] || export FAKECUDA_MEMORY=1G
 start -o memory.cuda.size=512M
 for role in publish lease; do
     audience "$unix_url" "$role" 0 cuda_ipc cuda_ipc
@@ -186,4 +187,7 @@ for url in "${urls[@]}"; do
         readers=()
     fi
 done
+if [ "${2:-}" != --real ]; then
+    [ "$("$build/tests/gpu-first" faults)" = 0 ] || fail "memory was freed that others had open"
+fi
 echo "ok"

@@ -14,55 +14,14 @@ usage() {
 }
 [ $# -eq 3 ] || usage
 
-# All but the C library, which every machine has as it needs it.
-pack_libraries() { # kit file...
-    local kit=$1 file library
-    shift
-    for file in "$@"; do
-        ldd "$file" | awk '$3 ~ /^\// { print $3 }' |
-            grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*|libcuda|libfakecuda)\.so' |
-            while read -r library; do
-                cp -L "$library" "$kit/lib/"
-            done
-    done
-}
-
-# UCX is loaded at run time: its libraries, and its modules with those for CUDA beside them.
-pack_ucx() { # build kit
-    local from=
-    for from in "$1/../deps/ucx/lib" "$1/deps/ucx/lib" ""; do
-        [ ! -e "${from:-/nowhere}/libucp.so.0" ] || break
-    done
-    if [ -z "$from" ]; then
-        echo "no UCX with the build: the ucx link is left out" >&2
-        return
-    fi
-    cp -L "$from"/libuc[pstm].so.0 "$2/lib/"
-    mkdir -p "$2/lib/ucx"
-    cp -L "$from"/ucx/*.so.0 "$2/lib/ucx/"
-    # Without it UCX has no module that watches the driver, and then cannot send what lies on a GPU.
-    cp -L "$from"/../../*.libs/libcudart* "$2/lib/" 2>/dev/null || true
-    # ucx_perftest lies beside the libraries.
-    [ ! -x "$from/../bin/ucx_perftest" ] || cp "$from/../bin/ucx_perftest" "$2/tools/"
-}
+. "$here/kit.sh"
 
 pack() {
     local build=$1 kit=$2 size
-    rm -rf "$kit"
-    mkdir -p "$kit/broker" "$kit/tests/fakecuda" "$kit/tools" "$kit/lib"
-    cp "$build/broker/brokerd" "$kit/broker/"
-    cp "$build/tests/gpu-roundtrip" "$build/tests/gpu-fake" "$kit/tests/"
-    cp "$build/tools/broker-bench" "$build/tools/broker-ctl" "$kit/tools/"
-    cp -L "$build/tests/fakecuda/libfakecuda.so" "$kit/tests/fakecuda/"
-    # By the names that UCX looks for, and one driver for both.
-    ln -s libfakecuda.so "$kit/tests/fakecuda/libcuda.so.1"
-    [ ! -d "$build/tests/fakecuda/nvml" ] || cp -RL "$build/tests/fakecuda/nvml" "$kit/tests/fakecuda/"
-    cp "$here/roundtrip.sh" "$here/ucx.sh" "$here/broker.sh" "$here/run.sh" "$here/dlpack.py" "$kit/"
-    pack_libraries "$kit" "$kit/broker/brokerd" "$kit/tests/gpu-roundtrip" "$kit/tools/broker-bench" \
-        "$kit/tools/broker-ctl"
-    pack_ucx "$build" "$kit"
-    find "$kit" -type f \( -name '*.so*' -o -perm -u+x ! -name '*.sh' ! -name '*.py' \) \
-        -exec strip --strip-unneeded {} + 2>/dev/null || true
+    pack_begin "$build" "$kit"
+    cp "$build/tests/gpu-fake" "$kit/tests/"
+    cp "$here/roundtrip.sh" "$here/ucx.sh" "$here/broker.sh" "$here/kit.sh" "$here/run.sh" "$here/dlpack.py" "$kit/"
+    pack_end "$kit"
     size=$(du -sm "$kit" | cut -f1)
     echo "$size MiB in $kit"
     [ "$size" -le 60 ] || { echo "that is more than 60 MiB" >&2; exit 1; }
@@ -229,9 +188,7 @@ run() {
     fi
     out=$(cd "$out" && pwd)
     rm -f "$out"/*.json "$out"/*.log "$out"/table.txt
-    # The kit's libraries come first, and a driver of the machine's is never among them.
-    export LD_LIBRARY_PATH=$kit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    [ ! -d "$kit/lib/ucx" ] || export UCX_MODULE_DIR=$kit/lib/ucx
+    use_kit "$kit"
     pool=8G max_message=1G host_size=8G
     if [ "$mode" != --real ]; then
         export AMB_CUDA_LIBRARY=$kit/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=2G

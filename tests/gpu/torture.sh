@@ -21,7 +21,8 @@ fail() {
     exit 1
 }
 fake=$build/tests/gpu-fake
-export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=1G
+# All processes are on one machine, which counts their memory together.
+export AMB_CUDA_LIBRARY=$build/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=1G FAKECUDA_MACHINE=$dir/machine
 
 # A broker in a folder; false: it has ended.
 start() { # folder size
@@ -92,4 +93,5 @@ done
 for worker in "${workers[@]}"; do
     wait "$worker" || fail "brokers"
 done
+[ "$("$fake" faults)" = 0 ] || fail "memory was freed that others had open"
 echo "{\"check\": \"torture\", \"clients\": $in_clients, \"brokers\": $in_brokers}"

@@ -93,7 +93,7 @@ for broker_has in no yes; do
     says_what_is_left_out
     cat "$dir/publish" "$dir/host" "$dir/gpu" "$dir/plain"
     # Other kinds of device memory are not given to UCX.
-    if [ "$broker_has" = yes ] && [ "${2:-}" != --real ]; then
+    if [ "$broker_has" = yes ] && [ "${2:-}" != --real ] && [ -x "$build/tests/gpu-kinds" ]; then
         timeout 60 "$build/tests/gpu-kinds" link 2>"$dir/kinds.err" || fail "other kinds: $?"
     fi
     stop
