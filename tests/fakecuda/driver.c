@@ -34,7 +34,7 @@ static struct plan {
     CUresult result;
 } plans[PLANS_MAX];
 static unsigned plan_count;
-static unsigned long calls;
+static unsigned long calls, failures;
 static struct {
     const char *name;
     unsigned long count;
@@ -43,6 +43,7 @@ static struct {
 static void read_plan(const char *text)
 {
     plan_count = 0;
+    failures = 0;
     while (text != NULL && *text != '\0' && plan_count < PLANS_MAX) {
         struct plan *plan = &plans[plan_count];
         int result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -67,6 +68,14 @@ unsigned long fakecuda_calls(void)
 {
     (void)pthread_mutex_lock(&fake.lock);
     unsigned long count = calls;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}
+
+unsigned long fakecuda_failures(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned long count = failures;
     (void)pthread_mutex_unlock(&fake.lock);
     return count;
 }
@@ -111,6 +120,7 @@ static CUresult planned(const char *name)
     for (unsigned i = 0; i < plan_count; i++) {
         if (is_called(name, plans[i].name) && ++plans[i].seen == plans[i].turn) {
             result = plans[i].result;
+            failures++;
         }
     }
     return result;

@@ -49,6 +49,8 @@ void fakecuda_capture_before(const char *call, void *stream);
 /* Calls of all functions so far, and of one ("cuMemAlloc"). */
 unsigned long fakecuda_calls(void);
 unsigned long fakecuda_calls_of(const char *name);
+/* Planned failures that have come true, since fakecuda_fail. */
+unsigned long fakecuda_failures(void);
 /* Allocations of device memory and of pinned memory that are not freed. */
 unsigned fakecuda_live_device(void);
 unsigned fakecuda_live_pinned(void);

@@ -22,6 +22,7 @@
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/gpu/program.h"
 #include "wire/base/clock.h"
+#include "wire/mem/cuda_api.h"
 
 #include <amb/amb.h>
 #include <cuda.h>
@@ -171,21 +172,40 @@ static void order(void)
 
 /* The failures of a run. */
 struct plan {
+    const char *name;           /* of the call; "*": any */
     unsigned long turn, second; /* second: another call, 0: none */
     const char *code;
     enum amb_mem kind; /* of the subscriber */
     bool is_late;
 };
 
+/* The system, memory, a handle, three sticky ones, the unknown one, support. Not 1 (a wrong
+ * value): of a pointer that is no error but an answer, and says that it is plain host memory.
+ */
+static const char *const codes[CODES] = {"304", "2", "400", "700", "719", "226", "999", "801"};
+static const enum amb_mem kinds[KINDS] = {AMB_MEM_CUDA, AMB_MEM_PINNED, AMB_MEM_CUDA_MANAGED};
+
+/* Every function that libamb and brokerd have of the driver. */
+#define NAME(name) #name,
+static const char *const names[] = {AMB_CUDA_API(NAME)};
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+/* Each function at its first call, then each at its second, and so on; codes and kinds in turn. */
+static struct plan plan_of_call(unsigned long number)
+{
+    unsigned long round = number / NAMES;
+    return (struct plan){.name = names[number % NAMES],
+                         .turn = round + 1,
+                         .code = codes[(number + round) % CODES],
+                         .kind = kinds[(number / CODES + round) % KINDS],
+                         .is_late = (number + round) % 2 == 1};
+}
+
 /* Single failures first, then pairs. */
 static struct plan plan_of(unsigned long number)
 {
-    /* The system, memory, a handle, three sticky ones, the unknown one, support. Not 1 (a wrong
-     * value): of a pointer that is no error but an answer, and says that it is plain host memory.
-     */
-    static const char *const codes[CODES] = {"304", "2", "400", "700", "719", "226", "999", "801"};
-    static const enum amb_mem kinds[KINDS] = {AMB_MEM_CUDA, AMB_MEM_PINNED, AMB_MEM_CUDA_MANAGED};
-    struct plan plan = {.code = codes[number % CODES], .kind = kinds[number / CODES % KINDS]};
+    struct plan plan = {
+        .name = "*", .code = codes[number % CODES], .kind = kinds[number / CODES % KINDS]};
     number /= CODES * KINDS;
     plan.is_late = number % 2 == 1;
     number /= 2;
@@ -243,7 +263,7 @@ static void host_goes_on(struct amb_conn *conn)
 /* In a process of its own. Exit 2: there are not so many calls. */
 static int one_run(const struct plan *plan)
 {
-    char text[64], second[32] = "";
+    char text[128], second[32] = "";
     (void)alarm(60);
     if (plan->is_late) {
         (void)setenv("FAKECUDA_DELAY_US", "300", 1);
@@ -253,11 +273,10 @@ static int one_run(const struct plan *plan)
     if (plan->second != 0) {
         (void)snprintf(second, sizeof(second), ",*:%lu=%s", plan->second, plan->code);
     }
-    (void)snprintf(text, sizeof(text), "*:%lu=%s%s", plan->turn, plan->code, second);
+    (void)snprintf(text, sizeof(text), "%s:%lu=%s%s", plan->name, plan->turn, plan->code, second);
     fakecuda_fail(text);
-    unsigned long before = fakecuda_calls();
     try_gpu(conn, plan->kind);
-    bool has_failed = fakecuda_calls() - before >= plan->turn;
+    bool has_failed = fakecuda_failures() != 0;
     fakecuda_fail(NULL);
     host_goes_on(conn);
     CHECK(amb_close(conn, 5 * AMB_SEC) != AMB_ETIMEDOUT);
@@ -283,7 +302,8 @@ static pid_t begin_run(const struct plan *plan)
     return pid;
 }
 
-static void torture(unsigned long count, unsigned long first, unsigned long stride)
+static void torture(unsigned long count, unsigned long first, unsigned long stride,
+                    struct plan (*plan_at)(unsigned long))
 {
     struct {
         pid_t pid;
@@ -293,7 +313,7 @@ static void torture(unsigned long count, unsigned long first, unsigned long stri
     while (ended < count) {
         for (size_t i = 0; i < AT_ONCE && begun < count; i++) {
             if (runs[i].pid == 0) {
-                runs[i].plan = plan_of(first + begun++ * stride);
+                runs[i].plan = plan_at(first + begun++ * stride);
                 runs[i].pid = begin_run(&runs[i].plan);
             }
         }
@@ -306,10 +326,12 @@ static void torture(unsigned long count, unsigned long first, unsigned long stri
         CHECK(pid > 0 && i < AT_ONCE);
         if (!WIFEXITED(status) || WEXITSTATUS(status) == 1) {
             const struct plan *plan = &runs[i].plan;
-            (void)fprintf(stderr,
-                          "gpu-fake: call %lu and %lu answering %s, kind %d, late %d: status %x\n",
-                          plan->turn, plan->second, plan->code, (int)plan->kind, plan->is_late,
-                          (unsigned)status);
+            (void)fprintf(
+                stderr,
+                "gpu-fake: call %lu of %s, and %lu, answering %s, kind %d, late %d: status "
+                "%x\n",
+                plan->turn, plan->name, plan->second, plan->code, (int)plan->kind, plan->is_late,
+                (unsigned)status);
             exit(1);
         }
         failed_calls += WEXITSTATUS(status) == 0;
@@ -532,7 +554,14 @@ int main(int argc, char **argv)
         order();
     } else if (strcmp(mode, "torture") == 0 && argc > 4) {
         torture((unsigned long)atoi(argv[2]), (unsigned long)atoi(argv[3]),
-                (unsigned long)atoi(argv[4]));
+                (unsigned long)atoi(argv[4]), plan_of);
+    } else if (strcmp(mode, "calls") == 0 && argc > 4) {
+        torture((unsigned long)atoi(argv[2]), (unsigned long)atoi(argv[3]),
+                (unsigned long)atoi(argv[4]), plan_of_call);
+    } else if (strcmp(mode, "names") == 0) {
+        for (size_t i = 0; i < NAMES; i++) {
+            (void)puts(names[i]);
+        }
     } else if (strcmp(mode, "try") == 0) {
         try_once();
     } else if (strcmp(mode, "classes") == 0) {
@@ -551,9 +580,10 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "hold") == 0) {
         hold();
     } else {
-        (void)fprintf(stderr,
-                      "usage: gpu-fake order|torture COUNT FIRST STRIDE|try|classes|again|idle|"
-                      "keep|faults|publish|hold\n");
+        (void)fprintf(
+            stderr,
+            "usage: gpu-fake order|torture|calls COUNT FIRST STRIDE|names|try|classes|again|idle|"
+            "keep|faults|publish|hold\n");
         return 64;
     }
     return 0;

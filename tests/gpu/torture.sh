@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Calls of the CUDA driver fail, in publishers, subscribers and brokers: an error of a message or of a
 # call, never a broker's end, host memory goes on, and no range of the pool is left in use.
-#   tests/gpu/torture.sh BUILD_FOLDER RUNS FIRST    of the plans FIRST, FIRST + 1, ...: 19 of 20 in
-#                                                   a client beside a broker, one in a broker itself
+#   tests/gpu/torture.sh BUILD_FOLDER RUNS FIRST [calls]   of the plans FIRST, FIRST + 1, ...: 19 of 20
+#                                       in a client beside a broker, one in a broker itself
+# calls: each function of wire/mem/cuda_api.h at its first call, at its second, and so on, half of the
+# runs in clients and half in brokers. 300 0 has each of them at its first three calls in both.
 # The long form: RUNS 10000, in slices of which each begins where the last one ended.
 set -euo pipefail
 build=$1
 runs=$2
 first=$3
+what=${4:-torture}
 dir=$(mktemp -d /tmp/amb-torture-XXXXXX)
 finish() {
     [ ! -e "$dir/pid" ] || kill "$(cat "$dir/pid")" 2>/dev/null || true
@@ -51,29 +54,37 @@ await_free() {
 
 # One broker, whose own call fails.
 broker_run() { # number
-    local turn=$(($1 / 6 % 60 + 1)) codes=(1 2 700 226 801 999) code
+    local turn=$(($1 / 6 % 60 + 1)) codes=(1 2 700 226 801 999) code name=*
     code=${codes[$(($1 % 6))]}
+    if [ "$what" = calls ]; then
+        name=${names[$(($1 % ${#names[@]}))]} turn=$(($1 / ${#names[@]} + 1))
+        code=${codes[$((($1 + turn) % 6))]}
+    fi
     mkdir "$dir/$1"
     # What was made on a lost device cannot be freed: no leak.
-    if FAKECUDA_FAIL="*:$turn=$code" ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((code != 226 && code != 700)) \
+    if FAKECUDA_FAIL="$name:$turn=$code" ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=$((code != 226 && code != 700)) \
         start "$dir/$1" 64M; then
         timeout 60 "$fake" try >"$dir/$1/out" 2>&1 ||
-            fail "a broker's call $turn answering $code: $(cat "$dir/$1/out" "$dir/$1/log")"
-        await_free "a broker's call $turn answering $code"
+            fail "a broker's call $turn of $name answering $code: $(cat "$dir/$1/out" "$dir/$1/log")"
+        await_free "a broker's call $turn of $name answering $code"
         kill "$(cat "$dir/$1/pid")"
-        wait "$(cat "$dir/$1/pid")" || fail "a broker's call $turn answering $code: end: $?"
+        wait "$(cat "$dir/$1/pid")" || fail "a broker's call $turn of $name answering $code: end: $?"
     else
-        ! wait "$(cat "$dir/$1/pid")" || fail "a broker's call $turn answering $code: exit 0"
-        grep -q 'memory.cuda\|GPU' "$dir/$1/log" || fail "a broker's call $turn answering $code: no reason"
+        ! wait "$(cat "$dir/$1/pid")" || fail "a broker's call $turn of $name answering $code: exit 0"
+        grep -q 'memory.cuda\|GPU' "$dir/$1/log" || fail "a broker's call $turn of $name answering $code: no reason"
     fi
     rm -r "${dir:?}/$1"
 }
 
+mapfile -t names < <("$fake" names)
 in_brokers=$((runs / 20))
+[ "$what" != calls ] || in_brokers=$((runs / 2))
+first_broker=$((first / 20))
+[ "$what" != calls ] || first_broker=$((first / 2))
 in_clients=$((runs - in_brokers))
 if [ "$in_clients" -gt 0 ]; then
     start "$dir" 512M || fail "brokerd does not start: $(cat "$dir/log")"
-    "$fake" torture "$in_clients" "$first" 1 || fail "clients: $(tail -3 "$dir/log")"
+    "$fake" "$what" "$in_clients" "$first" 1 || fail "clients: $(tail -3 "$dir/log")"
     kill -0 "$(cat "$dir/pid")" || fail "the broker has ended: $(tail -3 "$dir/log")"
     await_free "after $in_clients clients"
     kill "$(cat "$dir/pid")"
@@ -85,7 +96,7 @@ for ((k = 0; k < 4; k++)); do
     (
         trap - EXIT
         for ((n = k; n < in_brokers; n += 4)); do
-            broker_run $((first / 20 + n))
+            broker_run $((first_broker + n))
         done
     ) &
     workers+=($!)
@@ -94,4 +105,4 @@ for worker in "${workers[@]}"; do
     wait "$worker" || fail "brokers"
 done
 [ "$("$fake" faults)" = 0 ] || fail "memory was freed that others had open"
-echo "{\"check\": \"torture\", \"clients\": $in_clients, \"brokers\": $in_brokers}"
+echo "{\"check\": \"$what\", \"clients\": $in_clients, \"brokers\": $in_brokers}"
