@@ -213,9 +213,10 @@ static void stop_arrived(struct amb_mail *mail, void *owner)
 /* Joins it. False: it waits for a device that does not answer. */
 static bool copier_join(struct amb_gpu_pool *pool, int64_t deadline_ns)
 {
+    deadline_ns += amb_clock_realtime_ns() - amb_clock_monotonic_ns();
     struct timespec until = {.tv_sec = deadline_ns / AMB_NS_PER_SEC,
                              .tv_nsec = deadline_ns % AMB_NS_PER_SEC};
-    if (pthread_clockjoin_np(pool->thread, NULL, CLOCK_MONOTONIC, &until) != 0) {
+    if (pthread_timedjoin_np(pool->thread, NULL, &until) != 0) {
         amb_error("GPU %d does not answer: its copier cannot be ended",
                   amb_cuda_info(pool->cuda)->index);
         return false;
