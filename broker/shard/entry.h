@@ -55,7 +55,8 @@ struct amb_entry {
     bool has_window; /* its bytes are of its publisher's window */
     bool has_ttl;    /* some of its messages say how long they are worth something */
     bool is_whole;   /* of a root that is pending */
-    uint32_t twin_state;         /* enum amb_twin_state */
+    uint16_t twin_state;         /* enum amb_twin_state */
+    uint16_t twin_refused_ms;    /* a shadow's: when home had no memory for it, by shard->now_ns */
     struct amb_segment *segment; /* of data */
     uint64_t first_seq;          /* given by the log, as is */
     uint64_t above;              /* messages that came before it in the topic's other priorities */

@@ -7,6 +7,7 @@
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"
 
@@ -14,6 +15,7 @@
 #include <string.h>
 
 /* Of a log, asked for before its reader comes to them. */
+#define REFUSED_MS 5u /* after home had no memory, a borrower asks again */
 #define AHEAD_ENTRIES 64u
 #define AHEAD_BYTES (2 * AMB_GATHER_CHUNK)
 
@@ -79,6 +81,12 @@ static void twin_settled(struct amb_shard *shard, struct amb_entry *entry)
     amb_entry_unref(entry, shard); /* It was kept meanwhile. */
 }
 
+/* Of the shard's clock; it comes round in a minute. */
+static uint16_t ms_of(const struct amb_shard *shard)
+{
+    return (uint16_t)(shard->now_ns / AMB_NS_PER_MS);
+}
+
 /* At the borrower: home has answered. */
 static void twin_lent(struct amb_mail *mail, void *owner)
 {
@@ -86,6 +94,7 @@ static void twin_lent(struct amb_mail *mail, void *owner)
     shadow->twin_state = shadow->twin != NULL           ? AMB_TWIN_READY
                          : shadow->status == AMB_ENOMEM ? AMB_TWIN_NO_MEMORY
                                                         : AMB_TWIN_FAILED;
+    shadow->twin_refused_ms = ms_of(owner);
     twin_settled(owner, shadow);
 }
 
@@ -213,6 +222,12 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
         return NULL;
     }
     if (is_borrowed(entry)) {
+        /* Those who waited for home's answer lose the batch, as at home. They come right behind it,
+         * and do not ask again. */
+        if (entry->twin_state == AMB_TWIN_NO_MEMORY &&
+            (uint16_t)(ms_of(shard) - entry->twin_refused_ms) < REFUSED_MS) {
+            return NULL;
+        }
         /* The mail is its own: it cannot go home before it is answered. */
         entry->twin_state = AMB_TWIN_COMING;
         entry->twin_for = shard;

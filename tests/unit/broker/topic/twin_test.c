@@ -393,6 +393,30 @@ static void test_a_fetch_may_come_when_there_is_memory_again(void **state)
     assert_int_equal(w->p->freed, w->p->commits);
 }
 
+static void test_all_workers_lose_what_there_is_no_memory_for(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *home = w->c->session->shard;
+    struct amb_buf bufs[FILL_MAX];
+    client_subscribe(w->a, 0, w->topic, NULL);
+    client_subscribe(w->c, 0, w->topic, NULL);
+    harness_settle(&w->h);
+    unsigned count = fill(home, bufs);
+    commit(w, 0, 0, 50000);
+    empty(home, bufs, count);
+    harness_pass(&w->h, 10 * AMB_NS_PER_MS);
+    commit(w, 0, 1, 50000);
+    await(w, w->a, 1);
+    await(w, w->c, 1);
+    assert_int_equal(client_delivery(w->a, 0, 1)->stamp.number, 2);
+    assert_int_equal(client_delivery(w->a, 0, 1)->frame.lost, 1);
+    assert_int_equal(client_delivery(w->c, 0, 1)->frame.lost, 1);
+    client_release_all(w->a, 0);
+    client_release_all(w->c, 0);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->freed, w->p->commits);
+}
+
 static void test_a_topic_that_verifies_takes_no_gpu_memory(void **state)
 {
     struct world *w = *state;
@@ -507,6 +531,8 @@ int main(void)
         TEST(test_who_may_not_map_gpu_memory_gets_the_copy),
         TEST(test_a_fetch_outlives_the_delivery_that_it_drops),
         TEST(test_a_fetch_may_come_when_there_is_memory_again),
+        TEST(test_all_workers_lose_what_there_is_no_memory_for),
+        TEST_THREE(test_all_workers_lose_what_there_is_no_memory_for),
         TEST(test_a_topic_that_verifies_takes_no_gpu_memory),
         TEST(test_payloads_that_failed_are_refused_in_their_turn),
         TEST(test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it),
