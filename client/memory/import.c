@@ -42,7 +42,7 @@ static enum amb_status open_handle(struct amb_cuda *cuda, const struct amb_gpu_r
     if (status == AMB_OK) {
         amb_cuda_classify((const void *)(uintptr_t)*address, &place);
         if (place.size < range->pool) { /* 0: the driver does not say. */
-            amb_cuda_unimport(cuda, *address);
+            (void)amb_cuda_unimport(cuda, *address);
             status = place.size == 0 ? AMB_ECUDA : AMB_EPROTO;
         }
     }
@@ -77,6 +77,8 @@ static bool is_leaving(const struct amb_import_pool *pool, const struct amb_gpu_
     return pool != NULL && (pool->is_closing || (pool->users == 0 && pool->epoch != range->epoch));
 }
 
+static void pool_close(struct amb_later *job);
+
 /* pools_lock held, given up while a pool of that handle is opened or closed. A device may be busy
  * for long, with a kernel that waits for a message: a close is not awaited for ever. */
 static struct amb_import_pool *pool_await(const struct amb_cuda *cuda,
@@ -87,7 +89,16 @@ static struct amb_import_pool *pool_await(const struct amb_cuda *cuda,
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += CLOSE_PATIENCE_S;
     int rc = 0;
+    bool has_tried = false;
     while (rc == 0 && pool != NULL && (pool->is_opening || is_leaving(pool, range))) {
+        if (!has_tried && !pool->is_opening && !pool->is_closing && !pool->is_put_off) {
+            has_tried = pool->is_put_off = true; /* A close has failed. */
+            (void)pthread_mutex_unlock(&pools_lock);
+            amb_later(&pool->later, pool_close);
+            (void)pthread_mutex_lock(&pools_lock);
+            pool = pool_find(cuda, range);
+            continue;
+        }
         rc = pool->is_opening
                  ? pthread_cond_wait(&pools_changed, &pools_lock)
                  : pthread_cond_clockwait(&pools_changed, &pools_lock, CLOCK_MONOTONIC, &until);
@@ -154,13 +165,16 @@ static enum amb_status pool_open(struct amb_cuda *cuda, const struct amb_gpu_ran
     return AMB_OK;
 }
 
-static void unimport(const struct amb_import_pool *pool)
+/* False: it is open still. */
+static bool unimport(const struct amb_import_pool *pool)
 {
     struct amb_cuda_scope scope;
-    if (amb_cuda_enter(pool->cuda, &scope) == AMB_OK) {
-        amb_cuda_unimport(pool->cuda, pool->address);
+    enum amb_status status = amb_cuda_enter(pool->cuda, &scope);
+    if (status == AMB_OK) {
+        status = amb_cuda_unimport(pool->cuda, pool->address);
         amb_cuda_leave(&scope);
     }
+    return status == AMB_OK || !amb_cuda_is_sound(pool->cuda);
 }
 
 /* Closes it, if nobody has come to want it. */
@@ -172,9 +186,14 @@ static void pool_close(struct amb_later *job)
     if (pool->users == 0) {
         pool->is_closing = true;
         (void)pthread_mutex_unlock(&pools_lock);
-        unimport(pool);
+        bool is_closed = unimport(pool);
         (void)pthread_mutex_lock(&pools_lock);
-        pool_remove(pool);
+        pool->is_closing = false;
+        if (is_closed) {
+            pool_remove(pool);
+        } else { /* Its next user finds it open, or has it closed once more. */
+            (void)pthread_cond_broadcast(&pools_changed);
+        }
     }
     (void)pthread_mutex_unlock(&pools_lock);
 }

@@ -175,7 +175,8 @@ AMB_MUST_CHECK enum amb_status amb_cuda_export(struct amb_cuda *device, uint64_t
  * counts: the second import has the same address, and each is closed. */
 AMB_MUST_CHECK enum amb_status
 amb_cuda_import(struct amb_cuda *device, const uint8_t handle[AMB_CUDA_IPC_BYTES], uint64_t *out);
-void amb_cuda_unimport(struct amb_cuda *device, uint64_t address);
+/* On failure it is open still, unless the device is fenced. */
+enum amb_status amb_cuda_unimport(struct amb_cuda *device, uint64_t address);
 
 /* ---- streams, events, copies ---- */
 

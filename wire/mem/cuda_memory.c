@@ -228,10 +228,8 @@ enum amb_status amb_cuda_import(struct amb_cuda *device, const uint8_t handle[AM
     return refused(device, status);
 }
 
-void amb_cuda_unimport(struct amb_cuda *device, uint64_t address)
+enum amb_status amb_cuda_unimport(struct amb_cuda *device, uint64_t address)
 {
-    if (address != 0) {
-        amb_assert(amb_cuda_is_current(device));
-        (void)CALL(device, cuIpcCloseMemHandle, address);
-    }
+    amb_assert(amb_cuda_is_current(device));
+    return address != 0 ? CALL(device, cuIpcCloseMemHandle, address) : AMB_OK;
 }

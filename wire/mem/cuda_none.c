@@ -109,7 +109,7 @@ enum amb_status amb_cuda_register(struct amb_cuda *device UNUSED, void *memory U
 void amb_cuda_unregister(struct amb_cuda *device UNUSED, void *memory UNUSED) NOTHING
 enum amb_status amb_cuda_export(struct amb_cuda *device UNUSED, uint64_t address UNUSED, uint8_t handle[AMB_CUDA_IPC_BYTES] UNUSED) NOBODY
 enum amb_status amb_cuda_import(struct amb_cuda *device UNUSED, const uint8_t handle[AMB_CUDA_IPC_BYTES] UNUSED, uint64_t *out UNUSED) NOBODY
-void amb_cuda_unimport(struct amb_cuda *device UNUSED, uint64_t address UNUSED) NOTHING
+enum amb_status amb_cuda_unimport(struct amb_cuda *device UNUSED, uint64_t address UNUSED) NOBODY
 enum amb_status amb_cuda_stream_create(struct amb_cuda *device UNUSED, void **stream UNUSED) NOBODY
 void amb_cuda_stream_destroy(struct amb_cuda *device UNUSED, void *stream UNUSED) NOTHING
 enum amb_status amb_cuda_stream_sync(struct amb_cuda *device UNUSED, void *stream UNUSED) NOBODY

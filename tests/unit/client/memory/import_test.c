@@ -190,6 +190,42 @@ static void test_a_pool_stays_open_for_its_session(void **state)
     amb_conn_unref(conn);
 }
 
+/* Its mapping is there still. A pool that is forgotten would be opened twice. */
+static void test_a_pool_whose_close_fails_is_not_forgotten(void **state)
+{
+    (void)state;
+    struct amb_conn *conn = amb_conn_create();
+    struct amb_gpu *gpu;
+    uint64_t address, once_more;
+    const char *why = NULL;
+    range.offset = 0;
+    range.life = 0;
+    range.epoch = 1;
+    assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
+    fakecuda_fail("cuIpcCloseMemHandle:1=999,cuIpcOpenMemHandle:1=2");
+    session_over(conn);
+    assert_int_equal(fakecuda_live_device(), 1);
+    range.life = 1;
+    assert_int_equal(import(conn, &range, 4096, &gpu, &once_more, &why), AMB_OK);
+    assert_int_equal(once_more, address);
+    session_over(conn);
+    assert_int_equal(fakecuda_live_device(), 0);
+    fakecuda_fail(NULL);
+    range.life = 2;
+    assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
+    fakecuda_fail("cuCtxPushCurrent:1=999");
+    session_over(conn);
+    assert_int_equal(fakecuda_live_device(), 1);
+    fakecuda_fail(NULL);
+    range.life = 3;
+    range.epoch = 2; /* Another broker's: the former one's is closed first. */
+    assert_int_equal(import(conn, &range, 4096, &gpu, &address, &why), AMB_OK);
+    assert_int_equal(fakecuda_live_device(), 1);
+    amb_conn_unref(conn);
+    amb_later_wait();
+    assert_int_equal(fakecuda_live_device(), 0);
+}
+
 /* A close waits for the device, and a kernel there may wait for our next message. */
 static void test_a_session_ends_while_a_device_is_busy(void **state)
 {
@@ -361,6 +397,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_session_ends_while_a_device_is_busy, start_broker,
                                         stop_broker),
         cmocka_unit_test_setup_teardown(test_a_segment_of_a_former_session_is_not_announced,
+                                        start_broker, stop_broker),
+        cmocka_unit_test_setup_teardown(test_a_pool_whose_close_fails_is_not_forgotten,
                                         start_broker, stop_broker),
         cmocka_unit_test_setup_teardown(test_a_handle_is_one_broker_lifes, start_broker,
                                         stop_broker),
