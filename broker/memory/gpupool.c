@@ -137,10 +137,10 @@ static enum amb_status pool_make(struct amb_gpu_pool *pool)
         amb_warn("GPU %d: its memory cannot be shared with clients: they are served by copies (%s)",
                  amb_cuda_info(pool->cuda)->index, text);
     }
-    if (amb_cuda_mode_forbids(amb_cuda_info(pool->cuda)) != NULL) {
-        amb_warn(
-            "GPU %d is in EXCLUSIVE_PROCESS mode, and this broker has it: no client can use it",
-            amb_cuda_info(pool->cuda)->index);
+    const char *mode = amb_cuda_mode_alone(amb_cuda_info(pool->cuda));
+    if (mode != NULL) {
+        amb_warn("GPU %d is in %s mode, and this broker has it: no client can use it",
+                 amb_cuda_info(pool->cuda)->index, mode);
     }
     amb_info("GPU %d (%s): a pool of %" PRIu64 " bytes", amb_cuda_info(pool->cuda)->index,
              amb_cuda_info(pool->cuda)->name, pool->size);

@@ -338,8 +338,8 @@ static const char *reason(enum amb_status status)
 static const char *reason_of_device(const char *device, enum amb_status status)
 {
     struct amb_cuda *cuda = status == AMB_ECUDA ? amb_cuda_seen(device) : NULL;
-    const char *mode = cuda != NULL ? amb_cuda_mode_forbids(amb_cuda_info(cuda)) : NULL;
-    return mode != NULL && amb_cuda_is_sound(cuda) ? mode : reason(status);
+    const char *refusal = cuda != NULL ? amb_cuda_refusal(cuda) : NULL;
+    return refusal != NULL ? refusal : reason(status);
 }
 
 static bool is_well_formed(const struct amb_gpu_range *range, uint64_t size)

@@ -72,6 +72,12 @@ expect doctor "the broker's too"
 expect_not doctor '"gpu 0 mode"'
 pass "under MPS" cuda_ipc 0 0
 stop
+# A driver that does not know of MPS: nothing is claimed before a process has been refused.
+FAKECUDA_FAIL=cuDeviceGetAttribute:2=1,cuDeviceGetAttribute:6=1 \
+    start_broker $pool -o memory.cuda.devices=0 || fail "an older driver: $(cat "$dir/log")"
+! grep -q 'EXCLUSIVE_PROCESS' "$dir/log" || fail "claimed without a refusal: $(cat "$dir/log")"
+expect_not doctor '"gpu 0 mode"'
+stop
 unset FAKECUDA_MPS FAKECUDA_MODE
 
 # A client that is shown other GPUs than the broker.

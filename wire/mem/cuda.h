@@ -88,8 +88,13 @@ AMB_MUST_CHECK enum amb_status amb_cuda_find(const char *name, struct amb_cuda *
 /* The same, and its context is left alone: of a device that amb_cuda_find did not give. NULL: there
  * is none. */
 struct amb_cuda *amb_cuda_seen(const char *name);
-/* Why a process may not use it by its mode; static; NULL: it may. */
-const char *amb_cuda_mode_forbids(const struct amb_cuda_info *info);
+/* The name of a mode by which no further process gets the device; static. NULL: others do, or MPS
+ * may let them. */
+const char *amb_cuda_mode_alone(const struct amb_cuda_info *info);
+/* Why the device's mode has kept this process's context away; static; NULL: it has not. */
+const char *amb_cuda_refusal(const struct amb_cuda *device);
+/* With the modes of now: an administrator changes them. */
+struct amb_cuda_info amb_cuda_now(const struct amb_cuda *device);
 const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device);
 /* False once a sticky error was seen. */
 bool amb_cuda_is_sound(const struct amb_cuda *device);

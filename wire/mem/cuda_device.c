@@ -143,17 +143,17 @@ static bool is_part(const struct amb_cuda *device, const CUuuid *own)
 }
 
 /* A driver that does not say leaves the defaults. */
-static void ask_modes(struct amb_cuda *device)
+static void ask_modes(CUdevice device, struct amb_cuda_info *info)
 {
     int value = 0;
-    if (amb_cuda_api.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE,
-                                          device->handle) == CUDA_SUCCESS) {
-        device->info.mode = value == CU_COMPUTEMODE_EXCLUSIVE_PROCESS ? AMB_CUDA_MODE_EXCLUSIVE
-                            : value == CU_COMPUTEMODE_PROHIBITED      ? AMB_CUDA_MODE_PROHIBITED
-                                                                      : AMB_CUDA_MODE_DEFAULT;
+    if (amb_cuda_api.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) ==
+        CUDA_SUCCESS) {
+        info->mode = value == CU_COMPUTEMODE_EXCLUSIVE_PROCESS ? AMB_CUDA_MODE_EXCLUSIVE
+                     : value == CU_COMPUTEMODE_PROHIBITED      ? AMB_CUDA_MODE_PROHIBITED
+                                                               : AMB_CUDA_MODE_DEFAULT;
     }
-    if (amb_cuda_api.cuDeviceGetAttribute(&value, MPS_ENABLED, device->handle) == CUDA_SUCCESS) {
-        device->info.mps = value != 0 ? AMB_CUDA_MPS_YES : AMB_CUDA_MPS_NO;
+    if (amb_cuda_api.cuDeviceGetAttribute(&value, MPS_ENABLED, device) == CUDA_SUCCESS) {
+        info->mps = value != 0 ? AMB_CUDA_MPS_YES : AMB_CUDA_MPS_NO;
     }
 }
 
@@ -195,7 +195,7 @@ static CUresult describe_device(int index, struct amb_cuda *device, const char *
     if (result == CUDA_SUCCESS) {
         info->is_mig = is_part(device, &uuid);
         write_uuid(&uuid, info->is_mig, info->uuid);
-        ask_modes(device);
+        ask_modes(device->handle, info);
     }
     return result;
 }
@@ -258,6 +258,20 @@ uint32_t amb_cuda_count(void)
 
 /* ---- devices ---- */
 
+/* The device's mode as a reason for a context that was refused; NULL: it is none. */
+static const char *refusal_of(const struct amb_cuda *device)
+{
+    switch (device->info.mode) {
+    case AMB_CUDA_MODE_EXCLUSIVE:
+        return "that GPU is one process's (EXCLUSIVE_PROCESS mode), and another one has it";
+    case AMB_CUDA_MODE_PROHIBITED:
+        return "that GPU takes no process (PROHIBITED mode)";
+    case AMB_CUDA_MODE_DEFAULT:
+        break;
+    }
+    return NULL;
+}
+
 static enum amb_status retain(struct amb_cuda *device)
 {
     (void)pthread_mutex_lock(&driver.lock);
@@ -271,13 +285,16 @@ static enum amb_status retain(struct amb_cuda *device)
     }
     (void)pthread_mutex_unlock(&driver.lock);
     enum amb_status status = amb_cuda_check(device, result, "cuDevicePrimaryCtxRetain");
-    const char *mode = amb_cuda_mode_forbids(&device->info);
-    if (result == CUDA_ERROR_DEVICE_UNAVAILABLE && mode != NULL) {
+    const char *mode = result == CUDA_ERROR_DEVICE_UNAVAILABLE ? refusal_of(device) : NULL;
+    if (mode != NULL) {
         (void)pthread_mutex_lock(&device->lock);
         (void)snprintf(device->failure, sizeof(device->failure), "%s", mode);
         (void)pthread_mutex_unlock(&device->lock);
     }
     /* A full device, and one that has failed so, may be asked again and again. */
+    if (status == AMB_OK) {
+        atomic_store(&device->refused, 0);
+    }
     bool is_news = status != AMB_OK && status != AMB_ENOMEM &&
                    atomic_exchange(&device->refused, (uint32_t)result) != (uint32_t)result;
     if (is_news) {
@@ -340,19 +357,30 @@ enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out)
     return device != NULL ? amb_cuda_at(device->info.index, out) : AMB_ENOTFOUND;
 }
 
-const char *amb_cuda_mode_forbids(const struct amb_cuda_info *info)
+const char *amb_cuda_mode_alone(const struct amb_cuda_info *info)
 {
     switch (info->mode) {
     case AMB_CUDA_MODE_EXCLUSIVE:
-        return info->mps == AMB_CUDA_MPS_YES
-                   ? NULL
-                   : "that GPU is one process's (EXCLUSIVE_PROCESS mode), and another one has it";
+        return info->mps == AMB_CUDA_MPS_NO ? "EXCLUSIVE_PROCESS" : NULL;
     case AMB_CUDA_MODE_PROHIBITED:
-        return "that GPU takes no process (PROHIBITED mode)";
+        return "PROHIBITED";
     case AMB_CUDA_MODE_DEFAULT:
         break;
     }
     return NULL;
+}
+
+const char *amb_cuda_refusal(const struct amb_cuda *device)
+{
+    return atomic_load(&device->refused) == CUDA_ERROR_DEVICE_UNAVAILABLE ? refusal_of(device)
+                                                                          : NULL;
+}
+
+struct amb_cuda_info amb_cuda_now(const struct amb_cuda *device)
+{
+    struct amb_cuda_info info = device->info;
+    ask_modes(device->handle, &info);
+    return info;
 }
 
 const struct amb_cuda_info *amb_cuda_info(const struct amb_cuda *device)

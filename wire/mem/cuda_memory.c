@@ -5,7 +5,6 @@
 #include "wire/base/assert.h"
 #include "wire/mem/cuda_device.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -97,7 +96,7 @@ static bool is_unreadable(const void *pointer)
     char byte;
     struct iovec to = {.iov_base = &byte, .iov_len = 1};
     struct iovec from = {.iov_base = (void *)(uintptr_t)pointer, .iov_len = 1};
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) < 0 && errno == EFAULT;
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1;
 }
 
 struct attributes {

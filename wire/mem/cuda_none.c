@@ -46,10 +46,22 @@ struct amb_cuda *amb_cuda_seen(const char *name)
     return NULL;
 }
 
-const char *amb_cuda_mode_forbids(const struct amb_cuda_info *info)
+const char *amb_cuda_mode_alone(const struct amb_cuda_info *info)
 {
     (void)info;
     return NULL;
+}
+
+const char *amb_cuda_refusal(const struct amb_cuda *device)
+{
+    (void)device;
+    return NULL;
+}
+
+struct amb_cuda_info amb_cuda_now(const struct amb_cuda *device)
+{
+    (void)device;
+    return (struct amb_cuda_info){.index = -1};
 }
 
 void amb_cuda_classify(const void *pointer, struct amb_mem_place *out)

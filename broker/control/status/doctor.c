@@ -128,14 +128,16 @@ static void look_at_mps(const struct amb_doctor_look *look, json_t *rows)
 void amb_doctor_device(const struct amb_cuda_info *info, json_t *rows)
 {
     char check[32], text[320], fix[160];
-    if (amb_cuda_mode_forbids(info) != NULL) {
+    const char *mode = amb_cuda_mode_alone(info);
+    if (mode != NULL) {
         (void)snprintf(check, sizeof(check), "gpu %d mode", info->index);
         (void)snprintf(fix, sizeof(fix), "nvidia-smi -i %s -c DEFAULT, or MPS for all processes",
                        info->pci);
-        amb_doctor_find(rows, check, "warning",
-                        "EXCLUSIVE_PROCESS mode, and the broker is the process: every other one "
-                        "that wants this GPU gets error 46",
-                        fix);
+        (void)snprintf(text, sizeof(text),
+                       "%s mode, and the broker has this GPU: every other process that wants it "
+                       "gets error 46",
+                       mode);
+        amb_doctor_find(rows, check, "warning", text, fix);
     }
     if (info->is_mig) {
         (void)snprintf(check, sizeof(check), "gpu %d mig", info->index);

@@ -216,7 +216,10 @@ json_t *amb_status_doctor(const struct amb_control *control)
     amb_gpus_look(gpus, control->now_ns); /* The log says the same. */
     for (uint32_t i = 0; i < gpus->count; i++) {
         look_at_pool(rows, &gpus->pools[i], control->now_ns);
-        amb_doctor_device(amb_cuda_info(gpus->pools[i].cuda), rows);
+        if (amb_gpu_pool_is_made(&gpus->pools[i]) && amb_gpu_pool_is_sound(&gpus->pools[i])) {
+            const struct amb_cuda_info info = amb_cuda_now(gpus->pools[i].cuda);
+            amb_doctor_device(&info, rows);
+        }
     }
     look_at_peers(rows, gpus);
     look_at_trust(rows, control->config->memory.cuda.trust);

@@ -240,7 +240,7 @@ static void test_a_part_of_a_gpu_has_the_uuid_of_that_part(void **state)
     assert_false(amb_cuda_info(device)->is_mig);
     assert_int_equal(amb_cuda_info(device)->mode, AMB_CUDA_MODE_DEFAULT);
     assert_int_equal(amb_cuda_info(device)->mps, AMB_CUDA_MPS_NO);
-    assert_null(amb_cuda_mode_forbids(amb_cuda_info(device)));
+    assert_null(amb_cuda_mode_alone(amb_cuda_info(device)));
 }
 
 /* Is the device refused, with that word in the sentence? NULL: it is not refused. */
@@ -281,7 +281,7 @@ static int shared_by_mps(void)
 {
     (void)setenv("FAKECUDA_MPS", "1", 1);
     return refused_with(NULL) != 0 ||
-           amb_cuda_mode_forbids(amb_cuda_info(amb_cuda_seen("0"))) != NULL;
+           amb_cuda_mode_alone(amb_cuda_info(amb_cuda_seen("0"))) != NULL;
 }
 
 static int prohibited(void)

@@ -230,7 +230,12 @@ static void modes_of_a_device_are_named(void **state)
     expect_device(&info, NULL, "", "", "");
     info.mode = AMB_CUDA_MODE_EXCLUSIVE;
     expect_device(&info, "gpu 1 mode", "warning", "error 46", "nvidia-smi -i 0000:02:00.0");
+    info.mode = AMB_CUDA_MODE_PROHIBITED;
+    expect_device(&info, "gpu 1 mode", "warning", "PROHIBITED mode", "-c DEFAULT");
+    info.mode = AMB_CUDA_MODE_EXCLUSIVE;
     info.mps = AMB_CUDA_MPS_YES;
+    expect_device(&info, NULL, "", "", "");
+    info.mps = AMB_CUDA_MPS_UNKNOWN; /* An older driver: nobody knows. */
     expect_device(&info, NULL, "", "", "");
     info.mode = AMB_CUDA_MODE_DEFAULT;
     info.is_mig = true;
