@@ -13,7 +13,7 @@
  *
  * Threads: everything below `lock` is touched with the lock held, unless its part says otherwise.
  * Lock order: a publisher's lock, then conn->lock, then a subscription's lock, then the leaf locks
- * (events, error, regions, gpu). Link callbacks run under conn->lock.
+ * (events, error, regions, and those of memory/gpu.h). Link callbacks run under conn->lock.
  * Memory: one struct, counted by refs: the user's handle, the I/O thread, and each delivery that
  * has messages out.
  */

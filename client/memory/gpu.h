@@ -6,8 +6,9 @@
  *   publish   device ── amb_gpu_read ──► a leased slot, or the open batch ──► as any message
  *   receive   body (mapped or copied) ── amb_gpu_store ──► device buffer ──► amb_msg_data_on
  *
- * Threads: any; locks of its own, all of them leaves. Copies block their caller, and no caller
- * holds the connection's lock meanwhile. Memory: made at the first use of a device, freed after the
+ * Threads: any. Copies block their caller, and no caller holds the connection's lock meanwhile.
+ * Locks, outermost first: the connection's, the one in conn->gpu, the pools' of import.c or a
+ * device's, those of wire/mem. Memory: made at the first use of a device, freed after the
  * connection's memory.
  */
 #pragma once
@@ -77,7 +78,8 @@ AMB_MUST_CHECK enum amb_status amb_gpu_of(struct amb_conn *conn, const void *dat
 AMB_MUST_CHECK enum amb_status amb_gpu_at(struct amb_conn *conn, const struct amb_mem_place *place,
                                           const void *data, uint64_t len, struct amb_gpu **out);
 
-/* Waits for what is on a stream of the program's. Not on a device of ours. */
+/* Blocks until the work on a stream of the program has run; for payloads in host memory. ESTATE,
+ * ECUDA, ENOTSUP: the connection's last error. */
 AMB_MUST_CHECK enum amb_status amb_gpu_wait(struct amb_conn *conn, void *stream);
 
 /* Has host memory pinned, which GPUs see at *address then; it may be undone when no copy engine has

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fences: the end of what is on a stream of the program so far, waited for without blocking. A
+ * Fences: the end of the work that is on a stream of the program so far, and copies behind it. A
  * commit of GPU memory leaves when its fence is over.
  *
- * Threads: any; the device's lock, a leaf. Memory: fences are used again, and freed with the
- * device.
+ * Threads: any; locks: gpu.h. Memory: fences are used again, and freed with the device.
  */
 #pragma once
 
@@ -21,8 +20,10 @@ struct amb_gpu_fence {
     void *event, *stream;
 };
 
-/* *out NULL: it is over already. On failure too: that is waited for. ESTATE: the stream captures a
- * graph, so nobody can say when its work has run. */
+/* *out: the fence of the work on the stream so far; NULL: there is nothing to wait for. Blocks
+ * where the stream is another context's, or no event can be had. ESTATE: the stream captures a
+ * graph, and nothing was waited for. After any other error the work has run, or the device is
+ * fenced. */
 AMB_MUST_CHECK enum amb_status amb_gpu_fence(struct amb_gpu *gpu, void *stream,
                                              struct amb_gpu_fence **out);
 /* AMB_OK, or ECUDA: it is over, and the fence is given back. EAGAIN: not yet. */

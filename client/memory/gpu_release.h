@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Releases behind a stream: a message of which the program's GPU still reads the payload is
- * released when that is over. The driver and the I/O thread look at these.
+ * released when that is over. The thread that drives the connection and the I/O thread look at
+ * these.
  *
- * Threads: any; the device's lock, a leaf. Memory: used again, freed with the device.
+ * Threads: any; locks: gpu.h. Memory: used again, freed with the device.
  */
 #pragma once
 
@@ -35,9 +36,10 @@ enum amb_gpu_capturing {
 };
 
 /*
- * Has msg released when all that is on the stream so far has run, see amb_conn_gpus_look; now, if
- * no event can be had, which waits. On failure it is not taken. ESTATE: the stream captures a
- * graph, REFUSED. ENOTSUP: it is another context's.
+ * Has msg released when the work on the stream so far has run, see amb_conn_gpus_look. Where no
+ * event can be had, blocks until then. On a fenced device it is released at once. On failure msg
+ * stays the caller's. ESTATE: the stream captures a graph; AWAITED gets that only where no event
+ * can be had. ENOTSUP: the stream is another context's.
  */
 AMB_MUST_CHECK enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
                                                      amb_gpu_release_fn release, void *stream,

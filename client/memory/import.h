@@ -17,7 +17,7 @@
  *   SegAdd, LeaseOpened ─► amb_gpu_import ─► address ... amb_import_return ─┐
  *                                            the session's end: amb_imports_over ─┴─► closed, later
  *
- * Threads: any; a lock of its own, below all others. Memory: one block a pool, and one a session of
+ * Threads: any; locks: gpu.h. Memory: one block a pool, and one a session of
  * a connection that has it open.
  */
 #pragma once

@@ -2,12 +2,12 @@
 /*
  * Calls that may wait for a whole device, put off. A driver that frees device memory, or closes
  * another process's, waits until the device is idle. A kernel there may itself wait for our next
- * message. So a thread of the process's does it. That thread has no lock, and nobody waits for it.
+ * message. So a thread of the process's does it, without locks, and nobody waits for it.
  *
  *   any thread, any lock held ── amb_later ──► the thread: fn(job), oldest first
  *
  * The thread begins with the first job and ends with the last. Where none can be had, fn is called
- * at once, with the caller's locks.
+ * at once, with the caller's locks, and the call blocks. So fn takes only locks below those.
  *
  * Threads: any. Memory: none; a job is part of what it ends.
  */

@@ -46,7 +46,8 @@ void amb_view_add_gpu(struct amb_conn *conn, uint64_t id, uint64_t size,
 void amb_view_refuse(struct amb_conn *conn, uint64_t id, const char *why);
 /* The broker wants it unmapped. */
 void amb_view_drop(struct amb_conn *conn, uint64_t id);
-/* `len` bytes at offset, and counts one more delivery in it; NULL: no such range. */
+/* `len` bytes at offset, and counts one more delivery in it; NULL: no such range. Of a GPU view
+ * nothing but (0, 0) is a range: the caller checks its own against span. */
 uint8_t *amb_view_borrow(struct amb_conn *conn, uint64_t id, uint64_t offset, uint64_t len,
                          struct amb_view **out);
 void amb_view_return(struct amb_view *view);
