@@ -94,12 +94,19 @@ static void twin_lent(struct amb_mail *mail, void *owner)
     shadow->twin_state = shadow->twin != NULL           ? AMB_TWIN_READY
                          : shadow->status == AMB_ENOMEM ? AMB_TWIN_NO_MEMORY
                                                         : AMB_TWIN_FAILED;
-    shadow->twin_refused_ms = ms_of(owner);
+    if (shadow->status == AMB_EAGAIN) { /* Only asked for ahead: its reader asks in earnest. */
+        shadow->twin_state = AMB_TWIN_NO_MEMORY;
+        shadow->twin_refused_ms = (uint16_t)(ms_of(owner) - REFUSED_MS);
+    } else {
+        shadow->twin_refused_ms = ms_of(owner);
+    }
     twin_settled(owner, shadow);
 }
 
-/* At home: answers a borrower whose shadow is of an entry whose twin is ready or has failed. */
-static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct amb_entry *shadow)
+/* At home: answers a borrower whose shadow is of an entry whose twin is ready, or there is none.
+ * is_ahead: it was asked for ahead, so no memory is no answer yet. */
+static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct amb_entry *shadow,
+                      bool is_ahead)
 {
     const struct amb_entry *entry = shadow->parent;
     struct amb_entry *copy =
@@ -111,7 +118,9 @@ static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct
         amb_entry_ref(entry->twin);
     }
     shadow->twin = copy;
-    shadow->status = entry->twin_state == AMB_TWIN_FAILED ? AMB_ECUDA : AMB_ENOMEM;
+    shadow->status = entry->twin_state == AMB_TWIN_FAILED ? AMB_ECUDA
+                     : copy == NULL && is_ahead           ? AMB_EAGAIN
+                                                          : AMB_ENOMEM;
     amb_mail_post(&borrower->inbox, &shadow->mail, twin_lent);
 }
 
@@ -122,7 +131,7 @@ static void twin_lend_all(struct amb_shard *home, struct amb_entry *entry)
         struct amb_entry *shadow = entry->twin_wanted;
         entry->twin_wanted = shadow->twin_wanted;
         shadow->twin_wanted = NULL;
-        twin_lend(home, shadow->twin_for, shadow);
+        twin_lend(home, shadow->twin_for, shadow, false);
     }
 }
 
@@ -262,7 +271,7 @@ static void ahead_asked(struct amb_mail *mail, void *owner)
             shadow->twin_wanted = entry->twin_wanted;
             entry->twin_wanted = shadow;
         } else {
-            twin_lend(owner, shadow->twin_for, shadow);
+            twin_lend(owner, shadow->twin_for, shadow, true);
         }
         shadow = next;
     }

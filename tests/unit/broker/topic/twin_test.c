@@ -417,6 +417,30 @@ static void test_all_workers_lose_what_there_is_no_memory_for(void **state)
     assert_int_equal(w->p->freed, w->p->commits);
 }
 
+/* A copy that was asked for ahead, in vain, is asked for again when its reader comes to it. */
+static void test_no_memory_ahead_loses_nothing(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *home = w->c->session->shard;
+    struct amb_buf bufs[FILL_MAX];
+    client_subscribe(w->a, 0, w->topic, NULL);
+    harness_settle(&w->h);
+    fakecuda_hold(true);
+    commit(w, 0, 0, 50000); /* Its twin is coming. */
+    unsigned count = fill(home, bufs);
+    commit(w, 0, 1, 50000); /* Asked for ahead: there is no memory now. */
+    empty(home, bufs, count);
+    fakecuda_hold(false);
+    await(w, w->a, 2);
+    commit(w, 0, 2, 50000);
+    await(w, w->a, 3);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(client_delivery(w->a, 0, i)->frame.lost, 0);
+    }
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+}
+
 static void test_a_topic_that_verifies_takes_no_gpu_memory(void **state)
 {
     struct world *w = *state;
@@ -533,6 +557,8 @@ int main(void)
         TEST(test_a_fetch_may_come_when_there_is_memory_again),
         TEST(test_all_workers_lose_what_there_is_no_memory_for),
         TEST_THREE(test_all_workers_lose_what_there_is_no_memory_for),
+        TEST(test_no_memory_ahead_loses_nothing),
+        TEST_THREE(test_no_memory_ahead_loses_nothing),
         TEST(test_a_topic_that_verifies_takes_no_gpu_memory),
         TEST(test_payloads_that_failed_are_refused_in_their_turn),
         TEST(test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it),
