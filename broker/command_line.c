@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/command_line.h"
 
-#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/resources.h"
 
-#include "broker/config/config_text.h"
+#include "wire/base/text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,7 @@ enum amb_status amb_resources_check(const struct amb_config *config, char *error
         limit.rlim_cur >= needed) {
         return AMB_OK;
     }
-    char size[AMB_CONFIG_TEXT_MAX];
+    char size[AMB_TEXT_MAX];
     amb_text_format_size(config->memory.host.size, size, sizeof(size));
     (void)snprintf(error, error_size,
                    "the limit of address space is too small for memory.host.size = %s and %u "

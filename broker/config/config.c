@@ -6,10 +6,10 @@
 #include "broker/config/config_check.h"
 #include "broker/config/config_file.h"
 #include "broker/config/config_list.h"
-#include "broker/config/config_text.h"
 #include "broker/config/config_tree.h"
 #include "broker/config/config_value.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 #include "wire/codec/topic.h"
 
 #include <sched.h>
@@ -120,7 +120,7 @@ static enum amb_status apply_dev(struct amb_config_build *build,
                                  const struct amb_config_machine *machine)
 {
     static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_DEV, NULL, 0};
-    char url[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 32], size[AMB_CONFIG_TEXT_MAX];
+    char url[sizeof(((struct sockaddr_un *)NULL)->sun_path) + 32], size[AMB_TEXT_MAX];
     size_t count;
     const struct amb_config_key *keys = amb_config_keys(&count);
     enum amb_status status = AMB_OK;

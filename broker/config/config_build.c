@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_build.h"
 
-#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "broker/config/config_check.h"
 
 #include "broker/config/config_build.h"
-#include "broker/config/config_text.h"
+#include "wire/base/text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ static enum amb_status check_leased(const struct amb_config_build *build)
         config->limits.max_leased_per_session = most < AUTO_LEASED_MAX ? most : AUTO_LEASED_MAX;
     }
     if (config->limits.max_leased_per_session > most) {
-        char size[AMB_CONFIG_TEXT_MAX], other[AMB_CONFIG_TEXT_MAX];
+        char size[AMB_TEXT_MAX], other[AMB_TEXT_MAX];
         amb_text_format_size(config->limits.max_leased_per_session, other, sizeof(other));
         amb_text_format_size(most, size, sizeof(size));
         return amb_config_fail(build, amb_config_place_of(config, "limits.max_leased_per_session"),
@@ -49,7 +49,7 @@ static enum amb_status check_leased(const struct amb_config_build *build)
 static enum amb_status check_cuda(const struct amb_config_build *build)
 {
     const struct amb_config *config = build->config;
-    char size[AMB_CONFIG_TEXT_MAX];
+    char size[AMB_TEXT_MAX];
     if (config->memory.cuda.size == 0 || config->memory.cuda.size >= CUDA_LEAST) {
         return AMB_OK;
     }
@@ -63,7 +63,7 @@ static enum amb_status check_memory(const struct amb_config_build *build)
 {
     struct amb_config *config = build->config;
     const struct amb_config_host_memory *host = &config->memory.host;
-    char size[AMB_CONFIG_TEXT_MAX], other[AMB_CONFIG_TEXT_MAX];
+    char size[AMB_TEXT_MAX], other[AMB_TEXT_MAX];
     if (host->segment > host->size) {
         amb_text_format_size(host->segment, other, sizeof(other));
         amb_text_format_size(host->size, size, sizeof(size));
@@ -166,7 +166,7 @@ static enum amb_status check_times(const struct amb_config_build *build)
     if (config->limits.heartbeat_ns <= config->limits.peer_timeout_ns / 2) {
         return AMB_OK;
     }
-    char got[AMB_CONFIG_TEXT_MAX], most[AMB_CONFIG_TEXT_MAX];
+    char got[AMB_TEXT_MAX], most[AMB_TEXT_MAX];
     amb_text_format_time(config->limits.heartbeat_ns, got, sizeof(got));
     amb_text_format_time(config->limits.peer_timeout_ns / 2, most, sizeof(most));
     return amb_config_fail(

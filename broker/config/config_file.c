@@ -3,8 +3,8 @@
 
 #include "broker/config/config_build.h"
 #include "broker/config/config_scan.h"
-#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static int open_file(const char *path, size_t *size, char *reason, size_t reason
     } else if (!S_ISREG(st.st_mode)) {
         (void)snprintf(reason, reason_size, "is not a regular file");
     } else if ((uint64_t)st.st_size > AMB_CONFIG_FILE_MAX) {
-        char got[AMB_CONFIG_TEXT_MAX];
+        char got[AMB_TEXT_MAX];
         amb_text_format_size((uint64_t)st.st_size, got, sizeof(got));
         (void)snprintf(reason, reason_size, "file too large (got %s, allowed 1M)", got);
     } else {

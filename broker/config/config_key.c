@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_key.h"
 
-#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ static void list_words(const struct amb_config_word *words, char *out, size_t si
 
 static void format_range(const struct amb_config_key *key, char *out, size_t size)
 {
-    char low[AMB_CONFIG_TEXT_MAX], high[AMB_CONFIG_TEXT_MAX];
+    char low[AMB_TEXT_MAX], high[AMB_TEXT_MAX];
     if (key->type == AMB_CONFIG_TIME) {
         amb_text_format_time((int64_t)key->min, low, sizeof(low));
         amb_text_format_time((int64_t)key->max, high, sizeof(high));
@@ -135,7 +135,7 @@ static void format_range(const struct amb_config_key *key, char *out, size_t siz
 
 void amb_config_allowed(const struct amb_config_key *key, char *out, size_t size)
 {
-    char words[160] = "", range[2 * AMB_CONFIG_TEXT_MAX + 8];
+    char words[160] = "", range[2 * AMB_TEXT_MAX + 8];
     if (key->words != NULL) {
         list_words(key->words, words, sizeof(words));
     }

@@ -2,9 +2,9 @@
 #include "broker/config/config_list.h"
 
 #include "broker/config/config_build.h"
-#include "broker/config/config_text.h"
 #include "broker/config/config_tree.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #include <inttypes.h>
 #include <string.h>

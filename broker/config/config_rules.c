@@ -2,9 +2,9 @@
 #include "broker/config/config_rules.h"
 
 #include "broker/config/config_build.h"
-#include "broker/config/config_text.h"
 #include "broker/config/config_tree.h"
 #include "broker/config/config_value.h"
+#include "wire/base/text.h"
 
 #include <string.h>
 

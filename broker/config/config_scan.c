@@ -2,7 +2,7 @@
 #include "broker/config/config_scan.h"
 
 #include "broker/config/config_build.h"
-#include "broker/config/config_text.h"
+#include "wire/base/text.h"
 
 #include <string.h>
 

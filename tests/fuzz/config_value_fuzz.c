@@ -14,12 +14,12 @@
 #include "broker/config/config_build.h"
 #include "broker/config/config_file.h"
 #include "broker/config/config_list.h"
-#include "broker/config/config_text.h"
 #include "broker/config/config_tree.h"
 #include "broker/config/config_value.h"
 #include "broker/config/print/config_print.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #define HEAD_BYTES 2u
 #define PLACE_NAME "fuzz"

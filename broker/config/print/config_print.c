@@ -3,8 +3,8 @@
 
 #include "broker/config/config_build.h"
 #include "broker/config/config_groups.h"
-#include "broker/config/config_text.h"
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static void print_rules(const struct amb_topic_rules *rules, FILE *out)
 
 static void print_number(const struct amb_config_key *key, uint64_t number, FILE *out)
 {
-    char text[AMB_CONFIG_TEXT_MAX];
+    char text[AMB_TEXT_MAX];
     const struct amb_config_word *word = amb_config_word_of(key->words, (int64_t)number);
     if (word != NULL) {
         print_quoted(word->word, out);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AMB_CONFIG_TEXT_MAX 32u /* any formatted size or time fits */
+#define AMB_TEXT_MAX 32u /* any formatted size or time fits */
 
 /* Digits only. */
 bool amb_text_parse_count(const char *text, uint64_t *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and times as people write them: exact, or refused. */
-#include "broker/config/config_text.h"
+#include "wire/base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +96,7 @@ static void test_formatted_values_parse_back(void **state)
     static const uint64_t values[] = {0,     1,       1023,       1024,
                                       65536, 1000000, 1048576000, UINT64_MAX >> 2};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        char text[AMB_CONFIG_TEXT_MAX];
+        char text[AMB_TEXT_MAX];
         uint64_t bytes;
         int64_t ns;
         amb_text_format_size(values[i], text, sizeof(text));
@@ -111,7 +111,7 @@ static void test_formatted_values_parse_back(void **state)
 static void test_formatted_values_are_short(void **state)
 {
     (void)state;
-    char text[AMB_CONFIG_TEXT_MAX];
+    char text[AMB_TEXT_MAX];
     amb_text_format_size(UINT64_C(1) << 30, text, sizeof(text));
     assert_string_equal(text, "1G");
     amb_text_format_size((UINT64_C(1) << 30) + 1024, text, sizeof(text));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_text.h"
+#include "wire/base/text.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
