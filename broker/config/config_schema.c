@@ -73,7 +73,8 @@ static const struct amb_config_key keys[] = {
      .default_text = "auto",
      .words = spin_words,
      .max = 10 * MS,
-     .help = "How long an idle worker looks for work before it sleeps: latency for CPU time."},
+     .help = "How long an idle worker looks for work before it sleeps: latency for CPU time. "
+             "At once, where others want its core."},
     {.path = "server.max_message",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(server.max_message),

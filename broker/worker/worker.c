@@ -224,8 +224,8 @@ static void worker_loop(struct amb_worker *worker)
     int64_t idle_since_ns = 0, pause_ns = 0, turn_ns = 0;
     int64_t looked_ns = 0, real_ahead_ns = 0; /* of the clock of the day */
     bool is_trimmed = true;
+    int64_t now_ns = amb_clock_monotonic_ns();
     while (!worker->is_stopping) {
-        int64_t now_ns = amb_clock_monotonic_ns();
         worker_note_turn(shard, turn_ns, now_ns);
         turn_ns = now_ns;
         if (looked_ns == 0 || now_ns - looked_ns > WORKER_REAL_NS) {
@@ -238,15 +238,18 @@ static void worker_loop(struct amb_worker *worker)
             }
             idle_since_ns = pause_ns = 0;
             is_trimmed = false;
+            now_ns = amb_clock_monotonic_ns();
             continue;
         }
         turn_ns = 0; /* It had nothing to do. */
         if (idle_since_ns == 0) {
             idle_since_ns = now_ns;
         }
-        if (now_ns - idle_since_ns < spin.budget_ns) {
+        if (amb_spin_pays(&spin, now_ns - idle_since_ns, now_ns)) {
             pause_ns = shard_next_pause(shard, pause_ns);
-            amb_clock_yield_until(pause_ns != 0 ? now_ns + pause_ns : 0);
+            int64_t due_ns = now_ns + pause_ns;
+            now_ns = amb_clock_yield_until(due_ns);
+            amb_spin_yielded(&spin, due_ns, now_ns);
             continue;
         }
         pause_ns = 0;
@@ -257,6 +260,7 @@ static void worker_loop(struct amb_worker *worker)
             is_trimmed = true;
         }
         shard_sleep(shard, now_ns);
+        now_ns = amb_clock_monotonic_ns();
     }
 }
 

@@ -72,7 +72,8 @@ struct amb_conn {
     struct amb_mpsc returned; /* deliveries whose last message was released */
 
     pthread_mutex_t lock;
-    uint32_t unrefs; /* references that amb_conn_unlock gives up */
+    _Atomic uint32_t lock_waits; /* threads that found it taken, and wait */
+    uint32_t unrefs;             /* references that amb_conn_unlock gives up */
     struct amb_link *link;
     struct amb_conn_link link_state;
     struct amb_conn_driver driver;

@@ -98,6 +98,10 @@ enum amb_status amb_options_read(const struct amb_options *from, struct amb_opti
         complain(complaint, "a time in options is negative");
         return AMB_EINVAL;
     }
+    if (to->spin_ns < AMB_SPIN_NEVER || to->spin_ns > AMB_SPIN_MAX_NS) {
+        complain(complaint, "options.spin_ns: AMB_SPIN_NEVER, or 0 to 10 ms");
+        return AMB_EINVAL;
+    }
     to->connect_timeout_ns = to->connect_timeout_ns != 0 ? to->connect_timeout_ns : 10 * AMB_SEC;
     to->timeout_ns = to->timeout_ns != 0 ? to->timeout_ns : 5 * AMB_SEC;
     to->reconnect_min_ns = to->reconnect_min_ns != 0 ? to->reconnect_min_ns : 50 * AMB_MS;

@@ -13,6 +13,7 @@
 
 #define AMB_MEMORY_MAX (UINT64_C(1) << 30)
 #define AMB_SEND_MEMORY_MAX (UINT64_C(128) << 20) /* a default window, held in full batches */
+#define AMB_SPIN_MAX_NS INT64_C(10000000)         /* server.spin has the same bound */
 #define AMB_PUB_LINGER_NS INT64_C(50000)
 #define AMB_PUB_WINDOW_MSGS UINT64_C(65536)
 #define AMB_PUB_WINDOW_BYTES (UINT64_C(64) << 20)

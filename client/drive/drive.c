@@ -173,13 +173,15 @@ static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
 }
 
 /* A large body may keep a driver for seconds: the heartbeat is its, and others get the lock in
- * between. */
+ * between. Where nobody wants it the core is kept: beside other work a yield costs a slice. */
 static void let_go(struct amb_conn *conn, int64_t now_ns)
 {
     amb_upcalls.timers(conn, now_ns);
-    amb_conn_unlock(conn);
-    (void)sched_yield();
-    amb_conn_lock(conn);
+    if (atomic_load_explicit(&conn->lock_waits, memory_order_relaxed) != 0) {
+        amb_conn_unlock(conn);
+        (void)sched_yield();
+        amb_conn_lock(conn);
+    }
 }
 
 static void drive_begin(struct amb_conn *conn)
@@ -231,7 +233,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
 {
     drive_begin(conn);
     int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0, pause_ns = 0;
-    bool has_slept = false;
+    bool has_slept = false, has_yielded = false;
     enum amb_status status;
     for (;;) {
         unsigned work = amb_conn_progress(conn);
@@ -239,7 +241,9 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         if (status != AMB_EAGAIN) {
             break;
         }
-        now = amb_clock_monotonic_ns();
+        /* A look that finds nothing takes no time to speak of. */
+        now = has_yielded && work == 0 ? now : amb_clock_monotonic_ns();
+        has_yielded = false;
         if (start_ns == 0) {
             start_ns = let_go_ns = now;
         }
@@ -263,7 +267,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         }
         idle_ns = idle_ns == 0 ? now : idle_ns;
         if (has_slept || (wait->flags & AMB_WAIT_CONTROL) != 0 ||
-            now - idle_ns >= conn->driver.spin.budget_ns) {
+            !amb_spin_pays(&conn->driver.spin, now - idle_ns, now)) {
             if (!conn->io.has_thread && amb_upcalls.spin(conn)) {
                 continue; /* Others had the lock. */
             }
@@ -274,8 +278,11 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
         } else {
             pause_ns = next_pause(conn, pause_ns);
             amb_conn_unlock(conn);
-            amb_clock_yield_until(pause_ns != 0 ? now + pause_ns : 0);
+            int64_t due_ns = now + pause_ns;
+            now = amb_clock_yield_until(due_ns);
             amb_conn_lock(conn);
+            amb_spin_yielded(&conn->driver.spin, due_ns, now);
+            has_yielded = true;
         }
     }
     if (start_ns != 0 && (wait->flags & AMB_WAIT_CONTROL) == 0) {

@@ -7,7 +7,13 @@
 
 void amb_conn_lock(struct amb_conn *conn)
 {
+    if (pthread_mutex_trylock(&conn->lock) == 0) {
+        return;
+    }
+    /* Relaxed: a driver that looks a moment too early looks again within LET_GO_NS. */
+    atomic_fetch_add_explicit(&conn->lock_waits, 1, memory_order_relaxed);
     (void)pthread_mutex_lock(&conn->lock);
+    atomic_fetch_sub_explicit(&conn->lock_waits, 1, memory_order_relaxed);
 }
 
 bool amb_conn_trylock(struct amb_conn *conn)

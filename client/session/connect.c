@@ -13,6 +13,7 @@
 #include "client/session/fork.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
+#include "wire/base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@
 #define URL_DEFAULT "unix:///run/ambroker/broker.sock"
 #define URL_LIST_MAX 2048u
 #define SPIN_NS (200 * AMB_NS_PER_US)
+#define SHOWN_MAX 32u /* of a value in an error */
 
 static void set_error(struct amb_error *error, enum amb_status status, const char *text)
 {
@@ -79,7 +81,7 @@ static void take_options(struct amb_conn *conn, const struct amb_options *option
     conn->batches.bytes_max = options->send_memory_max;
     amb_buffers_init(&conn->receive.buffers, options->memory_max);
     amb_buffers_init(&conn->leases.buffers, options->memory_max);
-    amb_spin_init(&conn->driver.spin, sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : 0);
+    amb_spin_init(&conn->driver.spin, options->spin_ns == AMB_SPIN_NEVER ? 0 : options->spin_ns);
     const char *name = options->name != NULL ? options->name : program_invocation_short_name;
     (void)snprintf(conn->settings.name, sizeof(conn->settings.name), "%s", name);
 }
@@ -88,6 +90,27 @@ static const char *option_or_environment(const char *option, const char *variabl
 {
     const char *value = option != NULL ? option : getenv(variable);
     return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* How long waits spin: the option, else the environment, else our own. Where one core is all there
+ * is, a thread that looks keeps the other side from its work. */
+static enum amb_status choose_spin(struct amb_options *options, struct amb_error *error)
+{
+    const char *text = option_or_environment(NULL, "AMB_SPIN");
+    if (options->spin_ns == 0 && text != NULL && strcmp(text, "auto") != 0) {
+        if (!amb_text_parse_time(text, &options->spin_ns) || options->spin_ns > AMB_SPIN_MAX_NS) {
+            char shown[SHOWN_MAX];
+            error->status = AMB_EINVAL;
+            (void)snprintf(error->text, sizeof(error->text),
+                           "AMB_SPIN: \"%s\" is neither \"auto\" nor a time, 0 to 10ms",
+                           amb_text_show(text, shown, sizeof(shown)));
+            return AMB_EINVAL;
+        }
+        options->spin_ns = options->spin_ns == 0 ? AMB_SPIN_NEVER : options->spin_ns;
+    } else if (options->spin_ns == 0) {
+        options->spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : AMB_SPIN_NEVER;
+    }
+    return AMB_OK;
 }
 
 /* Whether this URL may come to a ucx link. A Unix socket means shared memory, and no port. */
@@ -289,6 +312,9 @@ enum amb_status amb_connect(const char *url, const struct amb_options *options,
     if (status != AMB_OK) {
         set_error(&error, status, complaint.text);
     } else {
+        status = choose_spin(&checked, &error);
+    }
+    if (status == AMB_OK) {
         const char *text = option_or_environment(url, "AMB_URL");
         const char *urls = text != NULL ? text : URL_DEFAULT;
         struct amb_conn *conn = NULL;

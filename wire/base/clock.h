@@ -30,12 +30,15 @@ static inline int64_t amb_clock_realtime_ns(void)
     return (int64_t)ts.tv_sec * AMB_NS_PER_SEC + ts.tv_nsec;
 }
 
-/* Leaves the core to others until then; once for 0. */
-static inline void amb_clock_yield_until(int64_t until_ns)
+/* Leaves the core to others until then, at least once. Returns the time. */
+static inline int64_t amb_clock_yield_until(int64_t until_ns)
 {
+    int64_t now_ns;
     do {
         (void)sched_yield();
-    } while (until_ns != 0 && amb_clock_monotonic_ns() < until_ns);
+        now_ns = amb_clock_monotonic_ns();
+    } while (now_ns < until_ns);
+    return now_ns;
 }
 
 /* The pause after one of pause_ns (0: the first) between two looks: min_ns, then twice as long, up

@@ -2,6 +2,13 @@
 /*
  * How long a thread with nothing to do yields before it sleeps. Yielding is worth it only if the
  * awaited event mostly comes that soon. Where it does not, each wait would burn the whole budget.
+ *
+ * And it is worth it only on a free core. A yield there costs a system call. On a core with work of
+ * its own it costs a slice of the scheduler, which is milliseconds. A thread that sleeps is put
+ * ahead of that work when it is woken. Two yields in a row that come back late mean such a core.
+ * The thread then sleeps at once for a while. After it comes a trial. Yields that are in time end
+ * the matter, and a late one doubles the while.
+ *
  * Threads: one at a time. Memory: the caller's.
  */
 #pragma once
@@ -12,9 +19,20 @@
 #include <stdint.h>
 
 #define AMB_SPIN_SHORT_NS (5 * AMB_NS_PER_US)
+/* A yield this late has met a slice of another's. Slices are of 0.7 ms and more; two threads that
+ * yield to each other are back within microseconds. */
+#define AMB_SPIN_LATE_NS (300 * AMB_NS_PER_US)
+#define AMB_SPIN_LATE_MANY 2     /* late ones in a row: one is an accident */
+#define AMB_SPIN_IN_TIME_MANY 16 /* in time in a row, at a trial: the core is free again */
+/* Between two trials: at first, and at most. A trial may delay a message by a slice. */
+#define AMB_SPIN_CROWD_MIN_NS (16 * AMB_NS_PER_MS)
+#define AMB_SPIN_CROWD_MAX_NS (4 * AMB_NS_PER_SEC)
 
 struct amb_spin {
     int64_t budget_ns, max_ns, gap_ns;
+    int64_t crowd_ns;         /* between two trials; 0: the core is free */
+    int64_t crowded_until_ns; /* the next trial */
+    uint32_t late, in_time;   /* yields in a row, of those that matter to crowd_ns */
 };
 
 static inline void amb_spin_init(struct amb_spin *spin, int64_t max_ns)
@@ -30,4 +48,22 @@ static inline void amb_spin_note(struct amb_spin *spin, int64_t waited_ns)
     spin->gap_ns += (waited_ns - spin->gap_ns) / 4;
     bool helps = spin->gap_ns < spin->max_ns || spin->max_ns < AMB_SPIN_SHORT_NS;
     spin->budget_ns = helps ? spin->max_ns : AMB_SPIN_SHORT_NS;
+}
+
+/* Whether a thread that has had nothing to do for idle_ns yields once more. */
+static inline bool amb_spin_pays(const struct amb_spin *spin, int64_t idle_ns, int64_t now_ns)
+{
+    return idle_ns < spin->budget_ns && now_ns >= spin->crowded_until_ns;
+}
+
+/* The part of amb_spin_yielded that a free core does not need. */
+void amb_spin_judge(struct amb_spin *spin, bool is_late, int64_t now_ns);
+
+/* A yield that was to be over at due_ns came back at now_ns. */
+static inline void amb_spin_yielded(struct amb_spin *spin, int64_t due_ns, int64_t now_ns)
+{
+    bool is_late = now_ns - due_ns > AMB_SPIN_LATE_NS;
+    if (__builtin_expect(is_late || spin->late != 0 || spin->crowd_ns != 0, 0)) {
+        amb_spin_judge(spin, is_late, now_ns);
+    }
 }

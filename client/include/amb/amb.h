@@ -114,6 +114,8 @@ struct amb_event {
 };
 typedef void (*amb_event_fn)(struct amb_conn *conn, const struct amb_event *event, void *arg);
 
+#define AMB_SPIN_NEVER INT64_C(-1) /* amb_options.spin_ns: a call that waits sleeps at once */
+
 struct amb_options {
     uint32_t size;
     enum amb_progress progress;
@@ -149,6 +151,10 @@ struct amb_options {
      * window; a message larger than the rest passes when nothing is held. Beside it each publisher
      * has one batch, up to 200 KiB, and leases in private memory are bounded by window_bytes. */
     uint64_t send_memory_max;
+    /* How long a call that waits looks for its message before it sleeps: latency for CPU time. Up
+     * to 10 ms; AMB_SPIN_NEVER. 0: $AMB_SPIN ("0", "50us"), else 200 us. Where other threads want
+     * the core the call sleeps at once, whatever is asked. */
+    int64_t spin_ns;
 };
 
 /* One run of consecutive messages of a publisher, settled alike. */

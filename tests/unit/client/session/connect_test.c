@@ -83,6 +83,35 @@ static void wrong_urls_and_options_are_explained(void **state)
     assert_int_equal(amb_connect(NULL, NULL, NULL), AMB_EINVAL);
 }
 
+static void a_spin_that_is_no_time_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"always", "11ms", "-1", "10"};
+    struct amb_error error;
+    struct amb_conn *conn;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(setenv("AMB_SPIN", bad[i], 1), 0);
+        assert_int_equal(try_url("unix:///nowhere", &error), AMB_EINVAL);
+        assert_non_null(strstr(error.text, "AMB_SPIN"));
+        assert_non_null(strstr(error.text, bad[i]));
+    }
+    static const char *const good[] = {"auto", "0", "10ms", "50us"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_int_equal(setenv("AMB_SPIN", good[i], 1), 0);
+        assert_int_not_equal(try_url("unix:///nowhere", &error), AMB_EINVAL);
+    }
+    assert_int_equal(setenv("AMB_SPIN", "always", 1), 0); /* The option is asked first. */
+    assert_int_not_equal(amb_connect("unix:///nowhere",
+                                     AMB_OPTIONS(.error = &error, .spin_ns = AMB_SPIN_NEVER),
+                                     &conn),
+                         AMB_EINVAL);
+    assert_int_equal(unsetenv("AMB_SPIN"), 0);
+    assert_int_equal(amb_connect("unix:///nowhere",
+                                 AMB_OPTIONS(.error = &error, .spin_ns = 10 * AMB_MS + 1), &conn),
+                     AMB_EINVAL);
+    assert_non_null(strstr(error.text, "spin_ns"));
+}
+
 static void ucx_needs_trusted_interfaces(void **state)
 {
     (void)state;
@@ -136,6 +165,7 @@ int main(void)
         cmocka_unit_test(a_list_is_tried_in_order),
         cmocka_unit_test(what_cannot_be_reached_is_named),
         cmocka_unit_test(wrong_urls_and_options_are_explained),
+        cmocka_unit_test(a_spin_that_is_no_time_is_refused),
         cmocka_unit_test(ucx_needs_trusted_interfaces),
         cmocka_unit_test(what_is_not_a_broker_is_said),
     };

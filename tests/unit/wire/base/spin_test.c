@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
-#define US INT64_C(1000)
+#define US AMB_NS_PER_US
+#define MS AMB_NS_PER_MS
+#define SEC AMB_NS_PER_SEC
 
 static void yielding_is_given_up_when_it_does_not_help(void **state)
 {
@@ -37,11 +39,116 @@ static void on_one_core_nobody_yields(void **state)
     assert_int_equal(spin.budget_ns, 0);
 }
 
+/* A yield that came back so late, at *now_ns then. */
+static void yield(struct amb_spin *spin, int64_t *now_ns, int64_t late_ns)
+{
+    int64_t due_ns = *now_ns;
+    *now_ns += late_ns;
+    amb_spin_yielded(spin, due_ns, *now_ns);
+}
+
+/* Yields in vain until nothing more is to be won; returns how many were late. */
+static unsigned spin_beside_work(struct amb_spin *spin, int64_t *now_ns)
+{
+    unsigned late = 0;
+    int64_t idle_since_ns = *now_ns;
+    while (amb_spin_pays(spin, *now_ns - idle_since_ns, *now_ns)) {
+        yield(spin, now_ns, 3 * MS);
+        idle_since_ns = *now_ns; /* The message was there meanwhile: another wait begins. */
+        late++;
+    }
+    return late;
+}
+
+static void a_free_core_is_yielded_for_the_whole_budget(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    int64_t now_ns = 5 * MS, begin_ns = now_ns;
+    while (amb_spin_pays(&spin, now_ns - begin_ns, now_ns)) {
+        yield(&spin, &now_ns, 1 * US);
+    }
+    assert_int_equal(now_ns - begin_ns, 200 * US);
+}
+
+static void one_late_yield_is_an_accident(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    int64_t now_ns = 5 * MS;
+    for (int i = 0; i < 100; i++) {
+        yield(&spin, &now_ns, 3 * MS);
+        assert_true(amb_spin_pays(&spin, 0, now_ns));
+        yield(&spin, &now_ns, 1 * US);
+        assert_true(amb_spin_pays(&spin, 0, now_ns));
+    }
+}
+
+static void beside_work_a_thread_sleeps_at_once(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    int64_t now_ns = 5 * MS, end_ns = now_ns + 60 * SEC;
+    unsigned late = 0;
+    while (now_ns < end_ns) {
+        late += spin_beside_work(&spin, &now_ns);
+        now_ns += 20 * US; /* asleep */
+    }
+    /* Two to learn it, nine trials while the pauses double, then one every four seconds. */
+    assert_in_range(late, 20, 28);
+}
+
+static void a_core_that_is_free_again_is_found_out(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    int64_t now_ns = 5 * MS;
+    for (int i = 0; i < 100000; i++) {
+        (void)spin_beside_work(&spin, &now_ns);
+        now_ns += 100 * US;
+    }
+    int64_t free_ns = now_ns;
+    while (!amb_spin_pays(&spin, 0, now_ns)) {
+        now_ns += 100 * US;
+    }
+    assert_true(now_ns - free_ns <= AMB_SPIN_CROWD_MAX_NS);
+    for (int i = 0; i < AMB_SPIN_IN_TIME_MANY; i++) {
+        assert_true(amb_spin_pays(&spin, 0, now_ns));
+        yield(&spin, &now_ns, 1 * US);
+    }
+    /* It is trusted as at first: one accident changes nothing. */
+    yield(&spin, &now_ns, 3 * MS);
+    assert_true(amb_spin_pays(&spin, 0, now_ns));
+}
+
+static void a_pause_is_not_taken_for_work_of_others(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 10 * MS);
+    int64_t now_ns = 5 * MS;
+    for (int i = 0; i < 10; i++) {
+        int64_t due_ns = now_ns + 2 * MS; /* a pause of our own choice */
+        now_ns = due_ns + 1 * US;
+        amb_spin_yielded(&spin, due_ns, now_ns);
+    }
+    assert_true(amb_spin_pays(&spin, 0, now_ns));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yielding_is_given_up_when_it_does_not_help),
         cmocka_unit_test(on_one_core_nobody_yields),
+        cmocka_unit_test(a_free_core_is_yielded_for_the_whole_budget),
+        cmocka_unit_test(one_late_yield_is_an_accident),
+        cmocka_unit_test(beside_work_a_thread_sleeps_at_once),
+        cmocka_unit_test(a_core_that_is_free_again_is_found_out),
+        cmocka_unit_test(a_pause_is_not_taken_for_work_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
