@@ -57,6 +57,21 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     return AMB_OK;
 }
 
+/* Out of its list, which one it may be. */
+static void leave_heat(struct amb_session *session)
+{
+    struct amb_shard_poll *poll = &session->shard->poll;
+    amb_list_remove(&session->heat);
+    if (!session->is_cold) {
+        poll->warm_count--;
+    } else if (session->is_dormant) {
+        poll->dormant_count--;
+    } else {
+        poll->cold_count--;
+        poll->cold_watched -= session->is_watched;
+    }
+}
+
 void amb_session_destroy(struct amb_session **session)
 {
     struct amb_session *s = *session;
@@ -80,13 +95,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_sifter_fini(&s->sifter);
     amb_prelude_forget(&s->prelude);
     amb_list_remove(&s->live);
-    amb_list_remove(&s->heat);
-    if (s->is_cold) {
-        s->shard->poll.cold_count--;
-        s->shard->poll.cold_watched -= s->is_watched;
-    } else {
-        s->shard->poll.warm_count--;
-    }
+    leave_heat(s);
     s->shard->sessions.at[s->index] = NULL;
     amb_party_unref(&s->party);
     free(s->past);
@@ -96,23 +105,32 @@ void amb_session_destroy(struct amb_session **session)
 void amb_session_warm(struct amb_session *session)
 {
     amb_assert(session->is_cold);
-    session->is_cold = false;
-    amb_list_remove(&session->heat);
+    leave_heat(session);
+    if (session->is_dormant && amb_session_is_up(session)) {
+        amb_link_disarm(session->link);
+    }
+    session->is_cold = session->is_dormant = false;
     amb_list_push_back(&session->shard->poll.warm, &session->heat);
     session->shard->poll.warm_count++;
-    session->shard->poll.cold_count--;
-    session->shard->poll.cold_watched -= session->is_watched;
 }
 
 void amb_session_cool(struct amb_session *session)
 {
+    struct amb_shard_poll *poll = &session->shard->poll;
     amb_assert(!session->is_cold);
+    leave_heat(session);
     session->is_cold = true;
-    amb_list_remove(&session->heat);
-    amb_list_push_back(&session->shard->poll.cold, &session->heat);
-    session->shard->poll.warm_count--;
-    session->shard->poll.cold_count++;
-    session->shard->poll.cold_watched += session->is_watched;
+    /* Any word of the peer's wakes it, for nobody looks again at what it waits for. */
+    session->is_dormant =
+        session->has_bell && amb_session_is_up(session) && amb_link_arm(session->link, true);
+    if (session->is_dormant) {
+        amb_list_push_back(&poll->dormant, &session->heat);
+        poll->dormant_count++;
+    } else {
+        amb_list_push_back(&poll->cold, &session->heat);
+        poll->cold_count++;
+        poll->cold_watched += session->is_watched;
+    }
 }
 
 bool amb_session_wants_flow(const struct amb_session *session)

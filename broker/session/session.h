@@ -89,13 +89,15 @@ struct amb_session {
     struct amb_past *past; /* by handle; NULL until the first one is opened */
     struct amb_list_node live;
     struct amb_list_node clearing; /* of shard->clearing.sessions: its deliveries are given up */
-    struct amb_list_node heat;     /* of shard->poll.warm or cold */
+    struct amb_list_node heat;     /* of shard->poll.warm, cold or dormant */
     uint32_t idle_turns;           /* since something came or went, while warm */
     bool is_cold;
-    struct amb_list_node stalled;        /* struct amb_cursor.stalled */
-    struct amb_prelude *prelude;         /* of the one cursor that keeps its slice while the link is
-                                            full; or NULL */
-    struct amb_sifter sifter;            /* the steps that its filters may cost */
+    bool is_dormant;              /* cold, and its link stays armed: the worker's epoll tells */
+    bool has_bell;                /* its link's descriptor is in the worker's epoll */
+    struct amb_list_node stalled; /* struct amb_cursor.stalled */
+    struct amb_prelude *prelude;  /* of the one cursor that keeps its slice while the link is
+                                     full; or NULL */
+    struct amb_sifter sifter;     /* the steps that its filters may cost */
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
     uint32_t takers;  /* subscriptions that are members of queues */
@@ -158,8 +160,9 @@ struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, ui
 
 /*
  * A worker with many sessions asks few of them every turn. These are the warm ones, which something
- * came from or went to lately, and some of the cold ones in turn. A caller that hands a link
- * something says so here, or it leaves only when its session's turn comes.
+ * came from or went to lately, and some of the cold ones in turn. Dormant ones are not asked at
+ * all: their links are armed. A caller that hands a link something says so here, or it leaves only
+ * when its session's turn comes.
  */
 void amb_session_warm(struct amb_session *session);
 static inline void amb_session_stir(struct amb_session *session)
@@ -169,7 +172,8 @@ static inline void amb_session_stir(struct amb_session *session)
         amb_session_warm(session);
     }
 }
-/* Nothing has come or gone for a while. */
+/* Nothing has come or gone for a while. It becomes dormant where its link can be armed and has a
+ * bell. */
 void amb_session_cool(struct amb_session *session);
 /* Can it be told anything? */
 static inline bool amb_session_is_up(const struct amb_session *session)

@@ -19,13 +19,16 @@
 /* Up to so many watched links, all are asked, where messages are short. */
 #define LINKS_ASK_ALL 2u
 /* So many sessions are asked every turn, whatever they do. With more, those that were idle for so
- * many turns are asked so many a turn. One more is asked for each LINKS_COLD_NS since the last
- * turn began: a look takes about 100 ns. */
+ * many turns are asked so many a turn, or not at all where they have a bell. One more is asked for
+ * each LINKS_COLD_NS since the last turn began: a look takes about 100 ns. */
 #define LINKS_WARM_FEW 8u
 #define LINKS_COOL_TURNS 4096u
 #define LINKS_COLD_LOOKS 4u
 #define LINKS_COLD_NS (4 * AMB_NS_PER_US)
 #define LINKS_COLD_MOST 1024u
+/* Idle memory that a turn gives back: a system call of 10 to 50 us for each link that has some. */
+#define LINKS_TRIM_LOOKS 256u
+#define LINKS_TRIM_MOST 1u
 
 enum amb_status amb_links_watch(struct amb_session *session)
 {
@@ -39,6 +42,7 @@ enum amb_status amb_links_watch(struct amb_session *session)
     if (epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         return AMB_ENOMEM;
     }
+    session->has_bell = true;
     session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
     session->has_edge = true;
     return AMB_OK;
@@ -81,10 +85,11 @@ bool amb_links_wait(struct amb_shard *shard, int timeout_ms)
 static void links_find_edges(struct amb_shard *shard, bool is_asking_all)
 {
     uint64_t turn = amb_stat_get(&shard->stats.turns);
+    bool has_resting = shard->poll.resting != 0;
     bool is_often = shard->poll.busy == 0 && !is_asking_all;
-    bool is_due = is_often || turn % LINKS_EDGES_EVERY == 0 ||
+    bool is_due = (has_resting && (is_often || turn % LINKS_EDGES_EVERY == 0)) ||
                   shard->now_ns - shard->poll.edges_ns >= LINKS_EDGES_NS;
-    if (shard->poll.resting == 0 || !is_due) {
+    if ((!has_resting && shard->poll.dormant_count == 0) || !is_due) {
         return;
     }
     shard->poll.edges_ns = shard->now_ns;
@@ -150,7 +155,7 @@ unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns)
     /* Few sockets and short messages: asking each is the quickest. */
     bool is_asking_all =
         !shard->poll.is_bulk && shard->poll.resting + shard->poll.busy <= LINKS_ASK_ALL;
-    if (!is_asking_all || shard->poll.cold_watched != 0) {
+    if (!is_asking_all || shard->poll.cold_watched != 0 || shard->poll.dormant_count != 0) {
         links_find_edges(shard, is_asking_all);
     }
     shard->poll.resting = shard->poll.busy = 0;
@@ -173,20 +178,26 @@ unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns)
     return done;
 }
 
-void amb_links_disarm(struct amb_shard *shard)
+static void links_disarm(struct amb_list_node *list)
 {
-    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+    AMB_LIST_FOR_EACH (node, list) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         if (amb_session_is_up(session)) {
             amb_link_disarm(session->link);
         }
     }
 }
 
-bool amb_links_arm(struct amb_shard *shard)
+void amb_links_disarm(struct amb_shard *shard)
 {
-    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
+    links_disarm(&shard->poll.warm);
+    links_disarm(&shard->poll.cold);
+}
+
+static bool links_arm(struct amb_list_node *list)
+{
+    AMB_LIST_FOR_EACH (node, list) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
         if (amb_session_is_up(session) &&
             (!amb_link_arm(session->link, amb_session_wants_flow(session)) ||
              amb_commit_may_tell(session) || (session->is_watched && session->has_edge))) {
@@ -196,4 +207,30 @@ bool amb_links_arm(struct amb_shard *shard)
         }
     }
     return true;
+}
+
+bool amb_links_arm(struct amb_shard *shard)
+{
+    return links_arm(&shard->poll.warm) && links_arm(&shard->poll.cold);
+}
+
+int64_t amb_links_trim(struct amb_shard *shard)
+{
+    struct amb_shard_poll *poll = &shard->poll;
+    if (shard->now_ns < poll->trim_due_ns) {
+        return poll->trim_due_ns;
+    }
+    unsigned trimmed = 0;
+    for (unsigned i = 0; i < LINKS_TRIM_LOOKS && trimmed < LINKS_TRIM_MOST; i++) {
+        if (poll->trim_next >= shard->sessions.cells) {
+            poll->trim_next = 0;
+            poll->trim_due_ns = shard->now_ns + AMB_LINKS_TRIM_NS;
+            return poll->trim_due_ns;
+        }
+        struct amb_session *session = shard->sessions.at[poll->trim_next++];
+        if (session != NULL && amb_session_is_up(session)) {
+            trimmed += amb_link_trim(session->link);
+        }
+    }
+    return shard->now_ns; /* The next turn goes on. */
 }

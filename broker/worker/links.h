@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The links of a worker's sessions. A turn asks some of them, the worker's epoll watches some, and
- * all are armed before it sleeps.
+ * all are armed while it sleeps.
  *
  * A socket is polled when epoll has named it; where they are few and messages short, each turn.
- * Other links are polled each turn, and some of the cold ones, one after another.
+ * Other links are polled each turn, and some of the cold ones, one after another. Of thousands of
+ * idle links nearly all are dormant: armed once, until epoll names them.
  *
  * Threads: the shard's worker.
  */
@@ -14,6 +15,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define AMB_LINKS_TRIM_NS (10 * INT64_C(1000000000))
 
 struct amb_session;
 struct amb_shard;
@@ -33,3 +36,7 @@ bool amb_links_arm(struct amb_shard *shard);
  * True: the inbox's bell has rung. */
 bool amb_links_wait(struct amb_shard *shard, int timeout_ms);
 void amb_links_disarm(struct amb_shard *shard);
+
+/* Gives memory back of links on which nothing was sent for AMB_LINKS_TRIM_NS; some of them a turn.
+ * Returns the time of the next turn of it, by shard->now_ns. */
+int64_t amb_links_trim(struct amb_shard *shard);

@@ -106,6 +106,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (now_ns >= shard->history.due_ns) {
         (void)amb_history_tick(shard);
     }
+    if (now_ns >= shard->poll.trim_due_ns) {
+        (void)amb_links_trim(shard);
+    }
     amb_gpuslot_tick(shard);
     if (done > 0 && shard->slow.due_ns == INT64_MAX) {
         shard->slow.due_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
@@ -163,6 +166,7 @@ static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_compact_due,    /* a walk through sparse slabs */
     amb_publishers_due, /* publishers that wait for memory */
     amb_ucxport_due,    /* UCX, which does not ring for everything */
+    amb_links_trim,     /* links that have been idle for long */
 };
 
 /* The time until which the shard may sleep. */

@@ -26,6 +26,7 @@
 
 #define PING_PHASES 4 /* in a heartbeat; the broker ticks as often in one of a second */
 #define ADMIN_MAX (UINT32_C(64) << 20)
+#define LINK_TRIM_NS (10 * AMB_NS_PER_SEC) /* how often an idle link gives memory back */
 
 static struct amb_control_request *find_request(struct amb_conn *conn, uint64_t id)
 {
@@ -288,6 +289,10 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
             return;
         }
         conn->control.ping_ns = amb_conn_ping_grid(conn, now_ns);
+        if (conn->link != NULL && now_ns - conn->link_state.trimmed_ns >= LINK_TRIM_NS) {
+            conn->link_state.trimmed_ns = now_ns;
+            (void)amb_link_trim(conn->link);
+        }
         Amb__Control__Control message;
         amb__control__control__init(&message);
         Amb__Control__Ping ping;

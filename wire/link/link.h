@@ -141,6 +141,7 @@ struct amb_link_ops {
     int (*fd)(const struct amb_link *link);
     bool (*close)(struct amb_link *link);
     void (*describe)(const struct amb_link *link, char *out, size_t size);
+    bool (*trim)(struct amb_link *link); /* or NULL */
 };
 
 struct amb_link {
@@ -218,6 +219,15 @@ static inline int amb_link_fd(const struct amb_link *link)
 static inline AMB_MUST_CHECK bool amb_link_close(struct amb_link *link)
 {
     return link == NULL || link->ops->close(link);
+}
+
+/*
+ * Gives memory back of a link on which nothing was sent since the last call of this. Called now and
+ * then, seconds apart. True: that took a system call.
+ */
+static inline bool amb_link_trim(struct amb_link *link)
+{
+    return link->ops->trim != NULL && link->ops->trim(link);
 }
 
 /* "ring 1024 KiB", "tcp/lo rndv": for people. Always NUL-terminated. */

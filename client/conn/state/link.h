@@ -10,6 +10,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct amb_ucx_context;
 struct amb_ucx_worker;
@@ -23,8 +24,9 @@ struct amb_conn_link {
     bool is_armed_for_room; /* ... also when there is room for what is queued */
     bool is_closing, is_closed;
     bool is_down; /* said by the link, and looked at after the poll; session.link_status is why */
-    int epoll_fd; /* has the link's descriptor alone, edge triggered; -1: none */
-    const char *path; /* amb_msg_path of what comes by copy */
+    int64_t trimmed_ns; /* when the link was last asked for memory that it does not need */
+    int epoll_fd;       /* has the link's descriptor alone, edge triggered; -1: none */
+    const char *path;   /* amb_msg_path of what comes by copy */
 };
 
 /* Only of a link of UCX. */

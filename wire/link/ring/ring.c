@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Life of a ring link: making, mapping, sleeping, closing. The way out is in ring_send.c, the way
- * in in ring_recv.c, going down in ring_down.c, the layout in ring_state.h.
+ * in in ring_recv.c, pages in ring_pages.c, going down in ring_down.c, the layout in ring_state.h.
  */
 #include "wire/link/ring/ring.h"
 
 #include "wire/base/assert.h"
 #include "wire/link/ring/ring_down.h"
+#include "wire/link/ring/ring_pages.h"
 #include "wire/link/ring/ring_recv.h"
 #include "wire/link/ring/ring_send.h"
 
@@ -173,6 +174,7 @@ static const struct amb_link_ops ring_ops = {
     .fd = ring_fd,
     .close = ring_close,
     .describe = ring_describe,
+    .trim = ring_pages_trim,
 };
 
 static bool is_valid_size(uint64_t size)
@@ -204,7 +206,7 @@ static uint8_t *map_twice(int fd, uint64_t offset, uint64_t size)
     }
     for (int i = 0; i < 2; i++) {
         void *half = mmap(at + (uint64_t)i * size, size, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, (off_t)offset);
+                          MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
         if (half == MAP_FAILED) {
             (void)munmap(at, 2 * size);
             return NULL;
@@ -216,7 +218,7 @@ static uint8_t *map_twice(int fd, uint64_t offset, uint64_t size)
 
 static enum amb_status map_all(struct ring *ring, int fd)
 {
-    void *control = mmap(NULL, CONTROLS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    void *control = mmap(NULL, CONTROLS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (control == MAP_FAILED) {
         return amb_status_from_errno(errno);
     }
@@ -231,8 +233,8 @@ static enum amb_status map_all(struct ring *ring, int fd)
     return ring->out.bytes == NULL || ring->in.bytes == NULL ? AMB_ENOMEM : AMB_OK;
 }
 
-/* Allocated before anybody maps it, so that no page is ever missing, and sealed before anybody
- * gets it, so that nobody can take one away. */
+/* The controls are allocated before anybody maps them, so that no page of theirs is ever missing;
+ * the rings' pages come with use. Sealed before anybody gets it, so that nobody can cut it off. */
 static enum amb_status make_memory(struct ring *ring, int *out)
 {
     int fd = memfd_create("ambroker-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -241,7 +243,8 @@ static enum amb_status make_memory(struct ring *ring, int *out)
     }
     int rc;
     do {
-        rc = fchmod(fd, 0600) != 0 ? -1 : fallocate(fd, 0, 0, (off_t)(CONTROLS + 2 * ring->size));
+        rc = fchmod(fd, 0600) != 0 ? -1 : ftruncate(fd, (off_t)(CONTROLS + 2 * ring->size));
+        rc = rc == 0 ? fallocate(fd, 0, 0, (off_t)CONTROLS) : rc;
     } while (rc != 0 && errno == EINTR);
     enum amb_status status = AMB_OK;
     if (rc != 0) {

@@ -250,7 +250,7 @@ unsigned ring_poll(struct amb_link *link, unsigned budget)
         done += ring_pump(ring);
     }
     if (!link->is_down && ring->broken != NULL) {
-        ring_down(ring, AMB_EPROTO, ring->broken);
+        ring_down(ring, ring->broken_status, ring->broken);
     }
     if (!link->is_down && (has_waited || may_want_room(ring))) {
         ring_push_out(ring); /* No flush need follow: our owner has sent nothing. */

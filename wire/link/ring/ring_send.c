@@ -8,6 +8,7 @@
 
 #include "wire/base/assert.h"
 #include "wire/link/ring/ring_down.h"
+#include "wire/link/ring/ring_pages.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@ static void look_at_head(struct ring *ring)
     uint64_t head = atomic_load(&out->control->head);
     if (head - out->head > out->published - out->head) {
         ring->broken = "ring head out of range";
+        ring->broken_status = AMB_EPROTO;
         return;
     }
     out->head = head;
@@ -97,7 +99,7 @@ static bool write_tx(struct ring *ring, struct amb_link_tx *tx)
     while (tx->sent < total) {
         uint32_t front;
         uint64_t piece = next_piece(ring, tx, &front), unit = ring_pad(front + piece);
-        if (!has_room(ring, unit)) {
+        if (!has_room(ring, unit) || !ring_pages_reach(ring, out->tail + unit)) {
             publish(ring);
             return false;
         }
@@ -276,7 +278,7 @@ void ring_flush(struct amb_link *link)
         (void)ring_pump(ring);
     }
     if (ring->broken != NULL) {
-        ring_down(ring, AMB_EPROTO, ring->broken);
+        ring_down(ring, ring->broken_status, ring->broken);
         return;
     }
     if (has_news(ring)) {

@@ -81,6 +81,8 @@ struct ring_out {
     uint64_t head;                                  /* the peer's, when last looked at */
     uint64_t flow_words, flow_map[RING_FLOW_WORDS]; /* stored, and not marked yet */
     struct amb_list_node queue;                     /* tx that wait for room */
+    bool has_all_pages;                             /* else from ... to: ring_pages.c */
+    uint64_t pages_begin, pages_end, tail_at_trim;
 };
 
 /* The way in. */
@@ -105,6 +107,7 @@ struct ring {
     uint64_t size;
     uint8_t *control_map;
     const char *broken; /* found inside amb_link_send: to be reported */
+    enum amb_status broken_status;
     bool is_broker, is_armed;
     uint32_t bells_owed; /* the client: the peer took our word, so this many bytes will come */
     int bell_in, bell_out;

@@ -68,8 +68,7 @@ static void test_of_many_sessions_the_silent_ones_are_asked_in_turn(void **state
     client_drain(others[20], 0);
 }
 
-/* The session's link is as a socket then, of which the worker's epoll tells. Returns what makes it
- * tell. */
+/* The worker's epoll tells of the session's link. Returns what makes it tell. */
 static int watch(struct amb_shard *shard, struct amb_session *session)
 {
     int fd = eventfd(0, EFD_CLOEXEC);
@@ -78,7 +77,6 @@ static int watch(struct amb_shard *shard, struct amb_session *session)
                                 .data.u64 =
                                     amb_shard_watch_tag(session->index, session->generation)};
     assert_int_equal(epoll_ctl(shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event), 0);
-    session->is_watched = true;
     return fd;
 }
 
@@ -95,6 +93,7 @@ static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **st
     shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     assert_true(shard->poll.epoll_fd >= 0);
     int fd = watch(shard, socket->session);
+    socket->session->is_watched = true;
     client_open_pub(socket, 0, w->topic, false);
     for (unsigned i = 0; i < 5000; i++) {
         (void)harness_turn(&w->h, 0);
@@ -135,6 +134,63 @@ static void test_a_link_that_has_something_is_not_slept_over(void **state)
     client_drain(w->s, 0);
 }
 
+/* Links with a bell are asked nothing while they are silent: neither by turns nor before a sleep.
+ */
+static void test_silent_links_with_a_bell_are_dormant(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *others[20];
+    int bells[20];
+    shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    assert_true(shard->poll.epoll_fd >= 0);
+    for (unsigned i = 0; i < 20; i++) {
+        others[i] = shard_client_create(&w->h, 0, NULL);
+        bells[i] = watch(shard, others[i]->session);
+        others[i]->session->has_bell = true;
+    }
+    client_open_pub(others[3], 0, w->topic, false);
+    client_subscribe(others[4], 0, w->topic, NULL);
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 5000; i++) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_true(shard->poll.dormant_count >= 12);
+    assert_true(shard->poll.cold_count <= 2); /* The pair has no bells. */
+    assert_true(others[3]->session->is_dormant && others[4]->session->is_dormant);
+    /* Nobody looks, whatever is there, until the bell rings. */
+    client_send(others[3], 0, 1, 16);
+    amb_link_flush(others[3]->link);
+    for (unsigned i = 0; i < 100; i++) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_true(amb_links_arm(shard));
+    amb_links_disarm(shard);
+    assert_true(others[3]->session->is_dormant);
+    assert_int_equal(eventfd_write(bells[3], 1), 0);
+    for (unsigned i = 0; i < 100 && others[3]->session->is_dormant; i++) {
+        w->h.now_ns += 100 * INT64_C(1000);
+        (void)harness_turn(&w->h, 0);
+    }
+    harness_settle(&w->h);
+    assert_int_equal(others[3]->session->msgs_in, 1);
+    /* A delivery to a dormant one leaves at once. */
+    assert_false(others[4]->session->is_cold);
+    assert_int_equal(others[4]->subs[0].last, 1);
+    client_drain(others[4], 0);
+    /* One that ends while it is dormant. */
+    assert_true(others[7]->session->is_dormant);
+    uint32_t before = shard->poll.dormant_count;
+    client_close(others[7], false);
+    harness_settle(&w->h);
+    assert_int_equal(shard->poll.dormant_count, before - 1);
+    for (unsigned i = 0; i < 20; i++) {
+        (void)close(bells[i]);
+    }
+    (void)close(shard->poll.epoll_fd);
+    shard->poll.epoll_fd = -1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +198,7 @@ int main(void)
         T(test_of_many_sessions_the_silent_ones_are_asked_in_turn),
         T(test_a_silent_socket_is_found_while_the_worker_stays_awake),
         T(test_a_link_that_has_something_is_not_slept_over),
+        T(test_silent_links_with_a_bell_are_dormant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
