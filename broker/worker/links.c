@@ -11,11 +11,14 @@
 
 #define LINKS_POLL_BUDGET 32u /* frames of one link in one turn */
 #define LINKS_EVENTS 64
+#define LINKS_WAITS 16u /* in a row, where each brings so many events */
 /* While some links are known to have more, the others are asked about every so many turns, or after
  * so long. Turns are long where somebody takes all that he can get. Cold links are asked about as
  * seldom where each warm one is polled every turn. */
 #define LINKS_EDGES_EVERY 4u
 #define LINKS_EDGES_NS (100 * AMB_NS_PER_US)
+/* ... or so long, after a turn without news. */
+#define LINKS_EDGES_IDLE_NS (5 * AMB_NS_PER_US)
 /* Up to so many watched links, all are asked, where messages are short. */
 #define LINKS_ASK_ALL 2u
 /* So many sessions are asked every turn, whatever they do. With more, those that were idle for so
@@ -26,9 +29,8 @@
 #define LINKS_COLD_LOOKS 4u
 #define LINKS_COLD_NS (4 * AMB_NS_PER_US)
 #define LINKS_COLD_MOST 1024u
-/* Idle memory that a turn gives back: a system call of 10 to 50 us for each link that has some. */
+/* Links that a turn looks at for idle memory, until one had some: that took 10 to 50 us. */
 #define LINKS_TRIM_LOOKS 256u
-#define LINKS_TRIM_MOST 1u
 
 enum amb_status amb_links_watch(struct amb_session *session)
 {
@@ -58,11 +60,10 @@ void amb_links_unwatch(const struct amb_session *session)
     }
 }
 
-bool amb_links_wait(struct amb_shard *shard, int timeout_ms)
+/* Sessions that epoll names are stirred. True: the bell of the inbox has rung. */
+static bool take_edges(struct amb_shard *shard, const struct epoll_event *events, int count)
 {
-    struct epoll_event events[LINKS_EVENTS];
     bool rang = false;
-    int count = epoll_wait(shard->poll.epoll_fd, events, LINKS_EVENTS, timeout_ms);
     for (int i = 0; i < count; i++) {
         uint64_t tag = events[i].data.u64;
         if (tag == AMB_SHARD_TAG_BELL) {
@@ -79,6 +80,18 @@ bool amb_links_wait(struct amb_shard *shard, int timeout_ms)
     return rang;
 }
 
+bool amb_links_wait(struct amb_shard *shard, int timeout_ms)
+{
+    struct epoll_event events[LINKS_EVENTS];
+    bool rang = false;
+    int count = LINKS_EVENTS;
+    for (unsigned i = 0; i < LINKS_WAITS && count == LINKS_EVENTS; i++) {
+        count = epoll_wait(shard->poll.epoll_fd, events, LINKS_EVENTS, i == 0 ? timeout_ms : 0);
+        rang = take_edges(shard, events, count) || rang;
+    }
+    return rang;
+}
+
 /* Asking a socket that has nothing costs a system call, so those are left alone which epoll has not
  * named. One call asks for all of them. If the warm ones are asked all the same, it is for the cold
  * ones, which nobody else asks. */
@@ -88,7 +101,8 @@ static void links_find_edges(struct amb_shard *shard, bool is_asking_all)
     bool has_resting = shard->poll.resting != 0;
     bool is_often = shard->poll.busy == 0 && !is_asking_all;
     bool is_due = (has_resting && (is_often || turn % LINKS_EDGES_EVERY == 0)) ||
-                  shard->now_ns - shard->poll.edges_ns >= LINKS_EDGES_NS;
+                  shard->now_ns - shard->poll.edges_ns >=
+                      (shard->poll.has_found ? LINKS_EDGES_NS : LINKS_EDGES_IDLE_NS);
     if ((!has_resting && shard->poll.dormant_count == 0) || !is_due) {
         return;
     }
@@ -175,6 +189,7 @@ unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns)
     if (!amb_list_is_empty(&shard->poll.cold)) {
         done += links_poll_cold(shard, since_ns);
     }
+    shard->poll.has_found = done != 0;
     return done;
 }
 
@@ -214,23 +229,23 @@ bool amb_links_arm(struct amb_shard *shard)
     return links_arm(&shard->poll.warm) && links_arm(&shard->poll.cold);
 }
 
-int64_t amb_links_trim(struct amb_shard *shard)
+void amb_links_trim(struct amb_shard *shard)
 {
     struct amb_shard_poll *poll = &shard->poll;
-    if (shard->now_ns < poll->trim_due_ns) {
-        return poll->trim_due_ns;
-    }
-    unsigned trimmed = 0;
-    for (unsigned i = 0; i < LINKS_TRIM_LOOKS && trimmed < LINKS_TRIM_MOST; i++) {
+    for (unsigned i = 0; i < LINKS_TRIM_LOOKS; i++) {
         if (poll->trim_next >= shard->sessions.cells) {
             poll->trim_next = 0;
             poll->trim_due_ns = shard->now_ns + AMB_LINKS_TRIM_NS;
-            return poll->trim_due_ns;
+            return;
         }
         struct amb_session *session = shard->sessions.at[poll->trim_next++];
-        if (session != NULL && amb_session_is_up(session)) {
-            trimmed += amb_link_trim(session->link);
+        if (session != NULL && amb_session_is_up(session) && amb_link_trim(session->link)) {
+            return;
         }
     }
-    return shard->now_ns; /* The next turn goes on. */
+}
+
+int64_t amb_links_trim_due(struct amb_shard *shard)
+{
+    return shard->poll.trim_due_ns;
 }

@@ -37,6 +37,8 @@ bool amb_links_arm(struct amb_shard *shard);
 bool amb_links_wait(struct amb_shard *shard, int timeout_ms);
 void amb_links_disarm(struct amb_shard *shard);
 
-/* Gives memory back of links on which nothing was sent for AMB_LINKS_TRIM_NS; some of them a turn.
- * Returns the time of the next turn of it, by shard->now_ns. */
-int64_t amb_links_trim(struct amb_shard *shard);
+/* Gives memory back of links on which nothing was sent for AMB_LINKS_TRIM_NS, of one a turn. Called
+ * when it is due. */
+void amb_links_trim(struct amb_shard *shard);
+/* By shard->now_ns; in the past while it has more to do. */
+int64_t amb_links_trim_due(struct amb_shard *shard);

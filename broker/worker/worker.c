@@ -107,7 +107,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         (void)amb_history_tick(shard);
     }
     if (now_ns >= shard->poll.trim_due_ns) {
-        (void)amb_links_trim(shard);
+        amb_links_trim(shard);
     }
     amb_gpuslot_tick(shard);
     if (done > 0 && shard->slow.due_ns == INT64_MAX) {
@@ -166,7 +166,7 @@ static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_compact_due,    /* a walk through sparse slabs */
     amb_publishers_due, /* publishers that wait for memory */
     amb_ucxport_due,    /* UCX, which does not ring for everything */
-    amb_links_trim,     /* links that have been idle for long */
+    amb_links_trim_due, /* links that have been idle for long */
 };
 
 /* The time until which the shard may sleep. */
@@ -251,9 +251,7 @@ static void worker_loop(struct amb_worker *worker)
         }
         if (amb_spin_pays(&spin, now_ns - idle_since_ns, now_ns)) {
             pause_ns = shard_next_pause(shard, pause_ns);
-            int64_t due_ns = now_ns + pause_ns;
-            now_ns = amb_clock_yield_until(due_ns);
-            amb_spin_yielded(&spin, due_ns, now_ns);
+            now_ns = amb_spin_yield(&spin, pause_ns);
             continue;
         }
         pause_ns = 0;

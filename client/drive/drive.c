@@ -271,17 +271,16 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             if (!conn->io.has_thread && amb_upcalls.spin(conn)) {
                 continue; /* Others had the lock. */
             }
-            driver_sleep(conn, wait, now, deadline_ns);
+            /* We may have waited for the lock. */
+            driver_sleep(conn, wait, amb_clock_monotonic_ns(), deadline_ns);
             /* Woken for something, or for nothing: look, then sleep again. */
             idle_ns = now;
             has_slept = true;
         } else {
             pause_ns = next_pause(conn, pause_ns);
             amb_conn_unlock(conn);
-            int64_t due_ns = now + pause_ns;
-            now = amb_clock_yield_until(due_ns);
+            now = amb_spin_yield(&conn->driver.spin, pause_ns);
             amb_conn_lock(conn);
-            amb_spin_yielded(&conn->driver.spin, due_ns, now);
             has_yielded = true;
         }
     }

@@ -317,7 +317,8 @@ void amb_session_lost(struct amb_conn *conn, enum amb_status why, const char *te
         amb_session_end(conn, why);
     }
     if (!is_own_end) {
-        amb_session_event(conn, comes_back || why == AMB_ELOST || why == AMB_EPROTO);
+        amb_session_event(conn,
+                          comes_back || why == AMB_ELOST || why == AMB_EPROTO || why == AMB_ENOMEM);
     }
     amb_session_wake(conn);
 }

@@ -59,11 +59,20 @@ static inline bool amb_spin_pays(const struct amb_spin *spin, int64_t idle_ns, i
 /* The part of amb_spin_yielded that a free core does not need. */
 void amb_spin_judge(struct amb_spin *spin, bool is_late, int64_t now_ns);
 
-/* A yield that was to be over at due_ns came back at now_ns. */
+/* A yield that was to be over at due_ns came back at now_ns. amb_spin_yield calls it. */
 static inline void amb_spin_yielded(struct amb_spin *spin, int64_t due_ns, int64_t now_ns)
 {
     bool is_late = now_ns - due_ns > AMB_SPIN_LATE_NS;
     if (__builtin_expect(is_late || spin->late != 0 || spin->crowd_ns != 0, 0)) {
         amb_spin_judge(spin, is_late, now_ns);
     }
+}
+
+/* Leaves the core to others, for a pause of our own (0: once). Returns the time. */
+static inline int64_t amb_spin_yield(struct amb_spin *spin, int64_t pause_ns)
+{
+    int64_t due_ns = amb_clock_monotonic_ns() + pause_ns;
+    int64_t now_ns = amb_clock_yield_until(due_ns);
+    amb_spin_yielded(spin, due_ns, now_ns);
+    return now_ns;
 }

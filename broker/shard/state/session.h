@@ -42,6 +42,7 @@ struct amb_shard_poll {
     int64_t trim_due_ns;    /* when idle links are looked at again, */
     uint32_t trim_next;     /* ... from this session on */
     int epoll_fd;           /* -1 under the simulator */
+    bool has_found;         /* the last turn's questions */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
 };
 

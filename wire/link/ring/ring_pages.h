@@ -2,8 +2,8 @@
 /*
  * The pages behind a ring. A ring begins without any. Its producer has the system bring some before
  * it writes there, and gives all of them back when the ring has been empty for long. So a client
- * that says little costs little. And no write meets a page that cannot be had: that would be a
- * SIGBUS.
+ * that says little costs little. Between honest peers no write meets a page that cannot be had:
+ * that would be a SIGBUS. A peer may punch holes of its own, and read or write them.
  *
  * Threads and Memory: those of link.h. Only the other files of this room include this.
  */
