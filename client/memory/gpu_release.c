@@ -8,6 +8,7 @@
 #include "wire/base/clock.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* A message whose release waits for a stream. */
 struct amb_gpu_waiting {
@@ -15,6 +16,7 @@ struct amb_gpu_waiting {
     void *event;
     struct amb_msg *msg; /* NULL: unused */
     bool is_recorded;    /* the event; else the stream captured, and is looked at again */
+    bool is_of_capture;  /* the stream captured when it was given back, and no event is recorded */
     amb_gpu_release_fn release;
 };
 
@@ -117,6 +119,7 @@ enum amb_status amb_gpu_release_after(struct amb_gpu *gpu, struct amb_msg *msg,
     bool is_awaited = status == AMB_ESTATE && capturing == AMB_GPU_CAPTURING_AWAITED;
     if (waiting != NULL && (status == AMB_OK || is_awaited)) {
         waiting->is_recorded = status == AMB_OK;
+        waiting->is_of_capture = is_awaited;
         waiting->msg = msg;
         waiting->release = release;
         status = wait_in_queue(gpu, waiting, stream) ? AMB_OK : AMB_ENOMEM;
@@ -150,8 +153,9 @@ static struct amb_gpu_waiting *queue_pop(struct amb_gpu *gpu, struct amb_gpu_rel
     return waiting;
 }
 
-/* The stream captured when it was given back. Behind the end of that capture, has the GPU done with
- * it? A stream of another context is asked itself, for no event can be recorded there. */
+/* The stream captured when it was given back or recorded. Behind the end of that capture, has the
+ * GPU done with it? A stream of another context is asked itself, for no event can be recorded
+ * there. */
 static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
 {
     struct amb_cuda_scope scope;
@@ -161,6 +165,7 @@ static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, v
     enum amb_status status = amb_cuda_event_follow(gpu->cuda, waiting->event, stream);
     amb_cuda_leave(&scope);
     waiting->is_recorded = status == AMB_OK;
+    waiting->is_of_capture = waiting->is_of_capture && status != AMB_OK;
     if (status == AMB_ENOTSUP) {
         status = amb_cuda_program_query(stream);
         return status == AMB_OK || status == AMB_ECUDA;
@@ -168,25 +173,17 @@ static bool is_over_late(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, v
     return false;
 }
 
-/* Has the GPU done with it? */
-static bool is_over(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream)
+/* Has the GPU done with it? After a close a capture is not waited for, for nobody may end it. But
+ * work that was on the stream before its capture began still is. */
+static bool is_over(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, void *stream,
+                    bool is_closed)
 {
     if (!waiting->is_recorded) {
-        return is_over_late(gpu, waiting, stream);
+        return (is_closed && waiting->is_of_capture) || is_over_late(gpu, waiting, stream);
     }
     enum amb_status status = amb_cuda_event_query(gpu->cuda, waiting->event);
     waiting->is_recorded = status != AMB_ESTATE;
     return status != AMB_EAGAIN && status != AMB_ESTATE;
-}
-
-/* Of a close: waits for it. A capture that goes on is not waited for, for nobody may end it. */
-static void wait_for(struct amb_gpu *gpu, const struct amb_gpu_waiting *waiting)
-{
-    struct amb_cuda_scope scope;
-    if (waiting->is_recorded && amb_cuda_enter_to_wait(gpu->cuda, &scope) == AMB_OK) {
-        (void)!amb_cuda_event_sync(gpu->cuda, waiting->event);
-        amb_cuda_leave(&scope);
-    }
 }
 
 #define TAKE_MAX 64u
@@ -206,11 +203,11 @@ static void take_one(struct amb_gpu *gpu, struct amb_gpu_waiting *waiting, struc
 }
 
 /* Those that are over, or whose device is lost; each queue is asked for one more than that. */
-static void take_over(struct amb_gpu *gpu, struct taken *out)
+static void take_over(struct amb_gpu *gpu, bool is_closed, struct taken *out)
 {
     struct amb_gpu_release_queue **link = &gpu->releases.queues;
     while (out->count < TAKE_MAX && *link != NULL) {
-        if (is_over(gpu, (*link)->first, (*link)->stream)) {
+        if (is_over(gpu, (*link)->first, (*link)->stream, is_closed)) {
             take_one(gpu, queue_pop(gpu, link), out);
         } else {
             link = &(*link)->next;
@@ -218,62 +215,55 @@ static void take_over(struct amb_gpu *gpu, struct taken *out)
     }
 }
 
-/* Any, when it is over. The lock is held, and given up while it is waited for. */
-static void wait_and_take(struct amb_gpu *gpu, struct taken *out)
-{
-    struct amb_gpu_waiting *waiting = queue_pop(gpu, &gpu->releases.queues);
-    (void)pthread_mutex_unlock(&gpu->lock);
-    wait_for(gpu, waiting);
-    (void)pthread_mutex_lock(&gpu->lock);
-    take_one(gpu, waiting, out);
-}
-
-static void take(struct amb_gpu *gpu, bool must_wait, struct taken *out)
+static void take(struct amb_gpu *gpu, bool is_closed, struct taken *out)
 {
     out->count = 0;
     (void)pthread_mutex_lock(&gpu->lock);
-    if (gpu->releases.queues != NULL && must_wait) {
-        wait_and_take(gpu, out);
-    } else if (gpu->releases.queues != NULL) {
+    if (gpu->releases.queues != NULL) {
         amb_cuda_row_begin();
-        take_over(gpu, out);
+        take_over(gpu, is_closed, out);
         amb_cuda_row_end();
     }
     (void)pthread_mutex_unlock(&gpu->lock);
 }
 
-/* Of one device. */
-static void release_over(struct amb_gpu *gpu, bool must_wait)
+/* Of one device; returns how many. */
+static uint32_t release_over(struct amb_gpu *gpu, bool is_closed)
 {
     struct taken taken;
+    uint32_t count = 0;
     do {
-        take(gpu, must_wait, &taken);
+        take(gpu, is_closed, &taken);
         atomic_fetch_sub_explicit(&gpu->conn->gpu.waiting_count, taken.count, memory_order_relaxed);
         for (unsigned i = 0; i < taken.count; i++) {
             taken.releases[i](taken.msgs[i]);
         }
-    } while (taken.count == TAKE_MAX || (must_wait && taken.count != 0));
+        count += taken.count;
+    } while (taken.count == TAKE_MAX);
+    return count;
 }
 
-static bool release_due(struct amb_conn *conn, bool must_wait)
+/* Returns how many. */
+static uint32_t release_due(struct amb_conn *conn, bool is_closed)
 {
-    /* A close does not trust the counter: the devices' locks order it with late releases. */
-    if (!must_wait && atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) == 0) {
-        return false;
-    }
+    uint32_t count = 0;
     /* The devices stay: they are added in front, and go with the connection's memory. */
     (void)pthread_mutex_lock(&conn->gpu.lock);
     struct amb_gpu *gpu = conn->gpu.devices;
     (void)pthread_mutex_unlock(&conn->gpu.lock);
     for (; gpu != NULL; gpu = gpu->next) {
-        release_over(gpu, must_wait);
+        count += release_over(gpu, is_closed);
     }
-    return atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0;
+    return count;
 }
 
 bool amb_conn_gpus_look(struct amb_conn *conn)
 {
-    return release_due(conn, false);
+    if (atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) == 0) {
+        return false;
+    }
+    (void)release_due(conn, false);
+    return atomic_load_explicit(&conn->gpu.waiting_count, memory_order_relaxed) != 0;
 }
 
 /* Between two looks: each is a call of the driver. */
@@ -311,34 +301,67 @@ void amb_conn_gpus_spin(struct amb_conn *conn)
     }
 }
 
-void amb_conn_gpus_drain(struct amb_conn *conn)
-{
-    (void)release_due(conn, true);
-}
+/* Of a closed connection, between two looks: from the first to the second, while they are in vain.
+ * The driver is not waited for: that would be for one stream, and others end before it. */
+#define NAP_MIN_NS (50 * AMB_NS_PER_US)
+#define NAP_MAX_NS (5 * AMB_NS_PER_MS)
 
-static void drain_aside(void *arg)
-{
-    amb_conn_gpus_drain(arg);
-}
-
-/* Does not trust the counter: the devices' locks order it with late releases. */
+/* Does not trust the counter: the devices' locks order it with late releases. The lock in conn->gpu
+ * is held. */
 static bool has_waiting(struct amb_conn *conn)
 {
     bool has = false;
-    (void)pthread_mutex_lock(&conn->gpu.lock);
     for (struct amb_gpu *gpu = conn->gpu.devices; gpu != NULL && !has; gpu = gpu->next) {
         (void)pthread_mutex_lock(&gpu->lock);
         has = gpu->releases.queues != NULL;
         (void)pthread_mutex_unlock(&gpu->lock);
     }
-    (void)pthread_mutex_unlock(&conn->gpu.lock);
     return has;
+}
+
+/* is_leaver: the next release looks for another one, once nothing is left. */
+static bool is_drained(struct amb_conn *conn, bool is_leaver)
+{
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    bool has = has_waiting(conn);
+    conn->gpu.is_leaving = conn->gpu.is_leaving && (has || !is_leaver);
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    return !has;
+}
+
+static void drain(struct amb_conn *conn, bool is_leaver)
+{
+    int64_t nap_ns = NAP_MIN_NS;
+    for (;;) {
+        bool is_in_vain = release_due(conn, true) == 0;
+        if (is_drained(conn, is_leaver)) {
+            return;
+        }
+        nap_ns = !is_in_vain ? NAP_MIN_NS : nap_ns < NAP_MAX_NS / 2 ? nap_ns * 2 : NAP_MAX_NS;
+        const struct timespec nap = {.tv_nsec = nap_ns};
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+void amb_conn_gpus_drain(struct amb_conn *conn)
+{
+    drain(conn, false);
+}
+
+static void drain_aside(void *arg)
+{
+    amb_gpus_own_thread();
+    drain(arg, true);
 }
 
 void amb_conn_gpus_leave(struct amb_conn *conn)
 {
-    if (has_waiting(conn) && !amb_aside(conn, drain_aside, conn)) {
-        amb_conn_gpus_drain(conn);
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    bool is_leaver = !conn->gpu.is_leaving && has_waiting(conn);
+    conn->gpu.is_leaving = conn->gpu.is_leaving || is_leaver;
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    if (is_leaver && !amb_aside(conn, drain_aside, conn)) {
+        drain(conn, true);
     }
 }
 

@@ -51,9 +51,9 @@ bool amb_conn_gpus_look(struct amb_conn *conn);
 void amb_conn_gpus_spin(struct amb_conn *conn);
 /* Would that look at all? */
 bool amb_conn_gpus_may_spin(struct amb_conn *conn);
-/* Waits for all of it. No lock held. */
+/* Waits for all of it, but for captures that go on. No lock held. */
 void amb_conn_gpus_drain(struct amb_conn *conn);
-/* The same, on a thread of its own: nobody looks any more, for the connection is closed. */
+/* The same on a thread, one a connection: nobody looks any more, for the connection is closed. */
 void amb_conn_gpus_leave(struct amb_conn *conn);
 /* Nothing waits any more. is_entered: the device's driver answers. */
 void amb_gpu_releases_fini(struct amb_gpu *gpu, bool is_entered);

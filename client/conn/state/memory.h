@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_gpu;
@@ -31,11 +32,12 @@ struct amb_conn_regions {
 };
 
 struct amb_conn_gpu {
-    pthread_mutex_t lock; /* of the lists and of staged_in */
+    pthread_mutex_t lock; /* of the lists, staged_in, is_leaving */
     struct amb_gpu *devices;
     struct amb_import *imports;         /* the broker's pools there */
     uint32_t sessions_over;             /* those of an earlier session are not kept */
     _Atomic uint32_t frees;             /* of buffers: memory is asked for again then */
+    bool is_leaving;                    /* a thread waits for the releases of a closed one */
     uint32_t asides;                    /* under way; under the lock in memory/aside.c */
     _Atomic uint32_t waiting_count;     /* releases that wait for a stream */
     _Atomic bool has_new;               /* ... and one has come since the last spin for them */

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Releases behind streams, on the fake driver: in their order, by few questions, and by a spin that
- * comes once a release. The messages are none; only their releases are counted.
+ * comes once a release; after a close by one thread. The messages are none; only their releases are
+ * counted.
  */
 #include "client/memory/gpu_release.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
+#include "client/memory/aside.h"
 #include "client/memory/gpu.h"
 #include "client/memory/later.h"
 #include "client/session/life.h"
 #include "tests/fakecuda/fakecuda.h"
 
 #include <cuda.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +32,7 @@ static struct amb_gpu *gpu;
 static struct amb_cuda_scope scope;
 static void *streams[STREAMS];
 static char messages[MANY];
-static unsigned released;
+static _Atomic unsigned released;
 
 static int set_up(void **state)
 {
@@ -53,6 +56,7 @@ static int tear_down(void **state)
     (void)state;
     fakecuda_hold(false);
     amb_conn_gpus_drain(conn);
+    amb_asides_wait(conn);
     for (unsigned i = 0; i < STREAMS; i++) {
         amb_cuda_stream_destroy(amb_gpu_cuda(gpu), streams[i]);
     }
@@ -255,6 +259,105 @@ static void test_a_drain_keeps_no_release_from_its_place(void **state)
     assert_int_equal(released, 2);
 }
 
+static unsigned threads(void)
+{
+    unsigned n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) { /* One thread reads. */
+        n++;
+    }
+    (void)closedir(dir);
+    return n;
+}
+
+static void wait_until_released(unsigned n)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    for (unsigned i = 0; i < 10000 && released < n; i++) {
+        (void)nanosleep(&moment, NULL);
+    }
+    assert_int_equal(released, n);
+}
+
+/* As a program that keeps its messages over a close. */
+static void test_releases_after_a_close_have_one_thread(void **state)
+{
+    (void)state;
+    fakecuda_hold(true);
+    unsigned before = threads();
+    for (unsigned i = 0; i < MANY; i++) {
+        give_back(i, streams[i % STREAMS]);
+        amb_conn_gpus_leave(conn);
+    }
+    assert_in_range(threads(), before, before + 2);
+    assert_int_equal(released, 0);
+    fakecuda_hold(false);
+    wait_until_released(MANY);
+    amb_asides_wait(conn);
+    give_back(0, streams[0]); /* It has gone, and the next one has its own. */
+    amb_conn_gpus_leave(conn);
+    wait_until_released(MANY + 1);
+}
+
+static void test_a_stream_that_is_held_keeps_no_other_after_a_close(void **state)
+{
+    (void)state;
+    struct amb_gpu *other;
+    struct amb_cuda_scope inner;
+    void *stream;
+    assert_int_equal(amb_gpu_get(conn, 1, &other), AMB_OK);
+    assert_int_equal(amb_cuda_enter(amb_gpu_cuda(other), &inner), AMB_OK);
+    assert_int_equal(amb_cuda_stream_create(amb_gpu_cuda(other), &stream), AMB_OK);
+    fakecuda_hold_device(0);
+    give_back(0, streams[0]);
+    amb_conn_gpus_leave(conn);
+    assert_int_equal(amb_gpu_release_after(other, (struct amb_msg *)(void *)&messages[1], count,
+                                           stream, AMB_GPU_CAPTURING_REFUSED),
+                     AMB_OK);
+    amb_conn_gpus_leave(conn);
+    wait_until_released(1);
+    fakecuda_hold_device(-1);
+    wait_until_released(2);
+    amb_cuda_stream_destroy(amb_gpu_cuda(other), stream);
+    amb_cuda_leave(&inner);
+}
+
+/* Its event says nothing then, and the work before that capture may still read. */
+static void test_nor_is_a_capture_that_began_meanwhile_the_end_after_a_close(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    const struct timespec moment = {.tv_nsec = 30000000};
+    fakecuda_capture_before("cuEventRecord", streams[0]);
+    give_back(0, streams[0]);
+    amb_conn_gpus_leave(conn);
+    (void)nanosleep(&moment, NULL);
+    assert_int_equal(released, 0);
+    fakecuda_hold(true);
+    assert_int_equal(cuStreamEndCapture(streams[0], &graph), CUDA_SUCCESS);
+    (void)nanosleep(&moment, NULL);
+    assert_int_equal(released, 0);
+    fakecuda_hold(false);
+    wait_until_released(1);
+}
+
+/* The program gave it back in the capture, whose end may never come. */
+static void test_a_capture_that_goes_on_is_not_waited_for_after_a_close(void **state)
+{
+    (void)state;
+    CUgraph graph;
+    assert_int_equal(cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED),
+                     CUDA_SUCCESS);
+    assert_int_equal(amb_gpu_release_after(gpu, (struct amb_msg *)(void *)&messages[0], count,
+                                           streams[0], AMB_GPU_CAPTURING_AWAITED),
+                     AMB_OK);
+    assert_true(amb_conn_gpus_look(conn));
+    amb_conn_gpus_leave(conn);
+    wait_until_released(1);
+    assert_int_equal(cuStreamEndCapture(streams[0], &graph), CUDA_SUCCESS);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -266,6 +369,10 @@ int main(void)
         TEST(test_a_stream_of_another_gpu_that_captured_is_asked_itself),
         TEST(test_a_host_function_is_answered_and_not_kept),
         TEST(test_a_drain_keeps_no_release_from_its_place),
+        TEST(test_releases_after_a_close_have_one_thread),
+        TEST(test_a_stream_that_is_held_keeps_no_other_after_a_close),
+        TEST(test_nor_is_a_capture_that_began_meanwhile_the_end_after_a_close),
+        TEST(test_a_capture_that_goes_on_is_not_waited_for_after_a_close),
         TEST(test_a_message_that_is_held_for_long_is_spun_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
