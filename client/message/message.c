@@ -91,23 +91,75 @@ enum amb_status amb_msg_release_on(struct amb_msg *msg, void *stream)
     return msg == NULL ? AMB_OK : release_on_any(msg, stream, AMB_GPU_CAPTURING_REFUSED);
 }
 
-struct patience {
+/* ---- behind a stream, of host memory ---- */
+
+/* Between two looks: from the first to the second, while they are in vain. */
+#define NAP_MIN_NS AMB_NS_PER_MS
+#define NAP_MAX_NS (8 * AMB_NS_PER_MS)
+
+/* A message whose release waits for a stream that no device has a list for. */
+struct amb_patience {
+    struct amb_patience *next;
     struct amb_msg *msg;
     void *stream;
 };
 
-/* On a thread of its own. A capture that goes on is not waited for after a close. */
-static void release_behind(void *arg)
+/* Those in front of more. False: there are none at all, and the next release begins a thread. */
+static bool take_patient(struct amb_conn *conn, struct amb_patience **more)
 {
-    struct patience own = *(struct patience *)arg;
-    const struct amb_conn *conn = amb_msg_arrival(own.msg)->conn;
-    const struct timespec moment = {.tv_nsec = AMB_NS_PER_MS};
-    free(arg);
-    while (amb_cuda_program_sync(own.stream) == AMB_ESTATE &&
-           !amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING)) {
-        (void)nanosleep(&moment, NULL);
+    struct amb_patience **last = more;
+    (void)pthread_mutex_lock(&conn->gpu.lock);
+    while (*last != NULL) {
+        last = &(*last)->next;
     }
-    amb_msg_release(own.msg);
+    *last = conn->gpu.patient;
+    conn->gpu.patient = NULL;
+    conn->gpu.is_patient = *more != NULL;
+    (void)pthread_mutex_unlock(&conn->gpu.lock);
+    return *more != NULL;
+}
+
+/* Releases those whose streams have run. Neighbours on a stream are asked for by one question.
+ * A capture that goes on is not waited for after a close. Returns whether there was one. */
+static bool release_patient(struct amb_conn *conn, struct amb_patience **link)
+{
+    struct amb_patience *patience;
+    bool has_released = false, is_asked = false, is_over = false;
+    void *stream = NULL;
+    while ((patience = *link) != NULL) {
+        if (!is_asked || patience->stream != stream) {
+            is_asked = true;
+            stream = patience->stream;
+            enum amb_status status = amb_cuda_program_query(stream);
+            bool is_closed = amb_conn_has_trouble(conn, AMB_TROUBLE_CLOSING);
+            is_over = status != AMB_EAGAIN && (status != AMB_ESTATE || is_closed);
+        }
+        if (is_over) {
+            *link = patience->next;
+            amb_msg_release(patience->msg);
+            free(patience);
+            has_released = true;
+        } else {
+            link = &patience->next;
+        }
+    }
+    return has_released;
+}
+
+/* On a thread of its own, one a connection. */
+static void wait_for_patient(void *arg)
+{
+    struct amb_conn *conn = arg;
+    struct amb_patience *own = NULL;
+    int64_t nap_ns = NAP_MIN_NS;
+    while (take_patient(conn, &own)) {
+        bool has_released = release_patient(conn, &own);
+        nap_ns = has_released ? NAP_MIN_NS : nap_ns < NAP_MAX_NS ? nap_ns * 2 : NAP_MAX_NS;
+        if (own != NULL) {
+            const struct timespec nap = {.tv_nsec = nap_ns};
+            (void)nanosleep(&nap, NULL);
+        }
+    }
 }
 
 void amb_msg_release_when_free(struct amb_msg *msg, void *stream)
@@ -115,15 +167,24 @@ void amb_msg_release_when_free(struct amb_msg *msg, void *stream)
     if (release_on_any(msg, stream, AMB_GPU_CAPTURING_AWAITED) == AMB_OK) {
         return;
     }
-    /* Host memory, of which nobody keeps a list; or this thread may not ask the driver. */
-    struct patience *patience = malloc(sizeof(*patience));
+    /* Host memory, of which no device keeps a list; or this thread may not ask the driver. */
+    struct amb_conn *conn = amb_msg_arrival(msg)->conn;
+    struct amb_patience *patience = malloc(sizeof(*patience));
+    bool is_awaited = false;
+    amb_conn_ref(conn); /* Ours: the message's goes as soon as the lock does. */
     if (patience != NULL) {
-        *patience = (struct patience){.msg = msg, .stream = stream};
+        (void)pthread_mutex_lock(&conn->gpu.lock);
+        *patience = (struct amb_patience){.next = conn->gpu.patient, .msg = msg, .stream = stream};
+        is_awaited = conn->gpu.is_patient || amb_aside(conn, wait_for_patient, conn);
+        conn->gpu.is_patient = is_awaited;
+        conn->gpu.patient = is_awaited ? patience : conn->gpu.patient;
+        (void)pthread_mutex_unlock(&conn->gpu.lock);
     }
-    if (patience == NULL || !amb_aside(amb_msg_arrival(msg)->conn, release_behind, patience)) {
+    if (!is_awaited) {
         free(patience);
         amb_msg_release(msg);
     }
+    amb_conn_unref(conn);
 }
 
 const void *amb_msg_data(const struct amb_msg *msg)

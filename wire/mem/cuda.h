@@ -210,7 +210,8 @@ enum amb_cuda_stream_kind amb_cuda_stream_classify(struct amb_cuda *device, void
  * or it is no stream. A driver that refuses to wait is asked again.
  */
 AMB_MUST_CHECK enum amb_status amb_cuda_program_sync(void *stream);
-/* Has it run all that is on it? No default stream. EAGAIN: not yet; ESTATE, ECUDA: as above. */
+/* Has it run all that is on it? EAGAIN: not yet, or the driver refuses to say; ESTATE: it captures;
+ * ECUDA: as above. */
 AMB_MUST_CHECK enum amb_status amb_cuda_program_query(void *stream);
 extern const char amb_cuda_captures[]; /* the sentence about a stream that captures */
 

@@ -176,21 +176,61 @@ enum amb_status amb_cuda_program_sync(void *stream)
     return status;
 }
 
+static enum amb_status query_here(void *stream)
+{
+    if (is_capturing(stream)) {
+        return AMB_ESTATE;
+    }
+    CUresult result = amb_cuda_api.cuStreamQuery(stream);
+    return result == CUDA_SUCCESS ? AMB_OK : amb_cuda_is_final(result) ? AMB_ECUDA : AMB_EAGAIN;
+}
+
+/* In each context that there is. One that has not run says so for all. */
+static enum amb_status query_everywhere(void *stream)
+{
+    enum amb_status status = AMB_OK;
+    for (uint32_t i = 0; i < amb_cuda_count(); i++) {
+        struct amb_cuda_scope scope;
+        if (!amb_cuda_has_context(i) || !enter_used(i, &scope)) {
+            continue; /* Nothing runs there, or the device is lost. */
+        }
+        enum amb_status here = query_here(stream);
+        amb_cuda_leave(&scope);
+        if (here == AMB_EAGAIN || here == AMB_ESTATE) {
+            return here;
+        }
+        status = status == AMB_OK ? here : status;
+    }
+    return status;
+}
+
+static enum amb_status query_there(void *stream)
+{
+    CUcontext context = NULL;
+    if (is_capturing(stream)) {
+        return AMB_ESTATE;
+    }
+    CUresult result = amb_cuda_api.cuStreamGetCtx(stream, &context);
+    result = result == CUDA_SUCCESS ? amb_cuda_api.cuCtxPushCurrent(context) : result;
+    if (result == CUDA_SUCCESS) {
+        enum amb_status status = query_here(stream);
+        (void)amb_cuda_api.cuCtxPopCurrent(&context);
+        return status;
+    }
+    return amb_cuda_is_final(result) ? AMB_ECUDA : AMB_EAGAIN;
+}
+
 enum amb_status amb_cuda_program_query(void *stream)
 {
     CUcontext context = NULL;
-    enum amb_status status = AMB_ESTATE;
+    enum amb_status status;
     amb_cuda_capture_relax();
-    if (!is_capturing(stream)) {
-        CUresult result = amb_cuda_api.cuStreamGetCtx(stream, &context);
-        result = result == CUDA_SUCCESS ? amb_cuda_api.cuCtxPushCurrent(context) : result;
-        if (result == CUDA_SUCCESS) {
-            result = amb_cuda_api.cuStreamQuery(stream);
-            (void)amb_cuda_api.cuCtxPopCurrent(&context);
-        }
-        status = result == CUDA_SUCCESS      ? AMB_OK
-                 : amb_cuda_is_final(result) ? AMB_ECUDA
-                                             : AMB_EAGAIN;
+    if (!is_default_stream(stream)) {
+        status = query_there(stream);
+    } else if (amb_cuda_api.cuCtxGetCurrent(&context) != CUDA_SUCCESS) {
+        status = AMB_EAGAIN;
+    } else {
+        status = context != NULL ? query_here(stream) : query_everywhere(stream);
     }
     amb_cuda_capture_restore();
     return status;

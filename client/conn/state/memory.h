@@ -17,6 +17,7 @@
 
 struct amb_gpu;
 struct amb_import;
+struct amb_patience;
 struct amb_region;
 
 /* Under the connection's lock. */
@@ -32,11 +33,13 @@ struct amb_conn_regions {
 };
 
 struct amb_conn_gpu {
-    pthread_mutex_t lock; /* of the lists, staged_in, is_leaving */
+    pthread_mutex_t lock; /* of the lists and flags, and of staged_in */
     struct amb_gpu *devices;
     struct amb_import *imports;         /* the broker's pools there */
     uint32_t sessions_over;             /* those of an earlier session are not kept */
     _Atomic uint32_t frees;             /* of buffers: memory is asked for again then */
+    struct amb_patience *patient;       /* releases of host memory behind a stream, */
+    bool is_patient;                    /* ... and a thread waits for these */
     bool is_leaving;                    /* a thread waits for the releases of a closed one */
     uint32_t asides;                    /* under way; under the lock in memory/aside.c */
     _Atomic uint32_t waiting_count;     /* releases that wait for a stream */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Releases behind streams, on the fake driver: in their order, by few questions, and by a spin that
- * comes once a release; after a close by one thread. The messages are none; only their releases are
- * counted.
+ * comes once a release. After a close they have one thread. The messages are none; only their
+ * releases are counted.
  */
 #include "client/memory/gpu_release.h"
 
