@@ -40,6 +40,8 @@ void fakecuda_hold(bool is_held);
 void fakecuda_hold_until_asked(void);
 /* The same of one device's streams alone; -1: of none. */
 void fakecuda_hold_device(int device);
+/* How much is on a device's streams and has not run. */
+unsigned fakecuda_pending(int device);
 /* As FAKECUDA_FAIL, from here on; NULL: nothing fails. Counting starts anew. */
 void fakecuda_fail(const char *plan);
 /* As FAKECUDA_SLOW, from here on; NULL: no call takes long. */

@@ -355,6 +355,26 @@ void fakecuda_hold_device(int device)
     (void)pthread_mutex_unlock(&fake.lock);
 }
 
+static unsigned left_on(const struct CUstream_st *stream)
+{
+    unsigned count = 0;
+    for (const struct fake_op *op = stream->first; op != NULL; op = op->next) {
+        count++;
+    }
+    return count;
+}
+
+unsigned fakecuda_pending(int device)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned count = left_on(&fake.contexts[device].default_stream);
+    for (const struct CUstream_st *stream = fake.streams; stream != NULL; stream = stream->next) {
+        count += stream->context == &fake.contexts[device] ? left_on(stream) : 0;
+    }
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}
+
 /* ---- streams ---- */
 
 CUresult cuStreamCreate(CUstream *out, unsigned int flags)
