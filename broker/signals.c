@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sent by amb_signals_stop, and by amb_signals_detach. */
+/* Sent by amb_signals_stop and amb_signals_detach, and taken from nobody else, see take. */
 #define STOP SIGRTMIN
 #define DETACH (SIGRTMIN + 1)
 /* The third request to end: something hangs. */
@@ -53,6 +53,15 @@ static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_drain
     *is_draining = true;
 }
 
+/* The next one. 0: none, or a STOP or DETACH of another process. */
+static int take(const sigset_t *set)
+{
+    siginfo_t info;
+    int number = sigwaitinfo(set, &info);
+    bool is_ours = number == STOP || number == DETACH;
+    return number < 0 || (is_ours && info.si_pid != getpid()) ? 0 : number;
+}
+
 static void *run(void *arg)
 {
     struct amb_signals *signals = arg;
@@ -61,7 +70,7 @@ static void *run(void *arg)
     sigset_t set;
     fill_set(&set);
     for (;;) {
-        int number = sigwaitinfo(&set, NULL);
+        int number = take(&set);
         if (number == STOP) {
             return NULL;
         }

@@ -40,10 +40,9 @@ static int values(sem_t *sem)
 }
 
 /* Returns when the signal has been taken and what it calls has ended. */
-static void deliver(struct counts *counts, int number)
+static void await(struct counts *counts, int number)
 {
     sigset_t pending;
-    assert_int_equal(kill(getpid(), number), 0);
     do {
         (void)sched_yield();
         assert_int_equal(sigpending(&pending), 0);
@@ -51,6 +50,25 @@ static void deliver(struct counts *counts, int number)
     /* Signals are handled one after the other. */
     assert_int_equal(kill(getpid(), SIGHUP), 0);
     assert_int_equal(sem_wait(&counts->reloads), 0);
+}
+
+static void deliver(struct counts *counts, int number)
+{
+    assert_int_equal(kill(getpid(), number), 0);
+    await(counts, number);
+}
+
+static void deliver_from_outside(struct counts *counts, int number)
+{
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(kill(getppid(), number) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    await(counts, number);
 }
 
 static struct counts *begin(struct amb_signals *signals)
@@ -99,6 +117,21 @@ static void test_harmless_signals_do_nothing(void **state)
     amb_signals_stop(&signals);
     assert_int_equal(values(&counts->drains), 0);
     assert_int_equal(values(&counts->reloads), 0);
+}
+
+/* A stray one neither ends the thread nor detaches it. */
+static void test_real_time_signals_from_outside_do_nothing(void **state)
+{
+    (void)state;
+    struct amb_signals signals;
+    struct counts *counts = begin(&signals);
+    deliver_from_outside(counts, SIGRTMIN);
+    deliver_from_outside(counts, SIGRTMIN + 1);
+    assert_int_equal(values(&signals.detached), 0);
+    assert_int_equal(kill(getpid(), SIGTERM), 0);
+    assert_int_equal(sem_wait(&counts->drains), 0);
+    amb_signals_stop(&signals);
+    assert_int_equal(values(&counts->drains), 0);
 }
 
 static void test_a_storm_of_hup_is_survived(void **state)
@@ -170,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_each_term_drains_once),
         cmocka_unit_test(test_usr2_drains_once_and_term_after_it_does_not_hurry),
         cmocka_unit_test(test_harmless_signals_do_nothing),
+        cmocka_unit_test(test_real_time_signals_from_outside_do_nothing),
         cmocka_unit_test(test_a_storm_of_hup_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
