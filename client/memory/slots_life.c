@@ -533,6 +533,13 @@ void amb_leases_drop_all(struct amb_conn *conn)
     conn->leases.said = conn->leases.freed = 0;
 }
 
+bool amb_leases_are_gone(const struct amb_conn *conn)
+{
+    return amb_list_is_empty(&conn->leases.segments) &&
+           amb_list_is_empty(&conn->leases.gpu_segments) &&
+           amb_list_is_empty(&conn->leases.pinned_segments);
+}
+
 static void unmap_list(struct amb_list_node *list)
 {
     AMB_LIST_FOR_EACH_SAFE (node, list) {

@@ -34,5 +34,7 @@ void amb_slots_turn(struct amb_conn *conn, int64_t now_ns);
 
 /* The session ends: unmaps what no lease lies in, and the rest when its last lease is back. */
 void amb_leases_drop_all(struct amb_conn *conn);
+/* Is no memory of a broker's mapped any more that a lease was written to? */
+bool amb_leases_are_gone(const struct amb_conn *conn);
 /* No lease is out any more. */
 void amb_leases_fini(struct amb_conn *conn);

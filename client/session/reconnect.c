@@ -200,8 +200,7 @@ static enum amb_status attempt(struct amb_conn *conn, struct amb_error *error)
         .generation = conn->session.generation,
         .secret = conn->session.secret,
         .epoch = again->former_epoch,
-        .is_unmapped = amb_views_are_gone(conn) && amb_list_is_empty(&conn->leases.segments) &&
-                       amb_list_is_empty(&conn->leases.gpu_segments),
+        .is_unmapped = amb_views_are_gone(conn) && amb_leases_are_gone(conn),
     };
     amb_conn_unlock(conn);
     struct amb_conn *fresh = NULL;

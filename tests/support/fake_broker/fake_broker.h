@@ -59,6 +59,7 @@ struct fake_seen {
     uint64_t pings, opens, closes, subscribes, unsubscribes;
     uint64_t segments_ready, segments_refused, segments_gone;
     bool said_bye, has_client, has_pidfd, hung_up;
+    bool had_session, said_unmapped; /* by Auth: a former session, and that nothing of it stays */
     uint64_t leases_opened, leases_mapped, leases_closed, lease_bytes;
     uint64_t commits[FAKE_HANDLES], commit_msgs[FAKE_HANDLES]; /* also in batches and msgs */
     uint64_t commit_number, last_segment, last_offset;

@@ -197,6 +197,8 @@ static void handle_control(struct fake_broker *fake, const Amb__Control__Control
         say_challenge(fake);
         break;
     case AMB__CONTROL__CONTROL__BODY_AUTH:
+        seen->had_session = message->auth->former != NULL;
+        seen->said_unmapped = seen->had_session && message->auth->former->unmapped != 0;
         say_welcome(fake);
         break;
     case AMB__CONTROL__CONTROL__BODY_PUB_OPEN:

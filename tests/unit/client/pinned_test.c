@@ -320,6 +320,7 @@ static void what_waits_when_a_session_ends_goes_to_the_next(void **state)
     fake_broker_nap();
     fake_broker_look(second, &seen);
     assert_int_equal(seen.msgs[0], 0);
+    assert_true(seen.had_session && !seen.said_unmapped); /* Both lie in the first one's. */
     fakecuda_hold(false);
     FAKE_WAIT(second, &seen, seen.msgs[0] == 1);
     assert_int_equal(seen.commits[0], 0);
