@@ -98,3 +98,13 @@ void amb_asides_wait(const struct amb_conn *conn)
     }
     (void)pthread_mutex_unlock(&asides_lock);
 }
+
+void amb_asides_lock(void)
+{
+    (void)pthread_mutex_lock(&asides_lock);
+}
+
+void amb_asides_unlock(void)
+{
+    (void)pthread_mutex_unlock(&asides_lock);
+}

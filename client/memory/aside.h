@@ -20,5 +20,8 @@ typedef void (*amb_aside_fn)(void *arg);
 
 /* The connection lives until fn has returned. False: no thread can be had, and fn is not called. */
 bool amb_aside(struct amb_conn *conn, amb_aside_fn fn, void *arg);
+/* Before fork, and in parent and child after it. */
+void amb_asides_lock(void);
+void amb_asides_unlock(void);
 /* Waits until none of the connection's is under way; for tests. No lock held. */
 void amb_asides_wait(const struct amb_conn *conn);

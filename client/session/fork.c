@@ -2,11 +2,13 @@
 /*
  * fork(): the child inherits nothing but handles that say EFORKED. Its copies of the descriptors
  * are closed at once, so that the broker sees the end of the parent and not of its last child.
- * Mappings are not inherited at all (MADV_DONTFORK).
+ * Mappings are not inherited at all (MADV_DONTFORK), and the CUDA driver is closed to a child
+ * whose parent had begun with it (wire/mem/cuda_device.c).
  */
 #include "client/session/fork.h"
 
 #include "client/conn/conn.h"
+#include "client/memory/aside.h"
 #include "client/memory/later.h"
 
 #include <unistd.h>
@@ -20,10 +22,12 @@ static void before_fork(void)
 {
     (void)pthread_mutex_lock(&registry_lock);
     amb_later_lock();
+    amb_asides_lock();
 }
 
 static void after_fork_parent(void)
 {
+    amb_asides_unlock();
     amb_later_unlock();
     (void)pthread_mutex_unlock(&registry_lock);
 }
@@ -56,6 +60,7 @@ static void after_fork_child(void)
         close_fd(&conn->notify.event_fd);
         close_fd(&conn->notify.timer_fd);
     }
+    amb_asides_unlock();
     amb_later_unlock();
     (void)pthread_mutex_unlock(&registry_lock);
 }

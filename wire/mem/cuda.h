@@ -42,13 +42,15 @@ struct amb_cuda; /* a device and its primary context */
 
 /* ---- the driver ---- */
 
-/* Loads and initialises it, once. AMB_ENOTSUP: there is none, or no device; amb_cuda_why_not. */
+/* Loads and initialises it, once. AMB_ENOTSUP: there is none, or no device, or this is a child of
+ * fork, and its parent had begun with it; amb_cuda_why_not. */
 AMB_MUST_CHECK enum amb_status amb_cuda_start(void);
 /* A sentence, static. Empty if amb_cuda_start was well or not called. */
 const char *amb_cuda_why_not(void);
 /*
  * Has this process the driver in memory, whoever loaded it? Loads nothing. No: a list of libraries
  * is looked at (about 0.1 us); yes: one load. A pointer to device memory exists only after a yes.
+ * No, too, in a child of fork as above.
  */
 bool amb_cuda_is_live(void);
 uint32_t amb_cuda_count(void);

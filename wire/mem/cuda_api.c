@@ -15,6 +15,7 @@ struct amb_cuda_api amb_cuda_api;
 CUresult (*amb_cuda_gpu_uuid)(CUuuid *uuid, CUdevice device);
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 static _Atomic bool is_live;    /* the table is filled */
 static _Atomic bool is_useless; /* there is a library, and it does not fit */
 static _Atomic unsigned long long seen_adds;
@@ -75,9 +76,32 @@ static bool open_library(int more_flags)
     return true;
 }
 
+/* A thread that the child has not may hold it. */
+static void after_fork_child(void)
+{
+    (void)pthread_mutex_init(&load_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, after_fork_child);
+}
+
+static void take_lock(void)
+{
+    (void)pthread_once(&watch_once, watch_forks);
+    (void)pthread_mutex_lock(&load_lock);
+}
+
+void amb_cuda_disown(void)
+{
+    atomic_store_explicit(&is_useless, true, memory_order_relaxed);
+    atomic_store_explicit(&is_live, false, memory_order_relaxed);
+}
+
 bool amb_cuda_load(void)
 {
-    (void)pthread_mutex_lock(&load_lock);
+    take_lock();
     bool has_it = open_library(0);
     (void)pthread_mutex_unlock(&load_lock);
     return has_it;
@@ -108,7 +132,7 @@ bool amb_cuda_is_live(void)
     if (adds == atomic_load_explicit(&seen_adds, memory_order_relaxed)) {
         return false;
     }
-    (void)pthread_mutex_lock(&load_lock);
+    take_lock();
     bool has_it = open_library(RTLD_NOLOAD);
     (void)pthread_mutex_unlock(&load_lock);
     /* A library that was loaded while we looked is looked at next time: the count is from

@@ -71,5 +71,7 @@ extern CUresult (*amb_cuda_gpu_uuid)(CUuuid *uuid, CUdevice device);
 
 /* Loads the library if the process has not done so. False: there is none that fits. */
 bool amb_cuda_load(void);
+/* For a child of fork that must not call it: amb_cuda_load and amb_cuda_is_live say no. */
+void amb_cuda_disown(void);
 /* Why amb_cuda_load said no; static or made once. */
 const char *amb_cuda_load_error(void);

@@ -17,6 +17,8 @@
 static struct {
     pthread_mutex_t lock;
     bool is_started;
+    _Atomic bool is_begun;     /* the driver is being started, or has been */
+    _Atomic bool is_inherited; /* ... by the parent of this process, so it is of no use here */
     enum amb_status status;
     char why_not[320];
     uint32_t count;
@@ -226,17 +228,51 @@ static enum amb_status list_devices(void)
     return AMB_OK;
 }
 
+/* A thread that the child has not may hold the lock for seconds, in the driver. The parent's
+ * contexts are none of the child's, and the driver has locks of its own. */
+static void after_fork_child(void)
+{
+    (void)pthread_mutex_init(&driver.lock, NULL);
+    if (atomic_load_explicit(&driver.is_begun, memory_order_relaxed)) {
+        atomic_store_explicit(&driver.is_inherited, true, memory_order_relaxed);
+        amb_cuda_disown();
+    }
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, after_fork_child);
+}
+
+static bool is_inherited(void)
+{
+    return atomic_load_explicit(&driver.is_inherited, memory_order_relaxed);
+}
+
+static void start(void)
+{
+    atomic_store_explicit(&driver.is_begun, true, memory_order_relaxed);
+    if (amb_cuda_load()) {
+        driver.status = list_devices();
+    } else {
+        driver.status = AMB_ENOTSUP;
+        (void)snprintf(driver.why_not, sizeof(driver.why_not), "%s", amb_cuda_load_error());
+    }
+    driver.is_started = true;
+    /* A child learns from our answer why there is none. */
+    atomic_store_explicit(&driver.is_begun, driver.status == AMB_OK, memory_order_relaxed);
+}
+
 enum amb_status amb_cuda_start(void)
 {
+    static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+    if (is_inherited()) {
+        return AMB_ENOTSUP;
+    }
+    (void)pthread_once(&watch_once, watch_forks);
     (void)pthread_mutex_lock(&driver.lock);
     if (!driver.is_started) {
-        driver.is_started = true;
-        if (amb_cuda_load()) {
-            driver.status = list_devices();
-        } else {
-            driver.status = AMB_ENOTSUP;
-            (void)snprintf(driver.why_not, sizeof(driver.why_not), "%s", amb_cuda_load_error());
-        }
+        start();
     }
     enum amb_status status = driver.status;
     (void)pthread_mutex_unlock(&driver.lock);
@@ -245,6 +281,9 @@ enum amb_status amb_cuda_start(void)
 
 const char *amb_cuda_why_not(void)
 {
+    if (is_inherited()) {
+        return "CUDA does not survive fork, and the parent of this process had begun with it";
+    }
     (void)pthread_mutex_lock(&driver.lock);
     const char *text = driver.why_not; /* Written once, before is_started is seen. */
     (void)pthread_mutex_unlock(&driver.lock);

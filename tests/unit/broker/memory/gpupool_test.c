@@ -387,15 +387,16 @@ int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_failure_has_a_sentence), /* before a device was used */
+        /* Children; CUDA does not survive fork, so that they come before a device was used. */
+        cmocka_unit_test(test_each_failure_has_a_sentence),
+        cmocka_unit_test(test_a_pool_that_was_given_away_goes_with_the_process),
+        cmocka_unit_test(test_a_device_that_is_lost_is_noticed),
         cmocka_unit_test(test_nothing_is_touched_where_none_is_asked_for),
         cmocka_unit_test(test_auto_is_every_device),
         cmocka_unit_test(test_devices_are_named_by_index_uuid_and_address),
         cmocka_unit_test(test_what_is_asked_for_and_is_not_there_stops_the_start),
-        cmocka_unit_test(test_a_pool_that_was_given_away_goes_with_the_process),
         cmocka_unit_test(test_any_call_may_fail_at_the_start),
         cmocka_unit_test(test_ranges_are_apart_and_come_back),
-        cmocka_unit_test(test_a_device_that_is_lost_is_noticed),
         cmocka_unit_test(test_a_full_device_gets_its_pool_later), /* No child has its engine. */
         cmocka_unit_test(test_a_gpu_that_is_stuck_holds_no_other_one_back),
     };

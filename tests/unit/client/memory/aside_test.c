@@ -11,6 +11,7 @@
 #include "client/memory/import.h"
 #include "client/memory/later.h"
 #include "client/memory/view.h"
+#include "client/message/landing.h"
 #include "client/session/life.h"
 #include "tests/unit/client/memory/gpu_begin.h"
 
@@ -224,11 +225,55 @@ static void test_a_device_comes_up_once(void **state)
     assert_int_equal(fakecuda_live_streams() + fakecuda_live_pinned(), 0);
 }
 
+/* On a connection of its own. */
+static bool gets_host_memory(void)
+{
+    struct amb_conn *conn = amb_conn_create();
+    struct amb_landing *landing;
+    struct amb_gpu *gpu;
+    (void)alarm(5);
+    enum amb_status status = amb_landing_create(conn, AMB_SUB(.mem = AMB_MEM_AS_SENT), &landing);
+    bool is_good = status == AMB_OK && landing == NULL &&
+                   amb_gpu_get(conn, 0, &gpu) == AMB_ENOTSUP &&
+                   strstr(amb_last_error(conn).text, "fork") != NULL;
+    amb_conn_unref(conn);
+    return is_good;
+}
+
+/* A child that wants AS_SENT waits for nothing that its parent's threads are at. */
+static void test_a_fork_while_a_device_comes_up(void **state)
+{
+    (void)state;
+    pid_t pid = fork(); /* The driver is started once a process. */
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct amb_conn *conn = amb_conn_create();
+        pthread_t thread;
+        (void)setenv("FAKECUDA_SLOW", "cuInit=1000", 1);
+        (void)pthread_create(&thread, NULL, get, conn);
+        (void)usleep(300000); /* It is in the driver, */
+        pid = fork();
+        if (pid == 0) {
+            _exit(gets_host_memory() ? 0 : 1);
+        }
+        int status = -1;
+        (void)waitpid(pid, &status, 0);
+        (void)pthread_join(thread, NULL);
+        amb_conn_unref(conn);
+        amb_later_wait();
+        _exit(status == 0 ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     char machine[64];
     fake_machine(machine, sizeof(machine), "aside");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_fork_while_a_device_comes_up),
         cmocka_unit_test_setup_teardown(test_a_pool_is_opened_without_the_lock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_all_who_want_a_pool_wait_for_one_opening, set_up,
                                         tear_down),

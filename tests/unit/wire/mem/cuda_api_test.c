@@ -6,6 +6,7 @@
 #include "wire/mem/cuda.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,6 +113,92 @@ static void test_driver_without_a_device_is_none(void **state)
     assert_int_equal(in_child(no_device), 0);
 }
 
+static int works(void)
+{
+    struct amb_cuda *device = NULL;
+    (void)alarm(5);
+    return amb_cuda_at(0, &device) == AMB_OK && amb_cuda_count() == 2 && amb_cuda_is_live() ? 0 : 1;
+}
+
+/* A lock of ours that a thread of its parent held would hold it up for ever. */
+static int is_told(void)
+{
+    struct amb_cuda *device = NULL;
+    struct amb_mem_place place;
+    (void)alarm(5);
+    if (amb_cuda_is_live() || amb_cuda_start() != AMB_ENOTSUP || amb_cuda_count() != 0 ||
+        amb_cuda_at(0, &device) != AMB_ENOTSUP || amb_cuda_find("0", &device) != AMB_ENOTSUP) {
+        return 1;
+    }
+    amb_cuda_locate(&place, &place);
+    return place.mem == AMB_MEM_HOST && strstr(amb_cuda_why_not(), "fork") != NULL ? 0 : 2;
+}
+
+static void *use_device(void *arg)
+{
+    static struct amb_cuda *device;
+    return amb_cuda_at(0, &device) == AMB_OK ? arg : NULL;
+}
+
+/* Forks while another thread is in the driver. */
+static int forks_in_the_midst(void)
+{
+    pthread_t thread;
+    void *is_good = NULL;
+    if (pthread_create(&thread, NULL, use_device, &is_good) != 0) {
+        return 100;
+    }
+    while (!amb_cuda_is_live()) {
+        (void)usleep(1000);
+    }
+    (void)usleep(50000);
+    int rc = in_child(is_told);
+    return pthread_join(thread, &is_good) == 0 && is_good != NULL && works() == 0 ? rc : 101;
+}
+
+static int forks_in_init(void)
+{
+    (void)setenv("FAKECUDA_SLOW", "cuInit=400", 1);
+    return forks_in_the_midst();
+}
+
+static int forks_while_a_device_comes_up(void)
+{
+    (void)setenv("FAKECUDA_SLOW", "cuDevicePrimaryCtxRetain=400", 1);
+    return amb_cuda_start() == AMB_OK ? forks_in_the_midst() : 102;
+}
+
+static void test_child_of_a_process_that_uses_the_driver_is_told_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(forks_in_init), 0);
+    assert_int_equal(in_child(forks_while_a_device_comes_up), 0);
+}
+
+/* The program has it in memory, and we have looked at it. */
+static int forks_before(void)
+{
+    struct amb_mem_place place;
+    if (dlopen(AMB_FAKECUDA, RTLD_NOW) == NULL || !amb_cuda_is_live()) {
+        return 100;
+    }
+    amb_cuda_locate(&place, &place);
+    return in_child(works);
+}
+
+static int forks_without_a_driver(void)
+{
+    int rc = without_driver();
+    return rc == 0 ? in_child(without_driver) : rc;
+}
+
+static void test_child_of_a_process_that_has_not_begun_works_in_full(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(forks_before), 0);
+    assert_int_equal(in_child(forks_without_a_driver), 0);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -120,6 +207,8 @@ int main(void)
         cmocka_unit_test(test_driver_that_the_program_loads_later_is_seen),
         cmocka_unit_test(test_library_that_is_no_driver_is_refused_by_name_of_what_it_lacks),
         cmocka_unit_test(test_driver_without_a_device_is_none),
+        cmocka_unit_test(test_child_of_a_process_that_uses_the_driver_is_told_at_once),
+        cmocka_unit_test(test_child_of_a_process_that_has_not_begun_works_in_full),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
