@@ -350,8 +350,9 @@ AMB_CHECK enum amb_status amb_connect(const char *url, const struct amb_options 
 /*
  * Flushes what was published, settles the rest with ECLOSED (callbacks run on this thread), closes
  * and frees publishers and subscriptions. The handle is gone whatever it answers. AMB_NOWAIT: does
- * not wait for anything. Messages and leases still held stay valid; memory and session end with
- * the last one. A commit then answers ECLOSED.
+ * not wait for the broker. Calls of other threads turn back first, and one that is inside the CUDA
+ * driver when that has answered. Messages and leases still held stay valid; memory and session end
+ * with the last one. A commit then answers ECLOSED.
  * The first failure of an earlier publish as amb_flush says it; ETIMEDOUT; ESTATE in a callback.
  */
 AMB_API enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns);
