@@ -3,6 +3,7 @@
 
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
+#include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
@@ -70,12 +71,50 @@ static void free_memory(struct amb_slots *slots)
     free(slots);
 }
 
+/* Memory of this process's own is unpinned: there is room for more. Where there is no thread to
+ * unpin on, the caller has the connection's lock. */
+static void uncount(struct amb_conn *conn, uint64_t bytes)
+{
+    bool is_aside = amb_later_is_here();
+    if (is_aside) {
+        amb_conn_lock(conn);
+    }
+    conn->leases.private_bytes -= bytes;
+    conn->leases.unpinning_bytes -= bytes;
+    conn->leases.unpins++;
+    amb_leases_wake(conn);
+    if (is_aside) {
+        amb_conn_unlock(conn);
+    }
+    amb_conn_unref(conn);
+}
+
 /* On the thread that has no lock. The GPU is there: it is freed by that thread, too, and later. */
 static void unpin_now(struct amb_later *job)
 {
     struct amb_slots *slots = AMB_CONTAINER_OF(job, struct amb_slots, later);
+    struct amb_conn *conn = slots->conn;
+    uint64_t bytes = slots->slot * slots->count;
+    bool is_counted = slots->is_unpinning;
     amb_gpu_unpin(slots->pin, slots->base);
     free_memory(slots);
+    if (is_counted) {
+        uncount(conn, bytes);
+    }
+}
+
+/* It waits for the device, maybe for long. Memory of this process's own counts until then, or there
+ * would be ever more of it. */
+static void unpin(struct amb_slots *slots)
+{
+    struct amb_conn *conn = slots->conn;
+    slots->is_unpinning = slots->is_private && !conn->leases.has_ended;
+    if (slots->is_unpinning) {
+        conn->leases.private_bytes += slots->slot * slots->count;
+        conn->leases.unpinning_bytes += slots->slot * slots->count;
+        amb_conn_ref(conn);
+    }
+    amb_later(&slots->later, unpin_now);
 }
 
 void amb_slots_unmap(struct amb_slots *slots)
@@ -88,7 +127,7 @@ void amb_slots_unmap(struct amb_slots *slots)
     amb_list_remove(&slots->node);
     *amb_slots_sum(slots) -= slots->slot * slots->count;
     if (slots->pinned_at != 0 && !amb_conn_has_trouble(slots->conn, AMB_TROUBLE_FORKED)) {
-        amb_later(&slots->later, unpin_now); /* It waits for the device. */
+        unpin(slots);
     } else {
         free_memory(slots);
     }

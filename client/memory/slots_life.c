@@ -218,11 +218,12 @@ static void give_back_all(struct amb_list_node *list)
     }
 }
 
-/* One of this process's own: as many slots as there may be, one always. */
+/* One of this process's own: as many slots as there may be, one always. False: there is room when
+ * something comes back, or is unpinned. */
 static bool begin_private(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t slot, uint64_t max)
 {
     struct amb_leases *leases = &conn->leases;
-    if (leases->private_bytes + slot > max) {
+    if (leases->private_bytes - leases->unpinning_bytes + slot > max) {
         give_back_all(&leases->private_segments);
     }
     uint64_t left = leases->private_bytes < max ? (max - leases->private_bytes) / slot : 0;
@@ -549,6 +550,7 @@ static void unmap_list(struct amb_list_node *list)
 
 void amb_leases_fini(struct amb_conn *conn)
 {
+    conn->leases.has_ended = true;
     unmap_list(&conn->leases.segments);
     unmap_list(&conn->leases.gpu_segments);
     unmap_list(&conn->leases.pinned_segments);

@@ -36,8 +36,9 @@ static bool gpu_room_has_changed(void *arg)
 static bool pinned_room_has_changed(void *arg)
 {
     const struct amb_lease_room *wait = arg;
-    return amb_slots_look_pinned(wait->pub->conn, wait->gpu, wait->is_private, wait->len) !=
-           wait->seen;
+    struct amb_conn *conn = wait->pub->conn;
+    return conn->leases.unpins != wait->seen_unpins ||
+           amb_slots_look_pinned(conn, wait->gpu, wait->is_private, wait->len) != wait->seen;
 }
 
 /* While the library reconnects; over for good is what the wait itself sees. */
@@ -244,6 +245,7 @@ enum amb_status amb_lease_room_take_pinned(struct amb_lease_room *room, struct a
             }
             continue;
         }
+        room->seen_unpins = conn->leases.unpins;
         room->seen = amb_slots_look_pinned(conn, room->gpu, room->is_private, room->len);
         if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
             bool is_coming = open_pinned(room);

@@ -28,6 +28,7 @@ struct amb_lease_room {
     bool is_private;     /* pinned memory of this process alone */
     uint64_t len;
     enum amb_slots_room seen;
+    uint32_t seen_unpins; /* of pinned memory of this process alone */
     int64_t deadline_ns;
 };
 

@@ -46,7 +46,10 @@ struct amb_leases {
     bool has_work;                         /* amb_slots_turn has something to do */
     int64_t look_ns;                       /* when idle ones were looked for last */
     int64_t refused_ns;              /* when the broker refused one, or mapping failed; 0: never */
-    uint64_t private_bytes;          /* of private_segments */
+    uint64_t private_bytes;          /* of private_segments, those being unpinned too */
+    uint64_t unpinning_bytes;        /* of the latter */
+    uint32_t unpins;                 /* of these that are done */
+    bool has_ended;                  /* the connection's memory goes: nothing is counted */
     struct amb_unpinned unpinned[2]; /* [1]: private ones */
     uint64_t said, freed;            /* commits */
     struct amb_commits_entry *commits; /* of freed + 1 ..., commit n at n & mask */

@@ -478,6 +478,43 @@ static void room_of_another_size_ends_a_wait(void **state)
     close_pinned(&s);
 }
 
+static uint64_t private_bytes(struct session *s)
+{
+    amb_conn_lock(s->conn);
+    uint64_t bytes = s->conn->leases.private_bytes;
+    amb_conn_unlock(s->conn);
+    return bytes;
+}
+
+/* An unpin waits for the device. Its memory is part of the cap until then. */
+static void what_is_not_unpinned_yet_counts(void **state)
+{
+    (void)state;
+    struct session s;
+    struct amb_pub *pub =
+        open_pub(&s, &on_stream, AMB_PUB(.lease_mem = AMB_MEM_PINNED, .window_bytes = 16 * MIB));
+    amb_lease_abandon(take(pub, 4000));
+    unsigned before = fakecuda_live_pinned();
+    fakecuda_hold(true);
+    assert_int_equal(cuMemsetD8Async(device, 0, 64, stream), CUDA_SUCCESS);
+    unsigned refused = 0;
+    for (unsigned i = 0; i < 40; i++) {
+        struct amb_lease *lease;
+        enum amb_status status = amb_lease(pub, i % 2 == 0 ? MIB : 4000, 5 * AMB_MS, &lease);
+        assert_true(status == AMB_OK || status == AMB_ETIMEDOUT);
+        refused += status != AMB_OK;
+        amb_lease_abandon(lease);
+    }
+    assert_int_not_equal(refused, 0);
+    assert_int_equal(fakecuda_live_pinned(), before);
+    assert_int_equal(private_bytes(&s), 16 * MIB);
+    fakecuda_hold(false);
+    amb_lease_abandon(take(pub, MIB)); /* It is told when there is room again. */
+    amb_later_wait();
+    assert_in_range(private_bytes(&s), MIB, 16 * MIB);
+    close_pinned(&s);
+}
+
 static void *commit_wrongly(void *arg)
 {
     struct call *call = arg;
@@ -664,6 +701,7 @@ int main(void)
         cmocka_unit_test(without_a_session_what_it_has_of_its_own_is_leased),
         cmocka_unit_test(a_refusal_of_the_brokers_memory_is_none_of_our_own),
         cmocka_unit_test(room_of_another_size_ends_a_wait),
+        cmocka_unit_test(what_is_not_unpinned_yet_counts),
         cmocka_unit_test(nobody_gets_a_slot_while_its_stream_writes),
         cmocka_unit_test(without_a_thread_memory_is_there_before_the_next_heartbeat),
         cmocka_unit_test(an_idle_pinned_segment_makes_room_for_plain_leases),
