@@ -146,17 +146,22 @@ enum amb_status amb_gpu_fence_wait(struct amb_gpu_fence *fence)
 {
     struct amb_cuda_scope scope;
     enum amb_status status;
-    do {
-        status = AMB_ECUDA;
-        if (amb_cuda_enter_to_wait(fence->gpu->cuda, &scope) == AMB_OK) {
+    for (;;) {
+        status = amb_cuda_enter_to_wait(fence->gpu->cuda, &scope);
+        if (status == AMB_OK) {
             status = amb_cuda_event_sync(fence->gpu->cuda, fence->event);
             amb_cuda_leave(&scope);
+        } else if (status == AMB_ESTATE) { /* It cannot be waited for here, but asked for. */
+            status = amb_cuda_event_query(fence->gpu->cuda, fence->event);
+        }
+        if (status != AMB_ESTATE && status != AMB_EAGAIN) {
+            break;
         }
         if (status == AMB_ESTATE) {
             fence_again(fence);
-            (void)sched_yield();
         }
-    } while (status == AMB_ESTATE);
+        (void)sched_yield();
+    }
     fence_put(fence);
     return status;
 }

@@ -526,8 +526,13 @@ static void *commit_wrongly(void *arg)
 static void nobody_gets_a_slot_while_its_stream_writes(void **state)
 {
     (void)state;
-    const char *plans[] = {NULL, "cuEventCreate:1=2", "cuEventRecord:1=1", "cuEventQuery:1=1"};
-    for (unsigned i = 0; i < 4; i++) {
+    const char *plans[] = {NULL,
+                           "cuEventCreate:1=2",
+                           "cuEventRecord:1=1",
+                           "cuEventQuery:1=1",
+                           "cuCtxPushCurrent:2=800",
+                           "cuCtxPushCurrent:3=800"};
+    for (unsigned i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
         struct session s;
         struct amb_pub *pub = open_pinned(&s, &with_leases);
         struct call call = {.lease = take(pub, 5000)};
