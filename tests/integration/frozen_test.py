@@ -60,10 +60,13 @@ def check_back(broker, since, within=1):
 
 def test_a_frozen_reader_keeps_its_messages(rig, broker, checker, link):
     holder = rig.client("test-holder", broker.url(link), "check.>", HELD)
-    held_bytes = int(holder.expect("holding")[2])
+    holder.expect("holding")
+    # In place; the first ones may have come as copies, before the segment was mapped.
+    in_place = find(broker, "holder")["mapped_bytes"]
     holder.signal(signal.SIGSTOP)
     stopped = time.monotonic()
     if link == "ring":
+        check(in_place > 0, "nothing is held in place")
         # Nothing but the silence says so: the process lives, its socket is open.
         row = until(
             PEER_TIMEOUT + 2,
@@ -71,9 +74,9 @@ def test_a_frozen_reader_keeps_its_messages(rig, broker, checker, link):
             f"quarantined: {broker.clients()}",
         )
         check(row["name"] == "holder" and row["pid"] == holder.pid, f"who is this: {row}")
-        check(row["quarantined_bytes"] >= held_bytes, f"fewer than the {held_bytes} held: {row}")
+        check(row["quarantined_bytes"] >= in_place, f"fewer than the {in_place} held: {row}")
         shown = sum(r["quarantined_bytes"] for r in broker.ask("memory"))
-        check(shown >= held_bytes, f"memory shows {shown} bytes quarantined")
+        check(shown >= in_place, f"memory shows {shown} bytes quarantined of {in_place}")
     else:
         until(PEER_TIMEOUT + 2, lambda: find(broker, "holder") is None, "expired")
     check(time.monotonic() - stopped >= PEER_TIMEOUT - 0.5, "expired too early")

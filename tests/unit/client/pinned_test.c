@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -40,12 +41,15 @@ static struct amb_pub *open_pinned(struct session *s, const struct fake_options 
     return open_pub(s, options, AMB_PUB(.lease_mem = AMB_MEM_PINNED));
 }
 
-/* Nothing of it stays pinned. */
+/* Nothing of it stays pinned. The last thread of the connection's may end after the close. */
 static void close_pinned(struct session *s)
 {
     assert_int_equal(amb_close(s->conn, 5 * AMB_SEC), AMB_OK);
     fake_broker_stop(s->fake);
     amb_later_wait();
+    for (int i = 0; i < 5000 && fakecuda_live_pinned() != 0; i++) {
+        (void)usleep(1000);
+    }
     assert_int_equal(fakecuda_live_pinned(), 0);
 }
 
