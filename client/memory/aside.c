@@ -2,10 +2,10 @@
 #include "client/memory/aside.h"
 
 #include "client/conn/conn.h"
+#include "client/conn/thread.h"
 #include "client/drive/lock.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 struct aside {
@@ -53,24 +53,6 @@ static void *aside_main(void *arg)
     return NULL;
 }
 
-/* The program's signals are not for this thread. */
-static bool begin_thread(struct aside *aside)
-{
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes) != 0) {
-        return false;
-    }
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&thread, &attributes, aside_main, aside);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return rc == 0;
-}
-
 bool amb_aside(struct amb_conn *conn, amb_aside_fn fn, void *arg)
 {
     struct aside *aside = malloc(sizeof(*aside));
@@ -82,7 +64,7 @@ bool amb_aside(struct amb_conn *conn, amb_aside_fn fn, void *arg)
     (void)pthread_mutex_lock(&asides_lock);
     conn->gpu.asides++;
     (void)pthread_mutex_unlock(&asides_lock);
-    if (begin_thread(aside)) {
+    if (amb_thread_begin_detached(aside_main, aside)) {
         return true;
     }
     free(aside);

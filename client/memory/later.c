@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/memory/later.h"
 
+#include "client/conn/thread.h"
+
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,24 +38,6 @@ static void *later_main(void *arg)
     return arg;
 }
 
-/* The program's signals are not for this thread. */
-static bool begin_thread(void)
-{
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    if (pthread_attr_init(&attributes) != 0) {
-        return false;
-    }
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&thread, &attributes, later_main, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return rc == 0;
-}
-
 void amb_later(struct amb_later *job, amb_later_fn fn)
 {
     *job = (struct amb_later){.fn = fn};
@@ -62,7 +45,7 @@ void amb_later(struct amb_later *job, amb_later_fn fn)
     if (later.thread_of != getpid()) { /* A child of fork has its parent's list, and no thread. */
         later.first = NULL;
         later.done = later.put_off;
-        later.thread_of = begin_thread() ? getpid() : 0;
+        later.thread_of = amb_thread_begin_detached(later_main, NULL) ? getpid() : 0;
     }
     bool is_put_off = later.thread_of != 0;
     if (is_put_off) {

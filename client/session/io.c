@@ -3,6 +3,7 @@
 
 #include "client/batch/flush.h"
 #include "client/conn/conn.h"
+#include "client/conn/thread.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/ucx.h"
@@ -13,7 +14,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -216,14 +216,8 @@ static void *io_main(void *arg)
 
 enum amb_status amb_io_start(struct amb_conn *conn)
 {
-    sigset_t all, old;
-    (void)sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) {
-        return AMB_EINTERNAL;
-    }
     amb_conn_ref(conn);
-    int error = pthread_create(&conn->io.thread, NULL, io_main, conn);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    int error = amb_thread_begin(&conn->io.thread, io_main, conn);
     if (error != 0) {
         amb_conn_unref(conn);
         return amb_status_from_errno(error);

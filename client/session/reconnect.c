@@ -4,6 +4,7 @@
 #include "client/batch/away.h"
 #include "client/batch/pub_settle.h"
 #include "client/conn/conn.h"
+#include "client/conn/thread.h"
 #include "client/drive/back.h"
 #include "client/drive/lock.h"
 #include "client/drive/notify.h"
@@ -24,7 +25,6 @@
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -267,20 +267,11 @@ static void *thread_main(void *arg)
 static bool begin(struct amb_conn *conn)
 {
     amb_assert(!conn->again.is_running);
-    sigset_t all, old;
-    pthread_t thread;
-    (void)sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &old) != 0) {
-        return false;
-    }
     amb_conn_ref(conn);
-    bool is_begun = pthread_create(&thread, NULL, thread_main, conn) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!is_begun) {
+    if (!amb_thread_begin_detached(thread_main, conn)) {
         conn->unrefs++;
         return false;
     }
-    (void)pthread_detach(thread);
     conn->again.is_running = true;
     return true;
 }
