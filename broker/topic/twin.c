@@ -93,13 +93,9 @@ static void twin_lent(struct amb_mail *mail, void *owner)
     struct amb_entry *shadow = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     shadow->twin_state = shadow->twin != NULL           ? AMB_TWIN_READY
                          : shadow->status == AMB_ENOMEM ? AMB_TWIN_NO_MEMORY
+                         : shadow->status == AMB_EAGAIN ? AMB_TWIN_NOT_AHEAD
                                                         : AMB_TWIN_FAILED;
-    if (shadow->status == AMB_EAGAIN) { /* Only asked for ahead: its reader asks in earnest. */
-        shadow->twin_state = AMB_TWIN_NO_MEMORY;
-        shadow->twin_refused_ms = (uint16_t)(ms_of(owner) - REFUSED_MS);
-    } else {
-        shadow->twin_refused_ms = ms_of(owner);
-    }
+    shadow->twin_refused_ms = ms_of(owner);
     twin_settled(owner, shadow);
 }
 
@@ -227,7 +223,7 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     if (entry->twin_state == AMB_TWIN_READY) {
         return entry->twin;
     }
-    if (entry->twin_state != AMB_TWIN_NONE && entry->twin_state != AMB_TWIN_NO_MEMORY) {
+    if (entry->twin_state == AMB_TWIN_COMING || entry->twin_state == AMB_TWIN_FAILED) {
         return NULL;
     }
     if (is_borrowed(entry)) {

@@ -25,6 +25,7 @@ enum amb_twin_state {
     AMB_TWIN_NONE,
     AMB_TWIN_COMING,
     AMB_TWIN_READY,
+    AMB_TWIN_NOT_AHEAD, /* asked for ahead in vain: its reader asks in earnest */
     AMB_TWIN_FAILED,    /* the device's copy has: those who want it lose the batch */
     AMB_TWIN_NO_MEMORY, /* so do they; asked for once more it may come */
 };
