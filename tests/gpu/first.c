@@ -164,6 +164,7 @@ static void begin_pair(struct pair *pair, uint64_t bytes)
         (void)close(pair->to_child[1]);
         exporter_main(pair, bytes);
     }
+    (void)close(pair->to_parent[1]); /* So that an exporter that fails is not waited for. */
     CHECK(read(pair->to_parent[0], &note, sizeof(note)) == (ssize_t)sizeof(note));
     memcpy(pair->handle, note.handle, sizeof(note.handle));
     (void)printf("open in the exporter: %d\n", note.own_code);
@@ -210,6 +211,7 @@ static void open_as(const struct pair *pair, const char *what, bool (*become)(vo
 
 static bool become_nobody(void)
 {
+    (void)unsetenv("FAKECUDA_MACHINE"); /* A file of this user's, on the fake driver. */
     return geteuid() == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0;
 }
 
