@@ -140,11 +140,17 @@ static void forget_former(struct program *program)
 
 static void warn_about_environment(void)
 {
-    static const char *const ignored[] = {"UCX_TLS", "UCX_NET_DEVICES", "UCX_TCP_PORT_RANGE",
-                                          "UCX_TCP_TX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE"};
+    static const struct {
+        const char *name, *but;
+    } ignored[] = {{"UCX_TLS", ", but for cuda_ipc"},
+                   {"UCX_NET_DEVICES", ""},
+                   {"UCX_TCP_PORT_RANGE", ""},
+                   {"UCX_TCP_TX_SEG_SIZE", ""},
+                   {"UCX_TCP_RX_SEG_SIZE", ""}};
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
-        if (getenv(ignored[i]) != NULL) {
-            amb_warn("environment %s is ignored: the keys of transports decide", ignored[i]);
+        if (getenv(ignored[i].name) != NULL) {
+            amb_warn("environment %s is ignored%s: the keys of transports decide", ignored[i].name,
+                     ignored[i].but);
         }
     }
 }
