@@ -3,6 +3,7 @@
 
 #include "broker/memory/gpupool.h"
 #include "wire/base/assert.h"
+#include "wire/base/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; EINVAL before */
-#endif
 #define POPULATE_BYTES (UINT64_C(2) << 20)
 
 static enum amb_status status_of_errno(int error)
@@ -44,8 +42,7 @@ static void populate(const struct amb_segment *segment)
     for (uint64_t at = 0; at < segment->size; at += POPULATE_BYTES) {
         uint64_t left = segment->size - at;
         uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
-        is_supported =
-            is_supported && madvise(segment->base + at, (size_t)bytes, MADV_POPULATE_WRITE) == 0;
+        is_supported = is_supported && amb_pages_bring(segment->base + at, (size_t)bytes) == 0;
         for (uint64_t i = 0; i < bytes && !is_supported; i += 4096) {
             *(volatile uint8_t *)(segment->base + at + i) = 0; /* It is 0. */
         }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/link/ring/ring_pages.h"
 
+#include "wire/base/pages.h"
+
 #include <errno.h>
 #include <sys/mman.h>
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; EINVAL before */
-#endif
 
 #define PAGE UINT64_C(4096)
 /* So many bytes at a time: as many as there are, within these. */
@@ -15,12 +13,6 @@
 /* A ring with less is not worth a system call. */
 #define KEPT_MAX (2 * STEP_MIN)
 
-/* Of all sizes of pages; a system without the call finds them when they are written. */
-static bool populate(uint8_t *at, uint64_t bytes)
-{
-    return madvise(at, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
-}
-
 bool ring_pages_bring(struct ring *ring, uint64_t end)
 {
     struct ring_out *out = &ring->out;
@@ -28,7 +20,8 @@ bool ring_pages_bring(struct ring *ring, uint64_t end)
         uint64_t have = out->pages_end - out->pages_begin;
         uint64_t step = have < STEP_MIN ? STEP_MIN : have > STEP_MAX ? STEP_MAX : have;
         step = have + step < ring->size ? step : ring->size - have;
-        if (!populate(ring_at(out->bytes, ring->size, out->pages_end), step)) {
+        void *at = ring_at(out->bytes, ring->size, out->pages_end);
+        if (amb_pages_bring(at, step) != 0 && errno != EINVAL) {
             ring->broken = "no memory for the ring";
             ring->broken_status = AMB_ENOMEM;
             return false;
