@@ -13,9 +13,9 @@
 #include "client/memory/later.h"
 #include "client/session/life.h"
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/support/threads.h"
 
 #include <cuda.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -259,18 +259,6 @@ static void test_a_drain_keeps_no_release_from_its_place(void **state)
     assert_int_equal(released, 2);
 }
 
-static unsigned threads(void)
-{
-    unsigned n = 0;
-    DIR *dir = opendir("/proc/self/task");
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) { /* One thread reads. */
-        n++;
-    }
-    (void)closedir(dir);
-    return n;
-}
-
 static void wait_until_released(unsigned n)
 {
     const struct timespec moment = {.tv_nsec = 1000000};
@@ -285,12 +273,12 @@ static void test_releases_after_a_close_have_one_thread(void **state)
 {
     (void)state;
     fakecuda_hold(true);
-    unsigned before = threads();
+    unsigned before = threads_count();
     for (unsigned i = 0; i < MANY; i++) {
         give_back(i, streams[i % STREAMS]);
         amb_conn_gpus_leave(conn);
     }
-    assert_in_range(threads(), before, before + 2);
+    assert_in_range(threads_count(), before, before + 2);
     assert_int_equal(released, 0);
     fakecuda_hold(false);
     wait_until_released(MANY);

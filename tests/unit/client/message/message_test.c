@@ -6,28 +6,16 @@
 #include "client/drive/lock.h"
 #include "client/memory/aside.h"
 #include "client/message/message.h"
+#include "tests/support/threads.h"
 #include "wire/mem/cuda.h"
 
 #include <cuda.h>
-#include <dirent.h>
 #include <stdlib.h>
 
 #define MANY 100u
 
 static CUcontext context;
 static CUstream streams[2];
-
-static unsigned threads(void)
-{
-    unsigned n = 0;
-    DIR *dir = opendir("/proc/self/task");
-    assert_non_null(dir);
-    while (readdir(dir) != NULL) { /* One thread reads. */
-        n++;
-    }
-    (void)closedir(dir);
-    return n;
-}
 
 static void CUDA_CB do_nothing(void *arg)
 {
@@ -56,11 +44,11 @@ static void captures_of_many_messages_have_one_thread(void **state)
         assert_int_equal(cuStreamBeginCapture(streams[i], CU_STREAM_CAPTURE_MODE_RELAXED),
                          CUDA_SUCCESS);
     }
-    unsigned before = threads();
+    unsigned before = threads_count();
     for (unsigned i = 0; i < MANY; i++) {
         amb_msg_release_when_free(msgs[i], streams[i % 8 == 0]);
     }
-    assert_in_range(threads(), before, before + 2);
+    assert_in_range(threads_count(), before, before + 2);
     fake_broker_nap();
     fake_broker_look(s.fake, &s.seen);
     assert_int_equal(s.seen.release[0], 0);

@@ -4,6 +4,7 @@
  * order. One that fails is alone with that. A piece costs one call of the driver, and a chunk two.
  */
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/support/torture.h"
 #include "wire/mem/gather.h"
 
 #include <setjmp.h>
@@ -316,18 +317,7 @@ static void test_any_call_may_fail_at_any_turn(void **state)
 #else
     const unsigned step = 1;
 #endif
-    for (unsigned turn = 1; turn <= 72; turn += step) {
-        for (int sticky = 0; sticky < 2; sticky++) {
-            pid_t pid = fork();
-            if (pid == 0) {
-                _exit(torture_round(turn, sticky ? 719 : 2));
-            }
-            int status = 0;
-            assert_int_equal(waitpid(pid, &status, 0), pid);
-            assert_true(WIFEXITED(status));
-            assert_int_equal(WEXITSTATUS(status), 0);
-        }
-    }
+    torture_turns(torture_round, 72, step);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
  * They leave no trace when any call of the driver fails.
  */
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/support/torture.h"
 #include "wire/mem/stage.h"
 
 #include <cuda.h>
@@ -159,18 +160,7 @@ static int torture_round(unsigned turn, int error)
 static void test_any_call_may_fail_at_any_turn(void **state)
 {
     (void)state;
-    for (unsigned turn = 1; turn <= 64; turn++) {
-        for (int sticky = 0; sticky < 2; sticky++) {
-            pid_t pid = fork();
-            if (pid == 0) {
-                _exit(torture_round(turn, sticky ? 719 : 2));
-            }
-            int status = 0;
-            assert_int_equal(waitpid(pid, &status, 0), pid);
-            assert_true(WIFEXITED(status));
-            assert_int_equal(WEXITSTATUS(status), 0);
-        }
-    }
+    torture_turns(torture_round, 64, 1);
 }
 
 int main(void)
