@@ -72,13 +72,16 @@ static enum amb_status next(struct amb_sub *sub, int64_t timeout_ns, struct amb_
     if (sub->callback.on_message != NULL) {
         return amb_conn_fail(conn, AMB_EINVAL, "on_message is set: messages come in amb_poll");
     }
-    *count = amb_sub_take(sub, out, max);
+    /* To bring payloads elsewhere may take a driver seconds: a close waits for that. */
+    bool is_quick = sub->landing == NULL;
+    *count = is_quick ? amb_sub_take(sub, out, max) : 0;
     if (*count != 0) {
         return AMB_OK;
     }
     amb_conn_enter(conn);
     atomic_fetch_add_explicit(&sub->refs, 1, memory_order_relaxed);
-    enum amb_status status = wait_next(sub, timeout_ns, out, max, count);
+    *count = is_quick ? 0 : amb_sub_take(sub, out, max);
+    enum amb_status status = *count != 0 ? AMB_OK : wait_next(sub, timeout_ns, out, max, count);
     amb_sub_unref(sub); /* The last one if it was closed while we waited. */
     return amb_conn_leave(conn, status);
 }

@@ -4,6 +4,8 @@
  */
 #include "client/drive/lock.h"
 #include "client/memory/aside.h"
+#include "client/message/landing_private.h"
+#include "client/message/sub.h"
 #include "client/session/link_events.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/unit/client/session.h"
@@ -11,6 +13,8 @@
 #include "wire/mem/cuda.h"
 
 #include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static struct fake_options mapping = {.max_message = 8 << 20};
@@ -67,6 +71,47 @@ static void payloads_lie_on_the_device_and_the_rest_on_the_host(void **state)
     assert_int_equal(info.staged_bytes, 6);
     assert_int_equal(info.delivered, 3);
     session_close(&s);
+}
+
+struct taker {
+    struct amb_sub *sub;
+    _Atomic bool has_ended;
+};
+
+static void *take_in_vain(void *arg)
+{
+    struct taker *taker = arg;
+    struct amb_msg *msg;
+    if (amb_next(taker->sub, AMB_NOWAIT, &msg) == AMB_OK) {
+        amb_msg_release(msg);
+    }
+    atomic_store(&taker->has_ended, true);
+    return NULL;
+}
+
+/* It works on the subscription, also behind the end of the last message. */
+static void a_close_waits_for_a_taker_inside_the_driver(void **state)
+{
+    struct session s;
+    struct taker taker = {.has_ended = false};
+    pthread_t thread;
+    open_gpu_sub(&s, *state, &taker.sub);
+    fake_broker_deliver(s.fake, 0, 1, "m", 2, 10, 0);
+    struct amb_msg *first = next(taker.sub); /* The other is there, and needs a buffer, too. */
+    fakecuda_fail("cuMemAlloc:1=999");
+    fakecuda_slow("cuMemAlloc=300");
+    assert_int_equal(pthread_create(&thread, NULL, take_in_vain, &taker), 0);
+    while (pthread_mutex_trylock(&taker.sub->landing->lock) == 0) {
+        (void)pthread_mutex_unlock(&taker.sub->landing->lock);
+        fake_broker_nap();
+    }
+    amb_msg_release(first);
+    (void)amb_close(s.conn, AMB_NOWAIT);
+    assert_true(atomic_load(&taker.has_ended));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    fakecuda_slow(NULL);
+    fakecuda_fail(NULL);
+    fake_broker_stop(s.fake);
 }
 
 static void mapped_payloads_are_brought_too(void **state)
@@ -541,6 +586,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         BOTH(payloads_lie_on_the_device_and_the_rest_on_the_host),
+        BOTH(a_close_waits_for_a_taker_inside_the_driver),
         cmocka_unit_test(mapped_payloads_are_brought_too),
         BOTH(device_buffers_are_used_again),
         BOTH(a_release_on_a_stream_waits_for_it),
