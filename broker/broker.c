@@ -248,6 +248,7 @@ static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, s
 static enum amb_status broker_make_workers(struct amb_broker *broker)
 {
     unsigned count = broker->config->server.workers;
+    _Static_assert(AMB_SHARDS_MAX == AMB_WORKERS_MAX, "a shard for each worker");
     amb_assert(count >= 1 && count <= AMB_SHARDS_MAX);
     broker->workers = calloc(count, sizeof(*broker->workers));
     if (broker->workers == NULL) {

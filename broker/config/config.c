@@ -9,10 +9,10 @@
 #include "broker/config/config_tree.h"
 #include "broker/config/config_value.h"
 #include "wire/base/assert.h"
+#include "wire/base/cpus.h"
 #include "wire/base/text.h"
 #include "wire/codec/topic.h"
 
-#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,10 +365,10 @@ const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, c
 
 void amb_config_machine_read(struct amb_config_machine *out)
 {
-    cpu_set_t cpus;
     struct rlimit files = {0, 0};
     memset(out, 0, sizeof(*out));
-    out->cores = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (uint32_t)CPU_COUNT(&cpus) : 1;
+    (void)amb_cpus_allowed(&out->cpus);
+    out->cores = amb_cpus_usable();
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     out->ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

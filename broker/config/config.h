@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "wire/base/cpus.h"
 #include "wire/base/log.h"
 #include "wire/base/status.h"
 #include "wire/codec/url.h"
@@ -25,6 +26,7 @@
 #define AMB_CONFIG_TIME_AUTO INT64_C(-1)
 #define AMB_CONFIG_LEASED_AUTO UINT64_MAX
 #define AMB_KEYS_MAX (1U << 16) /* retain.keys of one topic */
+#define AMB_WORKERS_MAX 64u
 
 /* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
 enum amb_switch {
@@ -117,12 +119,17 @@ struct amb_topic_rules {
 
 struct amb_config_server {
     const char *name;
-    uint32_t workers;         /* 1..64, resolved */
-    int64_t spin_ns;          /* AMB_CONFIG_TIME_AUTO, 0 = never, at most 10 ms */
+    uint32_t workers; /* 1..AMB_WORKERS_MAX, resolved */
+    const char *cpus; /* as it was written */
+    uint32_t bound;   /* workers that have a processor of their own: all of them, or 0 */
+    uint16_t cpu[AMB_WORKERS_MAX]; /* ... and which */
+    int64_t spin_ns;               /* AMB_CONFIG_TIME_AUTO, 0 = never, at most 10 ms */
     uint64_t max_message;     /* data + meta of one message, resolved, <= memory.host.size / 4 */
-    uint32_t max_connections; /* resolved by the descriptor formula */
+    uint32_t max_connections; /* resolved by the descriptor formula, */
+    uint32_t max_leases;      /* ... as is this, which no setting names */
     int64_t handshake_timeout_ns;
-    bool insecure; /* TCP listeners off loopback are allowed */
+    bool insecure;  /* TCP listeners off loopback are allowed */
+    uint32_t cores; /* of the machine that this process may use */
 };
 
 struct amb_config_transports {
@@ -192,7 +199,8 @@ struct amb_config {
 
 /* The machine that the defaults depend on. */
 struct amb_config_machine {
-    uint32_t cores;
+    uint32_t cores;       /* that this process can keep busy: quotas count */
+    struct amb_cpus cpus; /* that it may run on */
     uint64_t ram;         /* bytes */
     uint64_t descriptors; /* RLIMIT_NOFILE now */
     char host[256];

@@ -2,6 +2,7 @@
 #include "broker/config/config_check.h"
 
 #include "broker/config/config_build.h"
+#include "wire/base/cpus.h"
 #include "wire/base/text.h"
 
 #include <arpa/inet.h>
@@ -16,8 +17,12 @@
 #define AUTO_MESSAGE_MAX (UINT64_C(1) << 30)
 #define AUTO_LEASED_MAX (UINT64_C(1) << 30)
 #define AUTO_CONNECTIONS_MIN 8u
+#define CONNECTIONS_MAX 100000u
+#define AUTO_WORKERS_MAX 16u
 
-/* Descriptors: a fixed part, each worker, each segment, each connection. */
+/* Descriptors: a fixed part, each worker, each segment, each connection: one for control, one for
+ * the bell of its ring or its stream. Leases take one each, and there is one for some connections.
+ */
 #define FDS_FIXED 64u
 #define FDS_PER_WORKER 24u
 #define FDS_PER_SEGMENT 2u
@@ -230,14 +235,61 @@ static enum amb_status load_token(struct amb_config_build *build)
     return config->auth.token == NULL ? AMB_ENOMEM : AMB_OK;
 }
 
+/* Resolves server.cpus. A number of workers that is "auto" follows the list. */
+static enum amb_status check_cpus(struct amb_config_build *build,
+                                  const struct amb_config_machine *machine)
+{
+    struct amb_config_server *server = &build->config->server;
+    if (strcmp(server->cpus, "auto") == 0) {
+        return AMB_OK;
+    }
+    const struct amb_config_place *place = amb_config_place_of(build->config, "server.cpus");
+    char shown[AMB_CONFIG_SHOWN_MAX];
+    unsigned count;
+    const char *problem = amb_cpus_parse(server->cpus, server->cpu, AMB_WORKERS_MAX, &count);
+    if (problem != NULL) {
+        return amb_config_fail(build, place, "server.cpus",
+                               "%s (got \"%s\", allowed \"auto\" or at most %u as \"0-3,8\")",
+                               problem, amb_text_show(server->cpus, shown, sizeof(shown)),
+                               AMB_WORKERS_MAX);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (!amb_cpus_has(&machine->cpus, server->cpu[i])) {
+            return amb_config_fail(
+                build, place, "server.cpus", "this process may not use processor %u (allowed %s)",
+                server->cpu[i], amb_cpus_format(&machine->cpus, shown, sizeof(shown)));
+        }
+    }
+    if (server->workers == 0) {
+        server->workers = count;
+    }
+    if (server->workers > count) {
+        return amb_config_fail(build, place, "server.cpus",
+                               "each worker needs a processor of its own (got %u for %" PRIu32
+                               " workers)",
+                               count, server->workers);
+    }
+    server->bound = server->workers;
+    return AMB_OK;
+}
+
+static enum amb_status check_workers(struct amb_config_build *build,
+                                     const struct amb_config_machine *machine)
+{
+    struct amb_config_server *server = &build->config->server;
+    server->cores = machine->cores;
+    enum amb_status status = check_cpus(build, machine);
+    if (server->workers == 0) {
+        uint32_t workers = machine->cores > 1 ? machine->cores - 1 : 1;
+        server->workers = workers > AUTO_WORKERS_MAX ? AUTO_WORKERS_MAX : workers;
+    }
+    return status;
+}
+
 enum amb_status amb_config_finish(struct amb_config_build *build,
                                   const struct amb_config_machine *machine)
 {
     struct amb_config *config = build->config;
-    if (config->server.workers == 0) {
-        uint32_t workers = machine->cores > 1 ? machine->cores - 1 : 1;
-        config->server.workers = workers > 64 ? 64 : workers;
-    }
     if (config->server.name[0] == '\0') {
         char host[64];
         (void)snprintf(host, sizeof(host), "%.63s", machine->host);
@@ -246,7 +298,10 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
             return AMB_ENOMEM;
         }
     }
-    enum amb_status status = check_memory(build);
+    enum amb_status status = check_workers(build, machine);
+    if (status == AMB_OK) {
+        status = check_memory(build);
+    }
     if (status == AMB_OK) {
         status = check_times(build);
     }

@@ -65,8 +65,16 @@ static const struct amb_config_key keys[] = {
      .offset = FIELD(server.workers),
      .default_text = "auto",
      .words = auto_words,
-     .max = 64,
-     .help = "Threads that move messages; auto (or 0) is one less than the cores, at least 1."},
+     .max = AMB_WORKERS_MAX,
+     .help = "Threads that move messages; auto (or 0) is one less than the processors, 1 to 16. "
+             "A quota of a container counts, too."},
+    {.path = "server.cpus",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(server.cpus),
+     .default_text = "auto",
+     .max = 255,
+     .help = "The processors of the workers, as \"0-3,8\": one for each, in that order. Auto "
+             "leaves them to the system."},
     {.path = "server.spin",
      .type = AMB_CONFIG_TIME,
      .offset = FIELD(server.spin_ns),

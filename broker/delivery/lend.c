@@ -22,7 +22,7 @@ static void entry_lent(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_entry *entry = AMB_CONTAINER_OF(mail, struct amb_entry, mail);
     struct amb_topic *topic = entry->lent_to; /* Announced before it is lent to, forgotten after. */
-    topic->shadow.lent += amb_entry_charge(entry);
+    topic->lending.lent += amb_entry_charge(entry);
     if (amb_topic_append(topic, entry, entry->first_seq) != AMB_OK) {
         amb_topic_mark(topic);
         if (entry->tally != NULL) {
@@ -129,7 +129,7 @@ void amb_lend_report(struct amb_topic *shadow)
         from = amb_topic_read_from(shadow); /* Of its one reader alone: at that one's pace. */
     }
     uint64_t held = amb_log_bytes_from(&shadow->log, from);
-    uint64_t consumed = shadow->shadow.lent - held;
+    uint64_t consumed = shadow->lending.lent - held;
     if (consumed == atomic_load_explicit(&shadow->shadow.consumed, memory_order_relaxed)) {
         return;
     }

@@ -6,6 +6,7 @@
 #include "broker/memory/segment.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/base/numa.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@ struct making {
     struct amb_bufpool *pool;
     uint64_t bytes;
     bool is_dedicated;
+    int node;                    /* of the worker */
     struct amb_segment *segment; /* NULL: could not be made */
 };
 
@@ -48,6 +50,7 @@ static void making_arrived(struct amb_mail *mail, void *owner)
 {
     struct making *making = AMB_CONTAINER_OF(mail, struct making, mail);
     const struct amb_bufpool_options *options = &making->pool->options;
+    amb_maker_near(owner, making->node);
     enum amb_status status =
         amb_segment_create(amb_membudget_next_id(options->budget), making->bytes, &making->segment);
     if (status == AMB_OK && options->on_create != NULL) {
@@ -76,6 +79,7 @@ bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t 
     making->pool = pool;
     making->bytes = bytes;
     making->is_dedicated = is_dedicated;
+    making->node = amb_numa_here();
     amb_mail_post(&maker->inbox, &making->mail, making_arrived);
     return true;
 }
@@ -99,6 +103,14 @@ void amb_maker_unmake(struct amb_maker *maker, struct amb_membudget *budget,
     unmaking->budget = budget;
     unmaking->segment = segment;
     amb_mail_post(&maker->inbox, &unmaking->mail, unmaking_arrived);
+}
+
+void amb_maker_near(struct amb_maker *maker, int node)
+{
+    if (node != maker->node) {
+        (void)maker->prefer(node); /* False: the pages lie where the maker runs. */
+        maker->node = node;
+    }
 }
 
 void amb_maker_wait(struct amb_maker *maker, struct amb_maker_wait *wait)
@@ -152,6 +164,8 @@ static void *maker_main(void *arg)
 enum amb_status amb_maker_start(struct amb_maker *maker)
 {
     amb_list_init(&maker->waiting);
+    maker->node = AMB_NUMA_ANY;
+    maker->prefer = maker->prefer == NULL ? amb_numa_prefer : maker->prefer;
     enum amb_status status = amb_inbox_init(&maker->inbox, maker);
     if (status != AMB_OK) {
         return status;

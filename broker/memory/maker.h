@@ -4,6 +4,9 @@
  * stands still for it. Other long work may be mailed to its inbox, in parts; while it stops, a part
  * is the last one.
  *
+ * The maker brings the pages, so they would lie near wherever it runs. A pool's are asked for near
+ * the worker that fills them, a lease's near its publisher.
+ *
  *   worker ── make ──► maker: memfd, pages, mapping, seals, registration ── mail ──► worker adopts
  *   worker ── unmake ──► maker: unmaps, and gives the budget its bytes; or limbo.h
  *
@@ -39,6 +42,8 @@ struct amb_maker {
     struct amb_mail stop;
     pthread_t thread;
     struct amb_list_node waiting; /* struct amb_maker_wait.node, due first first */
+    bool (*prefer)(int node);     /* amb_numa_prefer, or a test's in its place */
+    int node;                     /* that its pages come from; the maker's own */
     bool is_running;
     bool is_stopping; /* the maker's own */
 };
@@ -47,6 +52,9 @@ AMB_MUST_CHECK enum amb_status amb_maker_start(struct amb_maker *maker);
 /* Does what it was asked for, and ends. Harmless on a zeroed one. */
 void amb_maker_stop(struct amb_maker *maker);
 
+/* On the maker's thread: pages of the work that follows come from that node of the machine, where
+ * it has room; AMB_NUMA_ANY: from any. */
+void amb_maker_near(struct amb_maker *maker, int node);
 /* On the maker's thread: posts the mail in some milliseconds, or when it stops. */
 void amb_maker_wait(struct amb_maker *maker, struct amb_maker_wait *wait);
 

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include "wire/base/apart.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,16 +16,19 @@
 struct amb_limbo;
 
 /* Bytes of segments that all workers may have, and the ids of the next ones. Zero-initialised but
- * for max. */
+ * for max. The first fields do not change; `prepared` changes with every message of many KiB that
+ * comes by a stream. */
 struct amb_membudget {
-    _Atomic uint64_t used;
-    _Atomic uint64_t leased; /* of them, by lease segments: at most three quarters of max */
-    _Atomic uint64_t leases; /* so many of those; each is a descriptor */
-    uint64_t max_leases;     /* 0: no limit */
+    uint64_t max_leases; /* 0: no limit */
     uint64_t max;
+    struct amb_limbo *limbo; /* dropped segments that are still mapped; NULL: there are none */
+    char apart_before[AMB_APART];
     _Atomic uint64_t prepared; /* of buffers for messages still to come: at most half of max */
-    _Atomic uint64_t next_id;  /* id of the segment made last */
-    struct amb_limbo *limbo;   /* dropped segments that are still mapped; NULL: there are none */
+    char apart_behind[AMB_APART];
+    _Atomic uint64_t used;
+    _Atomic uint64_t leased;  /* of them, by lease segments: at most three quarters of max */
+    _Atomic uint64_t leases;  /* so many of those; each is a descriptor */
+    _Atomic uint64_t next_id; /* id of the segment made last */
 };
 
 /* False: so much is not left. */

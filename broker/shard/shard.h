@@ -25,6 +25,7 @@
 #include "broker/shard/state/worker.h"
 #include "broker/shard/stats.h"
 #include "broker/shard/upcalls.h"
+#include "wire/base/apart.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
@@ -41,7 +42,6 @@ struct amb_config_limits;
 struct amb_shard {
     unsigned index;
     bool is_draining;               /* no new batches */
-    struct amb_inbox inbox;         /* any thread may post */
     struct amb_inbox *control;      /* of the control thread: answers and requests */
     struct amb_shard *const *peers; /* all shards, this one too */
     unsigned peer_count;
@@ -81,6 +81,11 @@ struct amb_shard {
     struct amb_shard_preludes preludes;
     struct amb_shard_reclaim reclaim;
     struct amb_shard_stats stats;
+
+    /* Any thread may post: not beside fields that the worker reads each turn. */
+    char apart_before[AMB_APART];
+    struct amb_inbox inbox;
+    char apart_behind[AMB_APART];
 };
 
 /* All NULL: of a shard that begins, or that ends. */

@@ -11,6 +11,7 @@
 
 struct amb_shard_stats {
     _Atomic uint64_t turns, sleeps;
+    _Atomic uint64_t mails, bells; /* of other threads: mail, and sleeps that ended with one */
     _Atomic uint64_t longest_turn_ns;
     _Atomic uint64_t msgs_in, bytes_in, batches_in;
     _Atomic uint64_t msgs_out, bytes_out, batches_out;

@@ -26,12 +26,14 @@
 #include "broker/topic/state/delivery.h"
 #include "broker/topic/state/ingest.h"
 #include "broker/topic/state/topic.h"
+#include "wire/base/apart.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 #include "wire/codec/topic.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define AMB_TOPIC_DEPTH (UINT64_C(1) << 20) /* bytes that holding readers may be behind */
@@ -74,13 +76,18 @@ struct amb_topic {
     struct amb_topic_kin kin;
     struct amb_topic_tally tally;
     struct amb_topic_audience audience;
-    struct amb_topic_shadow shadow;
     struct amb_topic_counts counts;
     struct amb_topic_spill spill;
     struct amb_topic_privates privates;
+    struct amb_topic_shadow shadow; /* home reads here: its neighbours change seldom */
     uint32_t name_len;
     char name[AMB_TOPIC_MAX + 1];
 };
+
+/* The nearest fields that the shadow's worker writes for each message. */
+_Static_assert(offsetof(struct amb_topic, shadow) >=
+                   offsetof(struct amb_topic, counts) + sizeof(struct amb_topic_counts) + AMB_APART,
+               "home does not take them away");
 
 /* A topic of this shard, at home or shadow, of priority NORMAL. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,

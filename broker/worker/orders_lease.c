@@ -8,6 +8,7 @@
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 #include "broker/worker/orders_private.h"
+#include "wire/base/numa.h"
 
 static void lease_failed(struct amb_shard *shard, struct amb_order_lease *ask,
                          enum amb_status status, const char *why)
@@ -59,6 +60,8 @@ static void lease_pass(struct amb_mail *mail, void *owner)
 {
     struct amb_maker *maker = owner;
     struct amb_order_lease *ask = AMB_CONTAINER_OF(mail, struct amb_order_lease, order.mail);
+    /* The client's word: a number that no node has means any. */
+    amb_maker_near(maker, ask->node <= AMB_NUMA_MAX ? (int)ask->node - 1 : AMB_NUMA_ANY);
     if (amb_segment_lease_pass_step(&ask->pass) && !maker->is_stopping) {
         amb_mail_post(&maker->inbox, mail, lease_pass);
     } else {

@@ -20,6 +20,7 @@ struct amb_order_lease {
     uint64_t segment;                   /* out when opening */
     uint64_t slot;                      /* opening: bytes of a slot */
     uint32_t slots;                     /* opening */
+    uint32_t node;                      /* opening: 1 + that of its pages; 0: any */
     struct amb_gpu_pool *pool;          /* opening; NULL: host memory */
     uint64_t gpu_offset;                /* out, of that */
     uint64_t size;                      /* out */

@@ -25,6 +25,7 @@
 #include "broker/worker/ucxport.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
+#include "wire/base/cpus.h"
 #include "wire/base/log.h"
 #include "wire/base/spin.h"
 #include "wire/link/link.h"
@@ -73,6 +74,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->hearing.budget = AMB_SHARD_HEAR_TURN;
     shard->clearing.budget = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
+    if (done > 0) {
+        amb_stat_add(&shard->stats.mails, done);
+    }
     if (!amb_list_is_empty(&shard->entries.given_up)) {
         amb_entries_end(shard);
     }
@@ -189,6 +193,7 @@ static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
         amb_stat_add(&shard->stats.sleeps, 1);
         rang = amb_links_wait(shard, (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS));
     }
+    amb_stat_add(&shard->stats.bells, rang);
     amb_inbox_disarm(&shard->inbox, rang);
     amb_links_disarm(shard);
 }
@@ -199,8 +204,7 @@ static int64_t worker_spin_ns(const struct amb_shard *shard)
     if (spin_ns != AMB_CONFIG_TIME_AUTO) {
         return spin_ns;
     }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return (long)shard->peer_count < cores ? WORKER_SPIN_AUTO_NS : 0;
+    return shard->peer_count < shard->config->server.cores ? WORKER_SPIN_AUTO_NS : 0;
 }
 
 /* The turn that began at turn_ns (0: none of interest) is over. */
@@ -266,8 +270,24 @@ static void worker_loop(struct amb_worker *worker)
     }
 }
 
+/* To its processor, where it has one of its own: before it touches any memory. */
+static enum amb_status worker_bind(const struct amb_shard *shard)
+{
+    const struct amb_config_server *server = &shard->config->server;
+    if (shard->index >= server->bound || amb_cpus_bind(server->cpu[shard->index])) {
+        return AMB_OK;
+    }
+    amb_error("worker %u cannot run on processor %u (server.cpus)", shard->index,
+              (unsigned)server->cpu[shard->index]);
+    return AMB_EINVAL; /* It could when the configuration was read. */
+}
+
 static enum amb_status worker_set_up(struct amb_shard *shard)
 {
+    enum amb_status status = worker_bind(shard);
+    if (status != AMB_OK) {
+        return status;
+    }
     shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (shard->poll.epoll_fd < 0) {
         return amb_status_from_errno(errno);

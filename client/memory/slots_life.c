@@ -9,6 +9,7 @@
 #include "client/memory/import.h"
 #include "client/memory/slots_private.h"
 #include "client/memory/view.h"
+#include "wire/base/numa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,7 @@ static void ask_open(struct amb_slots *slots)
     amb__control__lease_open__init(&body);
     body.slot = slots->slot;
     body.slots = slots->count;
+    body.node = (uint32_t)(amb_numa_here() + 1); /* The caller writes there, most likely. */
     if (slots->gpu != NULL) {
         body.device = (char *)(uintptr_t)amb_cuda_info(amb_gpu_cuda(slots->gpu))->uuid;
     }

@@ -13,6 +13,7 @@
 #include "client/session/fork.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
+#include "wire/base/cpus.h"
 #include "wire/base/text.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ static enum amb_status choose_spin(struct amb_options *options, struct amb_error
         }
         options->spin_ns = options->spin_ns == 0 ? AMB_SPIN_NEVER : options->spin_ns;
     } else if (options->spin_ns == 0) {
-        options->spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_NS : AMB_SPIN_NEVER;
+        options->spin_ns = amb_cpus_usable() > 1 ? SPIN_NS : AMB_SPIN_NEVER;
     }
     return AMB_OK;
 }

@@ -17,6 +17,7 @@
 
 static const struct amb_config_machine try_machine = {
     .cores = 4,
+    .cpus = {{0xf}},
     .ram = UINT64_C(16) << 30,
     .descriptors = 1024,
     .host = "testhost",

@@ -147,6 +147,7 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
         ask->pool = pool;
         ask->slot = open->slot;
         ask->slots = open->slots;
+        ask->node = open->node;
         amb_order_post(client->control->shards[client->session.shard], &ask->order);
     }
 }

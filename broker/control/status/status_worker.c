@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/status_worker.h"
 
+#include "broker/config/config.h"
 #include "broker/control/status/status_private.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/topic/cursor.h"
@@ -210,9 +211,10 @@ static uint64_t sessions_at(struct amb_status_walk *walk, uint64_t at)
 json_t *amb_status_shard_worker(const struct amb_shard *shard)
 {
     const struct amb_shard_stats *st = &shard->stats;
+    const struct amb_config_server *server = &shard->config->server;
     return json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-        " s:I, s:I, s:I, s:I}",
+        " s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
         "worker", amb_status_num(shard->index), "turns", amb_status_num(amb_stat_get(&st->turns)),
         "sleeps", amb_status_num(amb_stat_get(&st->sleeps)), "messages_in",
         amb_status_num(amb_stat_get(&st->msgs_in)), "bytes_in",
@@ -233,7 +235,10 @@ json_t *amb_status_shard_worker(const struct amb_shard *shard)
         amb_status_num(amb_stat_get(&st->longest_turn_ns)), "foreign_frames",
         amb_status_num(shard->ucx.worker == NULL ? 0 : amb_ucx_worker_foreign(shard->ucx.worker)),
         "spilled", amb_status_num(amb_stat_get(&st->spilled)), "spilled_bytes",
-        amb_status_num(amb_stat_get(&st->spilled_bytes)));
+        amb_status_num(amb_stat_get(&st->spilled_bytes)), "mails",
+        amb_status_num(amb_stat_get(&st->mails)), "bells", amb_status_num(amb_stat_get(&st->bells)),
+        "processor",
+        shard->index < server->bound ? json_integer(server->cpu[shard->index]) : json_null());
 }
 
 json_t *amb_status_shard_memory(const struct amb_shard *shard)

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "wire/base/apart.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"
@@ -81,8 +82,6 @@ struct amb_take {
 struct amb_seat {
     struct amb_list_node node; /* in the queue's list */
     struct amb_mail leave;     /* the last thing its worker says of it: home frees it */
-    struct amb_mail kick;      /* back_* have moved */
-    _Atomic uint32_t is_kicked;
     amb_mail_fn on_leave, on_kick;
     struct amb_shard *home;  /* the queue's worker */
     struct amb_shard *shard; /* the member's */
@@ -90,10 +89,16 @@ struct amb_seat {
     struct amb_take_to to;
     uint64_t credit_msgs, credit_bytes;
     uint64_t given_msgs, given_bytes; /* ever; home's */
+
+    /* Written by the member's worker, for each message that is acknowledged. */
+    char apart_before[AMB_APART];
     _Atomic uint64_t back_msgs, back_bytes;
+    struct amb_mail kick; /* they have moved */
+    _Atomic uint32_t is_kicked;
     /* Set by the member's worker: its takes are as many as its client's heap allows. It gets no
      * more before something has come back. */
     _Atomic bool is_full;
+    char apart_behind[AMB_APART];
 };
 
 /* Zeroed; NULL without memory. */

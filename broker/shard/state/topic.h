@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_SHARDS_MAX 64u
+#define AMB_SHARDS_MAX 64u /* AMB_WORKERS_MAX */
 /* A turn's work for publishers that wait for memory: */
 #define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, */
 #define AMB_SHARD_TRIM_TURN 8u     /* and looks for segments that are free */

@@ -83,6 +83,7 @@ struct amb_topic_lending {
     struct amb_lend *lends; /* one for each worker */
     unsigned count;
     struct amb_list_node replays; /* struct amb_replay.node: replay.h */
+    uint64_t lent;                /* of a shadow: bytes that came from home, ever */
 };
 
 static inline void amb_topic_lending_init(struct amb_topic_lending *lending)
@@ -90,9 +91,8 @@ static inline void amb_topic_lending_init(struct amb_topic_lending *lending)
     amb_list_init(&lending->replays);
 }
 
-/* lend.c, of a shadow: its word to home. */
+/* lend.c, of a shadow: its word to home. It stands among fields that change seldom. */
 struct amb_topic_shadow {
-    uint64_t lent;             /* bytes that came from home, ever */
     _Atomic uint64_t consumed; /* bytes lent that hold nobody back any more */
     struct amb_mail kick;
     _Atomic uint32_t is_kicked; /* 1: the mail is under way */

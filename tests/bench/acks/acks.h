@@ -56,6 +56,8 @@ struct acks_shared {
 struct acks_job {
     const struct acks_system *system;
     const char *address; /* of the server, as the system has it */
+    const char *topic;   /* of plain messages; those of logs have ACKS_TOPIC, and those of Redis */
+    bool is_stepwise;    /* says each step and waits for a line: others run at the same time */
     enum acks_ack ack;
     enum acks_confirm confirm;
     bool is_stored; /* through a log of the server's, even where nothing else asks for one */

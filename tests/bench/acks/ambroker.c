@@ -42,7 +42,7 @@ static void publish(struct acks_job *job)
     struct amb_conn *conn;
     struct amb_pub *pub;
     must("connect", amb_connect(job->address, AMB_OPTIONS(.name = "acks-pub"), &conn));
-    must("open", amb_pub_open(conn, ACKS_TOPIC,
+    must("open", amb_pub_open(conn, job->topic,
                               AMB_PUB(.confirm = confirms[job->confirm],
                                       .name = job->is_named ? "bench" : NULL,
                                       .on_settled = job->confirm != 0 ? settled : NULL, .arg = job),
@@ -91,7 +91,7 @@ static void consume(struct acks_job *job, unsigned member)
     struct amb_msg *msgs[MANY];
     must("connect", amb_connect(job->address, AMB_OPTIONS(.name = "acks-sub"), &conn));
     must("subscribe",
-         amb_subscribe(conn, ACKS_TOPIC,
+         amb_subscribe(conn, job->topic,
                        AMB_SUB(.slow = AMB_SLOW_BLOCK, .slow_block_ns = 60 * AMB_SEC,
                                .ack = acks[job->ack], .group = job->is_group ? "bench" : NULL),
                        &sub));

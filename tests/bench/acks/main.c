@@ -4,9 +4,12 @@
  *            [--ack explicit|cumulative] [--group] [--stored] [--named]
  *            [--confirm accepted|delivered] [--push] [--batch N] [--pending N]
  *
+ * [--topic T] [--steps] are for several at a time.
+ *
  * One run against a server that is there. It publishes for S seconds and a quarter before, waits
  * until everything has come, and prints one object of JSON. See acks.h; acks.py runs them all.
  * --group: each message to one of the members, else to each of them.
+ * --steps: prints "consumers" and "ready", and goes on after a line of standard input each time.
  */
 #include "tests/bench/acks/acks.h"
 #include "tools/common/proc.h"
@@ -345,6 +348,18 @@ static bool report(const struct acks_job *job, const struct sample *from, const 
     return is_good;
 }
 
+static void step(const struct acks_job *job, const char *name)
+{
+    char line[16];
+    if (job->is_stepwise) {
+        (void)puts(name);
+        (void)fflush(stdout);
+        if (fgets(line, sizeof(line), stdin) == NULL) {
+            acks_fail("run", "told to end");
+        }
+    }
+}
+
 static bool run(struct acks_job *job, pid_t server, double seconds)
 {
     pid_t children[ACKS_MEMBERS_MAX + 1];
@@ -354,6 +369,9 @@ static bool run(struct acks_job *job, pid_t server, double seconds)
         while (atomic_load(&job->shared->ready) <= i) {
             must_run(children, i + 1);
             (void)usleep(1000);
+        }
+        if (i + 1 >= job->members) {
+            step(job, i == job->members ? "ready" : "consumers");
         }
     }
     atomic_store(&job->shared->is_going, true);
@@ -404,6 +422,12 @@ static bool take_option(struct acks_job *job, int option)
     case 'o':
         job->pending = (unsigned)strtoul(optarg, NULL, 10);
         return true;
+    case 'T':
+        job->topic = optarg;
+        return true;
+    case 'S':
+        job->is_stepwise = true;
+        return true;
     case 'g':
         job->is_group = true;
         return true;
@@ -438,8 +462,10 @@ int main(int argc, char **argv)
         {"pid", 1, NULL, 'p'},     {"size", 1, NULL, 'z'},    {"seconds", 1, NULL, 't'},
         {"members", 1, NULL, 'm'}, {"batch", 1, NULL, 'b'},   {"pending", 1, NULL, 'o'},
         {"group", 0, NULL, 'g'},   {"stored", 0, NULL, 's'},  {"named", 0, NULL, 'n'},
-        {"push", 0, NULL, 'h'},    {NULL, 0, NULL, 0}};
-    struct acks_job job = {.size = 64, .members = 1, .batch = 256, .pending = 16384};
+        {"push", 0, NULL, 'h'},    {"topic", 1, NULL, 'T'},   {"steps", 0, NULL, 'S'},
+        {NULL, 0, NULL, 0}};
+    struct acks_job job = {
+        .topic = ACKS_TOPIC, .size = 64, .members = 1, .batch = 256, .pending = 16384};
     double seconds = 0.6;
     pid_t server = 0;
     int option;

@@ -142,7 +142,7 @@ static void publish_stored(struct client *client, struct acks_job *job)
     jsPubOptions options;
     const void *data = acks_payload(job);
     if (job->confirm == ACKS_UNCONFIRMED && !job->is_named) {
-        must("publish", natsConnection_Publish(client->conn, ACKS_TOPIC, data, (int)job->size));
+        must("publish", natsConnection_Publish(client->conn, job->topic, data, (int)job->size));
         return;
     }
     must("publish", jsPubOptions_Init(&options));
@@ -251,9 +251,9 @@ static void consume(struct acks_job *job, unsigned member)
         (void)snprintf(inbox, sizeof(inbox), "pulled.%u", member);
         must("subscribe", natsConnection_SubscribeSync(&sub, client.conn, inbox));
     } else if (job->is_group) {
-        must("subscribe", natsConnection_QueueSubscribeSync(&sub, client.conn, ACKS_TOPIC, "g"));
+        must("subscribe", natsConnection_QueueSubscribeSync(&sub, client.conn, job->topic, "g"));
     } else {
-        must("subscribe", natsConnection_SubscribeSync(&sub, client.conn, ACKS_TOPIC));
+        must("subscribe", natsConnection_SubscribeSync(&sub, client.conn, job->topic));
     }
     must("subscribe", natsSubscription_SetPendingLimits(sub, -1, -1));
     must("flush", natsConnection_Flush(client.conn));

@@ -32,6 +32,69 @@ static void test_one_core_still_has_a_worker(void **state)
     amb_config_destroy(&config);
 }
 
+static struct amb_config *on_a_machine_of(uint32_t cores, const char *text)
+{
+    struct amb_config_machine machine = try_machine;
+    machine.cores = cores;
+    struct amb_config_source source = try_source(text);
+    source.machine = &machine;
+    return try_accept_source(&source);
+}
+
+/* One less than the processors, so that a worker that spins leaves one to others; at most 16. */
+static void test_workers_leave_a_core_and_are_not_too_many(void **state)
+{
+    (void)state;
+    static const uint32_t expected[][2] = {{1, 1}, {2, 1}, {3, 2}, {16, 15}, {17, 16}, {256, 16}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        struct amb_config *config = on_a_machine_of(expected[i][0], "");
+        assert_int_equal(config->server.workers, expected[i][1]);
+        assert_int_equal(config->server.cores, expected[i][0]);
+        assert_int_equal(config->server.bound, 0);
+        amb_config_destroy(&config);
+    }
+}
+
+static void test_processors_are_given_to_workers_in_order(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("server = { cpus = \"3,0-1\"; };");
+    assert_int_equal(config->server.workers, 3); /* auto: as many as the list has */
+    assert_int_equal(config->server.bound, 3);
+    assert_int_equal(config->server.cpu[0], 3);
+    assert_int_equal(config->server.cpu[1], 0);
+    assert_int_equal(config->server.cpu[2], 1);
+    amb_config_destroy(&config);
+    config = try_accept("server = { cpus = \"3,0-1\"; workers = 2; };");
+    assert_int_equal(config->server.bound, 2);
+    amb_config_destroy(&config);
+    config = try_accept("server = { cpus = \"auto\"; workers = 8; };");
+    assert_int_equal(config->server.bound, 0);
+    amb_config_destroy(&config);
+}
+
+static void test_processors_that_are_no_use_are_refused(void **state)
+{
+    (void)state;
+    try_refuse("server = { cpus = \"0-\"; };",
+               "configuration:1: server.cpus: not a list of processors (got \"0-\", allowed "
+               "\"auto\" or at most 64 as \"0-3,8\")");
+    try_refuse("server = { cpus = \"\"; };",
+               "configuration:1: server.cpus: not a list of processors (got \"\", allowed "
+               "\"auto\" or at most 64 as \"0-3,8\")");
+    try_refuse("server = { cpus = \"1,1\"; };",
+               "configuration:1: server.cpus: a processor is there twice (got \"1,1\", allowed "
+               "\"auto\" or at most 64 as \"0-3,8\")");
+    try_refuse("server = { cpus = \"0-64\"; };",
+               "configuration:1: server.cpus: too many processors (got \"0-64\", allowed "
+               "\"auto\" or at most 64 as \"0-3,8\")");
+    try_refuse("server = { cpus = \"2-4\"; };",
+               "configuration:1: server.cpus: this process may not use processor 4 (allowed 0-3)");
+    try_refuse("server = { cpus = \"0-1\"; workers = 3; };",
+               "configuration:1: server.cpus: each worker needs a processor of its own (got 2 for "
+               "3 workers)");
+}
+
 static void test_messages_fit_a_quarter_of_memory(void **state)
 {
     (void)state;
@@ -179,6 +242,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_auto_becomes_numbers),
         cmocka_unit_test(test_one_core_still_has_a_worker),
+        cmocka_unit_test(test_workers_leave_a_core_and_are_not_too_many),
+        cmocka_unit_test(test_processors_are_given_to_workers_in_order),
+        cmocka_unit_test(test_processors_that_are_no_use_are_refused),
         cmocka_unit_test(test_messages_fit_a_quarter_of_memory),
         cmocka_unit_test(test_leases_of_one_client_fit_a_quarter_of_memory),
         cmocka_unit_test(test_a_pool_on_a_gpu_has_a_least_size),

@@ -7,8 +7,11 @@
 #include "broker/memory/bufpool_check.h"
 #include "broker/memory/maker.h"
 #include "broker/topic/reclaim.h"
+#include "broker/worker/orders_lease.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
+#include "tests/support/shard/shard_lease.h"
+#include "wire/base/numa.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +20,8 @@
 #include <cmocka.h>
 
 #include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -27,11 +32,28 @@ struct world {
     struct amb_bufpool *pool;
 };
 
+/* The nodes that makers have asked for, in place of the system. */
+static struct {
+    int nodes[64];
+    _Atomic unsigned count;
+} asked;
+
+static bool ask_for(int node)
+{
+    unsigned count = atomic_load(&asked.count);
+    assert_true(count < sizeof(asked.nodes) / sizeof(asked.nodes[0]));
+    asked.nodes[count] = node;
+    atomic_store(&asked.count, count + 1);
+    return true;
+}
+
 static int setup(void **state)
 {
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     harness_init(&w->h, 1, NULL); /* 16 MiB in segments of 2 MiB */
+    atomic_store(&asked.count, 0);
+    w->maker.prefer = ask_for;
     assert_int_equal(amb_maker_start(&w->maker), AMB_OK);
     w->shard = &w->h.shards[0];
     w->shard->memory.maker = &w->maker;
@@ -74,6 +96,72 @@ static void test_who_can_wait_gets_a_segment_of_its_own_later(void **state)
     assert_int_equal(w->pool->made_here, 0);
     assert_int_equal(buf.segment->size, 6 * MIB);
     amb_bufpool_free(w->pool, &buf);
+}
+
+static void test_a_pools_segment_lies_near_its_worker(void **state)
+{
+    struct world *w = *state;
+    struct amb_buf buf;
+    assert_int_equal(amb_bufpool_alloc_later(w->pool, 5 * MIB, &buf), AMB_EAGAIN);
+    wait_for_segment(w, 0);
+    int here = amb_numa_here(); /* The test turns the shard itself. */
+    assert_int_equal(atomic_load(&asked.count), here == AMB_NUMA_ANY ? 0 : 1);
+    if (here != AMB_NUMA_ANY) {
+        assert_int_equal(asked.nodes[0], here);
+    }
+}
+
+static void lease_answered(void *control, struct amb_order *order)
+{
+    const struct amb_order_lease *ask = AMB_CONTAINER_OF(order, struct amb_order_lease, order);
+    (void)control;
+    assert_int_equal(order->status, AMB_OK);
+    (void)close(ask->fd);
+    *(uint64_t *)order->context = ask->segment;
+    amb_order_free(order);
+}
+
+/* Opens it and closes it: a client may have two alone. */
+static void lease_near(struct world *w, struct shard_client *client, uint32_t node)
+{
+    uint64_t segment = 0;
+    struct amb_order_lease *ask = amb_order_new(&amb_order_lease_open, lease_answered, &segment);
+    assert_non_null(ask);
+    ask->order.session =
+        (struct amb_session_id){client->shard, (uint32_t)client->id, client->session->generation};
+    ask->slot = 4096;
+    ask->slots = 1;
+    ask->node = node;
+    amb_order_post(w->shard, &ask->order);
+    while (segment == 0) {
+        (void)sched_yield();
+        harness_settle(&w->h);
+    }
+    client_lease_close(client, &(struct client_lease){.segment = segment});
+}
+
+/* Numbers are 1 + the node's. 0 is any, as is what no machine has. The pool may have a segment made
+ * in between. */
+static void test_a_lease_lies_near_its_publisher(void **state)
+{
+    struct world *w = *state;
+    static const uint32_t said[] = {8, 8, 0, 10, AMB_NUMA_MAX, UINT32_MAX, 7, AMB_NUMA_MAX + 1};
+    static const int expected[] = {7, AMB_NUMA_ANY, 9, AMB_NUMA_MAX - 1, AMB_NUMA_ANY,
+                                   6, AMB_NUMA_ANY};
+    struct shard_client *client =
+        shard_client_create(&w->h, 0, &(struct client_options){.may_map = true});
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        lease_near(w, client, said[i]);
+    }
+    size_t found = 0, count = sizeof(expected) / sizeof(expected[0]);
+    for (unsigned i = 0; i < atomic_load(&asked.count); i++) {
+        if (found < count && asked.nodes[i] == expected[found]) {
+            found++;
+        } else if (asked.nodes[i] != 7) { /* once more, behind a pool's */
+            assert_int_equal(asked.nodes[i], amb_numa_here());
+        }
+    }
+    assert_int_equal(found, count);
 }
 
 /* A pool that lacks memory before that one's turn does not have it. */
@@ -213,6 +301,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_who_can_wait_gets_a_segment_of_its_own_later),
+        T(test_a_pools_segment_lies_near_its_worker),
+        T(test_a_lease_lies_near_its_publisher),
         T(test_a_segment_that_was_made_for_somebody_waits_for_him),
         T(test_more_than_there_is_is_refused_at_once),
         T(test_a_spare_is_made_before_it_is_needed),

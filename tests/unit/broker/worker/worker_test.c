@@ -8,6 +8,7 @@
 #include "tests/support/config_try.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <time.h>
 
@@ -34,11 +35,13 @@ struct world {
     struct amb_shard *shards[2];
 };
 
-static int setup_with(void **state, const char *text)
+static int setup_on(void **state, const char *text, const struct amb_config_machine *machine)
 {
+    struct amb_config_source source = try_source(text);
+    source.machine = machine;
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
-    w->config = try_accept(text);
+    w->config = try_accept_source(&source);
     w->budget.max = w->config->memory.host.size;
     assert_int_equal(amb_inbox_init(&w->control, w), AMB_OK);
     for (unsigned i = 0; i < 2; i++) {
@@ -57,6 +60,11 @@ static int setup_with(void **state, const char *text)
     return 0;
 }
 
+static int setup_with(void **state, const char *text)
+{
+    return setup_on(state, text, &try_machine);
+}
+
 #define SMALL "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
 
 static int setup_sleeping(void **state)
@@ -69,12 +77,36 @@ static int setup_spinning(void **state)
     return setup_with(state, SMALL "server = { spin = \"10ms\"; };");
 }
 
+/* Both on processors of their own, the last one first; NULL: this machine has one alone. */
+static int setup_bound(void **state)
+{
+    struct amb_config_machine machine;
+    uint16_t cpus[AMB_CPUS_MAX];
+    unsigned count = 0;
+    amb_config_machine_read(&machine);
+    for (unsigned cpu = 0; cpu < AMB_CPUS_MAX; cpu++) {
+        cpus[count] = (uint16_t)cpu;
+        count += amb_cpus_has(&machine.cpus, cpu);
+    }
+    if (count < 2) {
+        *state = NULL;
+        return 0;
+    }
+    char text[256];
+    (void)snprintf(text, sizeof(text), SMALL "server = { cpus = \"%u,%u\"; };", cpus[count - 1],
+                   cpus[0]);
+    return setup_on(state, text, &machine);
+}
+
 static int teardown(void **state)
 {
     struct world *w = *state;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 2 && w != NULL; i++) {
         amb_worker_stop(&w->workers[i]);
         amb_worker_stop(&w->workers[i]); /* harmless twice */
+    }
+    if (w == NULL) {
+        return 0;
     }
     for (unsigned i = 0; i < 2; i++) {
         amb_worker_fini(&w->workers[i]);
@@ -136,6 +168,64 @@ static void test_a_worker_that_has_started_has_a_segment(void **state)
     assert_int_equal(atomic_load(&w->budget.used), 2 * w->config->memory.host.segment);
 }
 
+struct where {
+    struct amb_mail mail;
+    sem_t *done;
+    struct amb_cpus cpus;
+    int at;
+};
+
+static void where_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct where *where = AMB_CONTAINER_OF(mail, struct where, mail);
+    (void)amb_cpus_allowed(&where->cpus);
+    where->at = sched_getcpu();
+    (void)sem_post(where->done);
+}
+
+static void test_a_bound_worker_runs_on_its_processor_alone(void **state)
+{
+    struct world *w = *state;
+    if (w == NULL) {
+        skip();
+    }
+    struct amb_cpus ours;
+    assert_true(amb_cpus_allowed(&ours)); /* Others are not bound. */
+    assert_true(amb_cpus_count(&ours) >= 2);
+    for (unsigned i = 0; i < 2; i++) {
+        sem_t done;
+        assert_int_equal(sem_init(&done, 0, 0), 0);
+        struct where where = {.done = &done};
+        amb_mail_post(&w->shards[i]->inbox, &where.mail, where_arrived);
+        while (sem_wait(&done) != 0) {
+        }
+        (void)sem_destroy(&done);
+        assert_int_equal(amb_cpus_count(&where.cpus), 1);
+        assert_true(amb_cpus_has(&where.cpus, w->config->server.cpu[i]));
+        assert_int_equal(where.at, w->config->server.cpu[i]);
+    }
+    assert_int_not_equal(w->config->server.cpu[0], w->config->server.cpu[1]);
+}
+
+/* A processor that has gone since the configuration was read. */
+static void test_a_worker_that_cannot_be_bound_does_not_start(void **state)
+{
+    (void)state;
+    struct amb_config_machine machine = try_machine;
+    amb_cpus_add(&machine.cpus, AMB_CPUS_MAX - 1);
+    struct amb_config_source source = try_source(SMALL "server = { cpus = \"8191\"; };");
+    source.machine = &machine;
+    struct amb_config *config = try_accept_source(&source);
+    struct amb_membudget budget = {.max = config->memory.host.size};
+    struct amb_worker worker;
+    assert_int_equal(amb_worker_init(&worker, 0, config, &budget), AMB_OK);
+    assert_int_equal(amb_worker_start(&worker), AMB_EINVAL);
+    amb_worker_stop(&worker);
+    amb_worker_fini(&worker);
+    amb_config_destroy(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +237,9 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_worker_that_has_started_has_a_segment,
                                         setup_spinning, teardown),
+        cmocka_unit_test_setup_teardown(test_a_bound_worker_runs_on_its_processor_alone,
+                                        setup_bound, teardown),
+        cmocka_unit_test(test_a_worker_that_cannot_be_bound_does_not_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

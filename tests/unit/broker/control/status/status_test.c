@@ -218,6 +218,14 @@ static void test_workers_and_memory_have_a_row_for_each_worker(void **state)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(number(json_array_get(rows, i), "worker"), i);
         assert_true(number(json_array_get(rows, i), "turns") >= 0);
+        assert_true(json_is_null(json_object_get(json_array_get(rows, i), "processor")));
+    }
+    json_decref(view);
+    view = ask(&client, "workers");
+    rows = rows_of(view, "workers", 4);
+    for (size_t i = 0; i < 4; i++) { /* The first question was a mail to each. */
+        assert_true(number(json_array_get(rows, i), "mails") > 0);
+        assert_true(number(json_array_get(rows, i), "bells") >= 0);
     }
     json_decref(view);
     view = ask(&client, "memory");
