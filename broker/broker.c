@@ -362,11 +362,10 @@ enum amb_status amb_broker_start(const struct amb_config *config, char *error, s
     }
     broker->config = config;
     broker->budget.max = config->memory.host.size;
-    /* The formula of server.max_connections leaves one descriptor of each connection for them. */
     amb_limbo_init(&broker->limbo, &broker->maker.inbox);
     broker->budget.limbo = &broker->limbo;
     broker->maker.budget = &broker->budget;
-    broker->budget.max_leases = config->server.max_connections + AMB_LEASES_MAX;
+    broker->budget.max_leases = config->server.max_leases + AMB_LEASES_MAX;
     enum amb_status status = broker_run(broker, error, error_size);
     if (status != AMB_OK) {
         if (error[0] == '\0') {

@@ -47,7 +47,8 @@ struct amb_user {
     bool is_free; /* root, or the broker's own: no shares */
     uint32_t used[AMB_SHARE_COUNT];
     _Atomic uint64_t leased; /* bytes of lease segments, closed ones that are still mapped too */
-    uint64_t quarantined;    /* bytes in quarantine; the control thread's */
+    uint64_t quarantined;    /* bytes in quarantine; the control thread's, as is: */
+    bool has_fallen;         /* they are less than its sessions have been told */
 };
 
 /* Topics of one party that wake, and its place in the line of those that have some. */

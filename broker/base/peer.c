@@ -43,6 +43,13 @@ int amb_peer_pidfd(int connection, pid_t pid)
     return fd;
 }
 
+bool amb_peer_process(int connection, int *pidfd)
+{
+    *pidfd = kernel_pidfd(connection);
+    /* Kernels before 6.16 have none for a process that was waited for. */
+    return *pidfd >= 0 || errno == ESRCH || errno == EINVAL;
+}
+
 bool amb_peer_is_pidfd(int fd)
 {
     siginfo_t unused;

@@ -7,6 +7,9 @@
  * its process is. Before that there is the number of SO_PEERCRED, which is 0 where we do not see
  * into that namespace. Only then a client is asked to pass a pidfd of itself.
  *
+ * A connection remembers its process beyond the end of that. So the pidfd is needed no sooner than
+ * the connection ends, and costs no descriptor until then.
+ *
  * Threads: any. Memory: none.
  */
 #pragma once
@@ -18,6 +21,9 @@
 bool amb_peer_kernel_tells(void);
 /* A pidfd, the caller's; -1: it cannot be had. pid: of SO_PEERCRED, 0: none. */
 int amb_peer_pidfd(int connection, pid_t pid);
+/* Where the kernel tells: the pidfd of the process that connected, also from a connection that is
+ * shut down. False: it cannot be had now. True, and *pidfd is -1: that process is gone. */
+bool amb_peer_process(int connection, int *pidfd);
 /* Of a descriptor that somebody passed. Asks in a way that reaches no file system and takes no lock
  * that a client could hold. */
 bool amb_peer_is_pidfd(int fd);

@@ -26,7 +26,8 @@
 #define FDS_FIXED 64u
 #define FDS_PER_WORKER 24u
 #define FDS_PER_SEGMENT 2u
-#define FDS_PER_CONNECTION 5u
+#define FDS_PER_CONNECTION 2u
+#define CONNECTIONS_PER_LEASE 8u
 
 static enum amb_status check_leased(const struct amb_config_build *build)
 {
@@ -91,7 +92,14 @@ static enum amb_status check_memory(const struct amb_config_build *build)
     return status == AMB_OK ? check_leased(build) : status;
 }
 
-/* The descriptor formula; an explicit number must fit, "auto" takes what there is. */
+static uint64_t descriptors_of(uint64_t connections)
+{
+    return FDS_PER_CONNECTION * connections +
+           (connections + CONNECTIONS_PER_LEASE - 1) / CONNECTIONS_PER_LEASE;
+}
+
+/* The descriptor formula; an explicit number must fit, "auto" takes what there is. Leases get what
+ * connections leave. */
 static enum amb_status check_descriptors(const struct amb_config_build *build,
                                          const struct amb_config_machine *machine)
 {
@@ -101,7 +109,7 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
         FDS_FIXED + FDS_PER_WORKER * config->server.workers + FDS_PER_SEGMENT * segments;
     uint64_t wanted = config->server.max_connections;
     uint64_t least = wanted == 0 ? AUTO_CONNECTIONS_MIN : wanted;
-    uint64_t needed = base + FDS_PER_CONNECTION * least;
+    uint64_t needed = base + descriptors_of(least);
     if (machine->descriptors < needed) {
         return amb_config_fail(
             build, amb_config_place_of(config, "server.max_connections"), "server.max_connections",
@@ -110,10 +118,15 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
             ", allowed at least %" PRIu64 ")",
             config->server.workers, segments, least, machine->descriptors, needed);
     }
+    uint64_t there = machine->descriptors - base;
     if (wanted == 0) {
-        uint64_t fit = (machine->descriptors - base) / FDS_PER_CONNECTION;
-        config->server.max_connections = (uint32_t)(fit > 100000 ? 100000 : fit);
+        uint64_t fit =
+            there / (FDS_PER_CONNECTION * CONNECTIONS_PER_LEASE + 1) * CONNECTIONS_PER_LEASE;
+        wanted = fit > CONNECTIONS_MAX ? CONNECTIONS_MAX : fit;
+        config->server.max_connections = (uint32_t)wanted;
     }
+    uint64_t left = there - FDS_PER_CONNECTION * wanted;
+    config->server.max_leases = (uint32_t)(left > wanted ? wanted : left);
     return AMB_OK;
 }
 

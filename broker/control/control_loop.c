@@ -124,6 +124,7 @@ void amb_control_fini(struct amb_control *control)
     amb_watches_fini(&control->watches);
     for (unsigned i = 0; i < control->shard_count && control->indices != NULL; i++) {
         free(control->indices[i].generations);
+        free(control->indices[i].clients);
     }
     free(control->indices);
     control->indices = NULL;
@@ -226,6 +227,7 @@ static void control_round(struct amb_control *control)
     }
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
+    amb_client_raise_fallen(control);
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);
     }

@@ -38,9 +38,9 @@ enum amb_status amb_links_watch(struct amb_session *session)
     if (fd < 0 || session->shard->poll.epoll_fd < 0) {
         return AMB_OK;
     }
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
-                                .data.u64 =
-                                    amb_shard_watch_tag(session->index, session->generation)};
+    uint32_t events = amb_link_fd_events(session->link) | EPOLLRDHUP | EPOLLET;
+    struct epoll_event event = {
+        .events = events, .data.u64 = amb_shard_watch_tag(session->index, session->generation)};
     if (epoll_ctl(session->shard->poll.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         return AMB_ENOMEM;
     }

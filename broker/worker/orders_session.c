@@ -16,7 +16,7 @@ static void session_open(struct amb_shard *shard, struct amb_order *order)
     struct amb_session_opening *opening =
         &AMB_CONTAINER_OF(order, struct amb_order_session_open, order)->opening;
     if (opening->ring == NULL) {
-        opening->fds = (struct amb_ring_fds){-1, -1, -1};
+        opening->fds = (struct amb_ring_fds){-1, -1};
     }
     if (order->status == AMB_OK) { /* Else the porter could not make the ring. */
         order->status =

@@ -189,13 +189,12 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
 static enum amb_status attach_ring(struct amb_conn *conn, struct amb_dial *dial,
                                    const Amb__Control__Welcome *welcome)
 {
-    if (dial->fd_count != 3) {
+    if (dial->fd_count != 2) {
         return amb_dial_fail(dial, AMB_EPROTO,
-                             "the ring's descriptors did not come: is this "
-                             "process out of descriptors?");
+                             "the ring's descriptors did not come: is this process out of "
+                             "descriptors, or is the broker of another version?");
     }
-    struct amb_ring_fds fds = {
-        .memory = dial->fds[0], .broker_bell = dial->fds[1], .client_bell = dial->fds[2]};
+    struct amb_ring_fds fds = {.memory = dial->fds[0], .bell = dial->fds[1]};
     dial->fd_count = 0;
     enum amb_status status =
         amb_ring_attach(welcome->ring_size, &fds, &amb_conn_link_events, conn, &conn->link);
@@ -246,7 +245,7 @@ static enum amb_status watch_link(struct amb_conn *conn, struct amb_dial *dial)
         return amb_dial_fail(dial, amb_status_from_errno(errno), "epoll: %s",
                              strerrordesc_np(errno));
     }
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+    struct epoll_event event = {.events = amb_link_fd_events(conn->link) | EPOLLET};
     int fd = amb_link_fd(conn->link);
     if (fd < 0) {
         fd = amb_client_ucx_fd(conn);

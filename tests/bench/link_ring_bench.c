@@ -193,8 +193,7 @@ static void run(uint64_t body, bool is_ping, double seconds)
         _exit(0);
     }
     (void)close(fds.memory);
-    (void)close(fds.broker_bell);
-    (void)close(fds.client_bell);
+    (void)close(fds.bell);
     e.link = broker;
     e.is_echo = is_ping;
     serve(&e);

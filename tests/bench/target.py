@@ -22,7 +22,7 @@ All but the idle cell have a target there, at least "not behind the best peer". 
 the machine says nothing then, so no run counts as noisy.
 
 --cells takes shell patterns of the names --list shows ("1to1*"). --build (with the tests' programs)
-also adds the idle cell by tests/bench/idle.py. All cells take about nine minutes with three rounds.
+also adds the idle cells by tests/bench/idle.py and idle_clients.py. All cells take about nine minutes with three rounds.
 """
 import argparse
 import contextlib
@@ -325,6 +325,32 @@ def spread_row(rows):
              "noisy": False}]
 
 
+# Of an idle subscriber among 1,000, by idle_clients.py: the broker's KiB, ms of a connect.
+IDLE_CLIENTS = 1000
+IDLE_TARGETS = (("ring", "broker", 128), ("ring", "used", 128), ("tcp", "broker", 32),
+                ("tcp", "used", 32), ("ring", "connect_ms", 0.5), ("tcp", "connect_ms", 1))
+
+
+def idle_client_rows(build):
+    script = pathlib.Path(__file__).resolve().parent / "idle_clients.py"
+    with tempfile.NamedTemporaryFile() as out:
+        done = subprocess.run([sys.executable, script, build, "--systems", "ring,tcp", "--clients",
+                               str(IDLE_CLIENTS), "--json", out.name],
+                              check=False, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
+            return [{"cell": "idle.clients", "status": "failed", "target": 128, "op": "<="}]
+        found = {row["system"]: row for row in json.load(open(out.name, encoding="utf-8"))}
+    rows = []
+    for system, key, target in IDLE_TARGETS:
+        row = found[system]
+        value = row["used"]["broker"] if key == "used" else row.get(key)
+        name = {"broker": "kib", "used": "kib.used", "connect_ms": "connect_ms"}[key]
+        rows.append({"cell": f"idle.{system}.{name}", "who": "brokerd", "key": name, "ours": value,
+                     "op": "<=", "target": target, "met": value is not None and value <= target,
+                     "wrong": 0, "noisy": False})
+    return rows
+
+
 def idle_rows(build):
     script = pathlib.Path(__file__).resolve().parent / "idle.py"
     with tempfile.NamedTemporaryFile() as out:
@@ -444,7 +470,7 @@ def main():
         rows = [row_of(cell, runs) for cell in chosen]
         rows += spread_row(rows)
         if options.build and any(fnmatch.fnmatch("idle", p) for p in patterns):
-            rows += idle_rows(options.build)
+            rows += idle_rows(options.build) + idle_client_rows(options.build)
         print_table(rows)
     if options.beside:
         with busy_cores(os.cpu_count()):

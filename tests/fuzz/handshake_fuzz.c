@@ -433,9 +433,9 @@ FUZZ_PLAIN static void answer_order(struct amb_order *order, uint8_t how)
             AMB_CONTAINER_OF(order, struct amb_order_session_open, order);
         order->status = !fails ? AMB_OK : (how & 2) != 0 ? AMB_EUCX : AMB_ENOMEM;
         if (!fails && open->opening.link == AMB_LINK_RING) {
-            open->opening.fds = (struct amb_ring_fds){dup(spare_fd), dup(spare_fd), dup(spare_fd)};
+            open->opening.fds = (struct amb_ring_fds){dup(spare_fd), dup(spare_fd)};
         } else {
-            open->opening.fds = (struct amb_ring_fds){-1, -1, -1};
+            open->opening.fds = (struct amb_ring_fds){-1, -1};
         }
     } else if (order->kind == &amb_order_session_attach) {
         (void)close(AMB_CONTAINER_OF(order, struct amb_order_session_attach, order)->fd);
@@ -468,6 +468,7 @@ FUZZ_PLAIN static void answer_orders(uint8_t how)
 FUZZ_PLAIN static void control_turn(void)
 {
     (void)amb_inbox_run(&control->inbox);
+    amb_client_raise_fallen(control);
     look();
     check_counts();
     amb_client_bury(control);

@@ -31,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 struct amb_frame;
 struct amb_link;
@@ -141,7 +142,8 @@ struct amb_link_ops {
     int (*fd)(const struct amb_link *link);
     bool (*close)(struct amb_link *link);
     void (*describe)(const struct amb_link *link, char *out, size_t size);
-    bool (*trim)(struct amb_link *link); /* or NULL */
+    bool (*trim)(struct amb_link *link);                /* or NULL */
+    bool (*rest)(struct amb_link *link, short *events); /* or NULL */
 };
 
 struct amb_link {
@@ -155,6 +157,10 @@ struct amb_link {
     bool takes_cuda; /* tx->data may be memory of a GPU */
     bool is_dry; /* stream: all that was there has most likely been read, and an edge will tell of
                     more; only arm makes sure */
+    bool hears_end; /* set by the owner, who watches for EPOLLRDHUP: a stream whose socket was read
+                       empty is armed without another read. Cleared at that event: the end may lie
+                       behind what was read */
+    bool waits_for_read, waits_for_write; /* see amb_link_fd_events */
 };
 
 /*
@@ -202,13 +208,31 @@ static inline void amb_link_disarm(struct amb_link *link)
 }
 
 /*
- * The descriptor to wait on, edge triggered, for EPOLLIN | EPOLLOUT; then amb_link_poll. A stream
- * that could not send everything goes on when there is room; a ring only ever shows EPOLLIN. -1:
- * there is nothing to wait on (sim), or the ucx worker's descriptor speaks for it.
+ * The descriptor to wait on, edge triggered, for amb_link_fd_events and nothing else; then
+ * amb_link_poll. A stream that could not send everything goes on when there is room. -1: there is
+ * nothing to wait on (sim), or the ucx worker's descriptor speaks for it.
  */
 static inline int amb_link_fd(const struct amb_link *link)
 {
     return link->ops->fd(link);
+}
+
+/* For epoll. The two ends of a ring share one bell: the broker waits for EPOLLIN, the client for
+ * EPOLLOUT. The level of either says nothing. */
+static inline uint32_t amb_link_fd_events(const struct amb_link *link)
+{
+    return (link->waits_for_read ? (uint32_t)EPOLLIN : 0u) |
+           (link->waits_for_write ? (uint32_t)EPOLLOUT : 0u);
+}
+
+/*
+ * Before a poll(2) of amb_link_fd. That tells of all that is there, however long it has been so. No
+ * read need find the socket empty first. Sets *events to what to wait for. False: there is work,
+ * or this link must be armed.
+ */
+static inline AMB_MUST_CHECK bool amb_link_rest(struct amb_link *link, short *events)
+{
+    return link->ops->rest != NULL && link->ops->rest(link, events);
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/clients/client.h"
 
+#include "broker/base/peer.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
@@ -18,6 +19,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void client_on_pidfd(struct amb_watch *watch, uint32_t events);
@@ -40,7 +42,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     client->id = ++control->next_client;
     client->fd = fd;
     client->pidfd = -1;
-    client->passed_fd = -1;
+    client->passed_fd = client->closing_fd = -1;
     client->is_unix = is_unix;
     client->connected_ns = control->now_ns;
     client->seen_ns = control->now_ns;
@@ -139,6 +141,78 @@ static void client_leave_directory(struct amb_client *client)
     }
 }
 
+/* Process ------------------------------------------------------------------------------------- */
+
+/* False: the kernel has no room for one more watch. */
+static bool client_watch_pidfd(struct amb_client *client, int pidfd)
+{
+    if (amb_watch_add(&client->control->watches, &client->pidfd_watch, pidfd, EPOLLIN) != AMB_OK) {
+        (void)close(pidfd);
+        return false;
+    }
+    client->pidfd = pidfd;
+    return true;
+}
+
+void amb_client_know_process(struct amb_client *client)
+{
+    client->knows_process = client->is_unix && client->control->kernel_names_peers;
+    if (client->knows_process || !client->is_unix) {
+        return;
+    }
+    int pidfd = client->passed_fd; /* Its own, that it was asked for. */
+    client->passed_fd = -1;
+    if (pidfd < 0) {
+        pidfd = amb_peer_pidfd(client->fd, client->pid);
+    }
+    client->knows_process = pidfd >= 0 && client_watch_pidfd(client, pidfd);
+}
+
+/* False: not now. */
+static bool client_ask_for_process(struct amb_client *client, int connection)
+{
+    int pidfd;
+    if (!amb_peer_process(connection, &pidfd)) {
+        return false;
+    }
+    client->is_dead = pidfd < 0;
+    return client->is_dead || client_watch_pidfd(client, pidfd);
+}
+
+/* Its process may hold what the session had. The connection is kept where that cannot be asked. */
+static void client_await_process(struct amb_client *client)
+{
+    if (!client->knows_process || client->pidfd >= 0 || client->is_dead || !client->has_session ||
+        client->link != AMB_LINK_RING || client->said_bye || client->is_given_up ||
+        client_ask_for_process(client, client->fd)) {
+        return;
+    }
+    amb_watch_remove(&client->control->watches, &client->watch, client->fd);
+    (void)shutdown(client->fd, SHUT_RDWR);
+    client->closing_fd = client->fd;
+    client->fd = -1;
+}
+
+static void client_close_closing(struct amb_client *client)
+{
+    if (client->closing_fd >= 0) {
+        amb_porter_close(client->control->porter, client->closing_fd);
+        client->closing_fd = -1;
+    }
+}
+
+static void client_ask_again(struct amb_client *client)
+{
+    if (client->closing_fd >= 0 && client_ask_for_process(client, client->closing_fd)) {
+        client_close_closing(client);
+        if (client->is_dead) {
+            amb_client_end_quarantine(client);
+        }
+    }
+}
+
+/* The end ------------------------------------------------------------------------------------- */
+
 void amb_client_end(struct amb_client *client, const char *why)
 {
     if (client->state == AMB_CLIENT_ENDING) {
@@ -153,6 +227,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     }
     bool is_opening = client->state == AMB_CLIENT_OPENING;
     client->state = AMB_CLIENT_ENDING;
+    client_await_process(client);
     amb_client_close_connection(client);
     client_leave_directory(client);
     if (client->has_session && !is_opening) { /* opening: closed when the worker has answered */
@@ -173,6 +248,7 @@ void amb_client_bury(struct amb_control *control)
             amb_watch_remove(&control->watches, &client->pidfd_watch, client->pidfd);
             (void)close(client->pidfd);
         }
+        client_close_closing(client);
         amb_client_leave_party(client);
         amb_idmap_remove(&control->by_id, &client->known);
         amb_control_reader_fini(&client->reader);
@@ -242,8 +318,10 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         }
         break;
-    case AMB_CLIENT_OPENING: /* It waits for us, and not we for it. */
     case AMB_CLIENT_ENDING:
+        client_ask_again(client);
+        break;
+    case AMB_CLIENT_OPENING: /* It waits for us, and not we for it. */
         break;
     }
 }

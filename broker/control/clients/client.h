@@ -8,7 +8,8 @@
  *
  * ENDING: the connection is closed; the session's worker is giving up what it had. A client whose
  * process may still read or write something in place stays, quarantined. It goes when its pidfd
- * says that the process is gone. The README of this room has the function of each arrow.
+ * says that the process is gone. That pidfd is asked for here, so that a client that lives costs no
+ * descriptor for it. The README of this room has the function of each arrow.
  *
  * Threads: the control thread. Memory: one allocation; a client is freed when it has ended, no
  * order of it is under way, and it has no session.
@@ -27,7 +28,7 @@
 
 #define AMB_CLIENT_NAME_MAX 63u
 #define AMB_CLIENT_OUT_MAX (UINT64_C(4) << 20) /* bytes queued for a client that does not read */
-#define AMB_CLIENT_FDS_MAX 3u
+#define AMB_CLIENT_FDS_MAX 2u
 #define AMB_NONCE_SIZE 32u
 
 struct amb_control;
@@ -51,6 +52,8 @@ struct amb_client {
     enum amb_client_state state;
     uint64_t id;
     int fd, pidfd;         /* -1: none */
+    int closing_fd;        /* its connection, shut down, while no pidfd can be had; -1 */
+    bool knows_process;    /* a pidfd is there, or will be */
     bool is_unix, is_dead; /* is_dead: the process is known to be gone */
     bool is_given_up;      /* nobody waits for that; its process may live on */
     bool has_session, is_quarantined, said_bye;
@@ -110,6 +113,8 @@ AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, in
 /* The live client of that number; NULL: there is none. */
 struct amb_client *amb_client_find(const struct amb_control *control, uint64_t id);
 
+/* Its Auth is there: from here on its process is known, if at all. */
+void amb_client_know_process(struct amb_client *client);
 /* Its Hello is good, and it is sent a challenge: HELLO ─► AUTH. */
 void amb_client_challenged(struct amb_client *client);
 /* Its Auth is good, and client->session is its place; its worker is asked to make the session:

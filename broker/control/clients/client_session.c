@@ -55,11 +55,27 @@ void amb_client_raise_mapped(struct amb_client *client)
 /* Less of its user's is in quarantine: the other sessions of that user may hold more in place. */
 static void charge_fell(const struct amb_client *client)
 {
-    AMB_LIST_FOR_EACH (node, &client->control->clients) {
-        struct amb_client *other = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (other->party != NULL && client->party != NULL &&
-            other->party->user == client->party->user) {
-            amb_client_raise_mapped(other);
+    if (client->party != NULL) {
+        client->party->user->has_fallen = client->control->has_fallen = true;
+    }
+}
+
+void amb_client_raise_fallen(struct amb_control *control)
+{
+    if (!control->has_fallen) {
+        return;
+    }
+    control->has_fallen = false;
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->party != NULL && client->party->user->has_fallen) {
+            amb_client_raise_mapped(client);
+        }
+    }
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->party != NULL) {
+            client->party->user->has_fallen = false;
         }
     }
 }

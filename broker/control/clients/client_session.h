@@ -10,9 +10,13 @@
 #pragma once
 
 struct amb_client;
+struct amb_control;
 
 /* Tells the worker that the session may hold more in place, if its share has grown. */
 void amb_client_raise_mapped(struct amb_client *client);
+/* The same for all sessions of users of whom less is in quarantine since the last call. So the end
+ * of very many clients at once is one walk a round. */
+void amb_client_raise_fallen(struct amb_control *control);
 /* Has the worker close the session of a client that has ended. */
 void amb_client_close_session(struct amb_client *client);
 /* Its process has ended: so does its quarantine, whatever else of it is under way. */

@@ -30,7 +30,7 @@ uint64_t amb_client_mapped_max(const struct amb_client *client);
 /* In place only where we shall see the end of the process that reads, or writes, there. */
 static inline bool amb_client_may_map(const struct amb_client *client)
 {
-    return client->link == AMB_LINK_RING && client->pidfd >= 0;
+    return client->link == AMB_LINK_RING && client->knows_process;
 }
 /* May it map GPU memory? It is trusted with all of a pool then, which is mapped writable. */
 bool amb_client_may_map_gpu(const struct amb_client *client);

@@ -50,9 +50,11 @@ struct amb_listener {
 
 /* The used indices of one shard's sessions, and how often each was used. */
 struct amb_session_indices {
-    uint32_t *generations; /* odd: in use */
+    uint32_t *generations;       /* odd: in use */
+    struct amb_client **clients; /* of those in use; or NULL */
     uint32_t count;
-    uint32_t sessions; /* in use */
+    uint32_t sessions;   /* in use */
+    uint32_t first_free; /* all below it are in use */
 };
 
 struct amb_control_stats {
@@ -86,6 +88,7 @@ struct amb_control {
     uint64_t pid_ns, net_ns; /* our namespaces: inodes, 0: unknown */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
+    bool has_fallen;                    /* amb_user.has_fallen of some user */
     struct amb_idmap by_id;             /* struct amb_client.known: those and the dead */
     uint32_t client_count, half_open_count;
     uint32_t opening_count; /* orders that make a session; their clients may have gone */
@@ -114,5 +117,11 @@ void amb_control_use_config(struct amb_control *control, const struct amb_config
 AMB_MUST_CHECK enum amb_status amb_control_session_take(struct amb_control *control,
                                                         struct amb_session_id *out);
 void amb_control_session_give(struct amb_control *control, const struct amb_session_id *id);
+/* A session that was taken is this client's, until it is given back. */
+void amb_control_session_assign(struct amb_control *control, const struct amb_session_id *id,
+                                struct amb_client *client);
+/* The client of that session, on whatever shard its secret says. NULL: there is none. */
+struct amb_client *amb_control_session_client(const struct amb_control *control, uint32_t index,
+                                              uint32_t generation, uint64_t secret);
 /* Sessions there are, the quarantined ones too. */
 uint32_t amb_control_sessions(const struct amb_control *control);

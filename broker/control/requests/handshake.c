@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/requests/handshake.h"
 
-#include "broker/base/peer.h"
 #include "broker/config/config.h"
 #include "broker/config/transports.h"
 #include "broker/control/clients/client_io.h"
@@ -28,7 +27,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -159,7 +157,9 @@ static bool session_has_room(struct amb_client *client, uint32_t leaving)
         return true;
     }
     client->control->stats.refused_limit++;
-    amb_client_send_error(client, 0, AMB_EBUSY, "limit: %u connections (server.max_connections)",
+    amb_client_send_error(client, 0, AMB_EBUSY,
+                          "limit: %u connections (server.max_connections; where that is auto, the "
+                          "broker's ulimit -n)",
                           max);
     return false;
 }
@@ -198,24 +198,6 @@ static bool token_proves(const struct amb_client *client, const ProtobufCBinaryD
     return proof->len == len && CRYPTO_memcmp(proof->data, expected, len) == 0;
 }
 
-/* Of the process that connected: a pidfd of our own, else the one that it was asked for. */
-static void client_watch_process(struct amb_client *client)
-{
-    if (!client->is_unix) {
-        return;
-    }
-    client->pidfd = client->passed_fd;
-    client->passed_fd = -1;
-    if (client->pidfd < 0) {
-        client->pidfd = amb_peer_pidfd(client->fd, client->pid);
-    }
-    if (client->pidfd >= 0 && amb_watch_add(&client->control->watches, &client->pidfd_watch,
-                                            client->pidfd, EPOLLIN) != AMB_OK) {
-        (void)close(client->pidfd);
-        client->pidfd = -1;
-    }
-}
-
 static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome *welcome)
 {
     const struct amb_config *config = client->control->config;
@@ -247,8 +229,8 @@ static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome 
 
 static void fds_close(const struct amb_ring_fds *fds)
 {
-    const int all[] = {fds->memory, fds->broker_bell, fds->client_bell};
-    for (unsigned i = 0; i < 3; i++) {
+    const int all[] = {fds->memory, fds->bell};
+    for (unsigned i = 0; i < 2; i++) {
         if (all[i] >= 0) {
             (void)close(all[i]);
         }
@@ -278,11 +260,11 @@ static void welcome_send(struct amb_client *client, const struct amb_ring_fds *f
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
     message.body_case = AMB__CONTROL__CONTROL__BODY_WELCOME;
     message.welcome = &welcome;
-    const int passed[] = {fds->memory, fds->broker_bell, fds->client_bell};
+    const int passed[] = {fds->memory, fds->bell};
     amb_info("client %" PRIu64 " (%s): %s from %s, worker %u", client->id, client->name,
              amb_link_kind_name(client->link), client->address, client->session.shard);
     amb_client_send(client, &message, client->link == AMB_LINK_RING ? passed : NULL,
-                    client->link == AMB_LINK_RING ? 3 : 0);
+                    client->link == AMB_LINK_RING ? 2 : 0);
 }
 
 /* The worker has made the session, or has not. */
@@ -377,6 +359,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
         return;
     }
     amb_random_bytes(&client->secret, sizeof(client->secret));
+    amb_control_session_assign(control, &client->session, client);
     amb_client_opening(client);
     open->order.session = client->session;
     open->opening.secret = client->secret;
@@ -411,15 +394,9 @@ static struct amb_client *find_former(const struct amb_client *client,
     if (former == NULL) {
         return NULL;
     }
-    AMB_LIST_FOR_EACH (node, &client->control->clients) {
-        struct amb_client *old = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (old != client && old->has_session && old->session.index == former->session &&
-            old->session.generation == former->generation &&
-            CRYPTO_memcmp(&old->secret, &former->secret, sizeof(old->secret)) == 0) {
-            return old;
-        }
-    }
-    return NULL;
+    struct amb_client *old = amb_control_session_client(client->control, former->session,
+                                                        former->generation, former->secret);
+    return old != client && old != NULL && old->has_session ? old : NULL;
 }
 
 /* Its client has a new session, so the old one is ended first. Then nothing is delivered to both,
@@ -456,7 +433,7 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
     if (!session_has_room(client, leaving)) {
         return;
     }
-    client_watch_process(client);
+    amb_client_know_process(client);
     char why[160];
     enum amb_status status = amb_client_take_party(client, leaving, why, sizeof(why));
     if (status != AMB_OK) {
@@ -469,19 +446,14 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
 
 /* Attach --------------------------------------------------------------------------------------- */
 
-static struct amb_client *attach_find(struct amb_control *control,
+static struct amb_client *attach_find(const struct amb_control *control,
                                       const Amb__Control__Attach *attach)
 {
-    AMB_LIST_FOR_EACH (node, &control->clients) {
-        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->state == AMB_CLIENT_LIVE && client->link == AMB_LINK_STREAM &&
-            client->session.index == attach->session &&
-            client->session.generation == attach->generation &&
-            CRYPTO_memcmp(&client->secret, &attach->secret, sizeof(attach->secret)) == 0) {
-            return client;
-        }
-    }
-    return NULL;
+    struct amb_client *client =
+        amb_control_session_client(control, attach->session, attach->generation, attach->secret);
+    return client != NULL && client->state == AMB_CLIENT_LIVE && client->link == AMB_LINK_STREAM
+               ? client
+               : NULL;
 }
 
 static void attach_answered(void *owner, struct amb_order *order)

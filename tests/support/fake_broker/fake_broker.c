@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -244,6 +245,13 @@ static void turn(struct fake_broker *fake)
     }
 }
 
+void fake_watch_link(struct fake_broker *fake)
+{
+    struct epoll_event event = {.events = amb_link_fd_events(fake->link) | EPOLLET};
+    int rc = epoll_ctl(fake->link_epoll, EPOLL_CTL_ADD, amb_link_fd(fake->link), &event);
+    amb_assert(rc == 0);
+}
+
 /* Until something may have happened. Lock held on both ends, given up in between. */
 static void rest(struct fake_broker *fake)
 {
@@ -256,11 +264,13 @@ static void rest(struct fake_broker *fake)
         fake->link != NULL && !fake->link->is_down && !fake->is_frozen && !fake->is_stalled;
     bool may_sleep = true;
     if (has_link) {
-        fds[3].fd = amb_link_fd(fake->link);
+        fds[3].fd = fake->link_epoll;
         may_sleep = amb_link_arm(fake->link, true);
     }
     (void)pthread_mutex_unlock(&fake->lock);
     (void)poll(fds, 4, may_sleep ? 2 : 0);
+    struct epoll_event taken;
+    (void)epoll_wait(fake->link_epoll, &taken, 1, 0);
     (void)pthread_mutex_lock(&fake->lock);
     if (has_link) {
         amb_link_disarm(fake->link);
@@ -303,6 +313,8 @@ struct fake_broker *fake_broker_start(const struct fake_options *options)
     (void)snprintf(fake->url, sizeof(fake->url), "unix://%s/s", fake->dir);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", fake->dir);
+    fake->link_epoll = epoll_create1(EPOLL_CLOEXEC);
+    amb_assert(fake->link_epoll >= 0);
     fake->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     amb_assert(fake->listener >= 0);
     amb_assert(bind(fake->listener, (const struct sockaddr *)&address, sizeof(address)) == 0);
@@ -318,6 +330,7 @@ void fake_broker_stop(struct fake_broker *fake)
     (void)pthread_mutex_unlock(&fake->lock);
     (void)pthread_join(fake->thread, NULL);
     (void)!amb_link_close(fake->link);
+    (void)close(fake->link_epoll);
     (void)close(fake->listener);
     if (fake->control >= 0) {
         (void)close(fake->control);

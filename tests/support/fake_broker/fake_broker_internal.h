@@ -26,6 +26,7 @@ struct fake_broker {
     int listener, control, newcomer; /* newcomer: a second connection, about to attach */
     struct amb_control_reader reader, newcomer_reader;
     struct amb_link *link;
+    int link_epoll;
     struct fake_seen seen;
     uint64_t window[FAKE_HANDLES], delivered[FAKE_HANDLES];
     bool tells_settled[FAKE_HANDLES], topic_told[FAKE_HANDLES][8];
@@ -54,6 +55,8 @@ void fake_send_frame(struct fake_broker *fake, const struct amb_frame *frame, ui
 /* Sends one control message with descriptors. */
 void fake_say(int socket, const Amb__Control__Control *message, const int *fds, size_t count);
 void fake_say_error(int socket, uint64_t id, enum amb_status status, const char *text);
+/* The link is new: the thread shall wake for it. */
+void fake_watch_link(struct fake_broker *fake);
 /* fake_lease.c: lease segments. */
 void fake_lease_open(struct fake_broker *fake, const Amb__Control__Control *request);
 void fake_lease_mapped(struct fake_broker *fake, const Amb__Control__Control *request);

@@ -116,9 +116,10 @@ static void say_welcome(struct fake_broker *fake)
     enum amb_status status =
         amb_ring_create(AMB_RING_SIZE_DEFAULT, &fake_link_events, fake, &fds, &fake->link);
     amb_assert(status == AMB_OK);
-    const int list[3] = {fds.memory, fds.broker_bell, fds.client_bell};
-    fake_say(fake->control, &message, list, 3);
-    for (size_t i = 0; i < 3; i++) {
+    fake_watch_link(fake);
+    const int list[2] = {fds.memory, fds.bell};
+    fake_say(fake->control, &message, list, 2);
+    for (size_t i = 0; i < 2; i++) {
         (void)close(list[i]);
     }
 }
@@ -296,6 +297,7 @@ bool fake_read(struct fake_broker *fake, int socket, struct amb_control_reader *
             fake_say_ok(fake, socket, 0);
             status = amb_stream_create(socket, &fake_link_events, fake, &fake->link);
             amb_assert(status == AMB_OK);
+            fake_watch_link(fake);
             fake->newcomer = -1;
         } else {
             handle_control(fake, message);

@@ -52,7 +52,7 @@ void hostile_init(struct hostile *h, const char *unix_path, uint16_t tcp_port, u
     h->tcp_port = tcp_port;
     h->dice = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     h->control = -1;
-    h->ring = (struct amb_ring_fds){-1, -1, -1};
+    h->ring = (struct amb_ring_fds){-1, -1};
     h->lease.fd = -1;
     amb_control_reader_init(&h->reader);
 }
@@ -604,11 +604,11 @@ bool hostile_handshake(struct hostile *h, enum amb_link_kind link)
 
 static bool join_ring(struct hostile *h)
 {
-    h->ring = (struct amb_ring_fds){take_fd(h), take_fd(h), take_fd(h)};
+    h->ring.memory = take_fd(h);
+    h->ring.bell = take_fd(h);
     const struct amb_ring_fds mine = {
         .memory = fcntl(h->ring.memory, F_DUPFD_CLOEXEC, 0),
-        .broker_bell = fcntl(h->ring.broker_bell, F_DUPFD_CLOEXEC, 0),
-        .client_bell = fcntl(h->ring.client_bell, F_DUPFD_CLOEXEC, 0),
+        .bell = fcntl(h->ring.bell, F_DUPFD_CLOEXEC, 0),
     };
     off_t size = lseek(h->ring.memory, 0, SEEK_END);
     if (size <= 0 || amb_ring_attach(h->ring_size, &mine, &events, h, &h->link) != AMB_OK) {

@@ -145,8 +145,7 @@ static enum hostile_verdict ring_size(struct hostile *h)
     for (int seal = F_SEAL_SEAL; seal <= SEAL_EXEC; seal <<= 1) {
         refused(fcntl(h->ring.memory, F_ADD_SEALS, seal) == 0, "F_ADD_SEALS", "the ring");
     }
-    refused(ftruncate(h->ring.broker_bell, 0) == 0, "ftruncate", "the broker's bell");
-    refused(ftruncate(h->ring.client_bell, 0) == 0, "ftruncate", "the client's bell");
+    refused(ftruncate(h->ring.bell, 0) == 0, "ftruncate", "the bell");
     hostile_traffic(h, 5);
     return HOSTILE_LIVES;
 }
@@ -177,26 +176,23 @@ static enum hostile_verdict ring_holes(struct hostile *h)
     return HOSTILE_EITHER;
 }
 
-/* The broker writes into our pipe and polls our eventfd. */
+/* The broker reads and watches the open file that we have. */
 static enum hostile_verdict bells(struct hostile *h)
 {
-    const uint64_t most = UINT64_MAX - 1;
-    int writer = reopen(h->ring.client_bell, O_WRONLY | O_NONBLOCK);
-    (void)fcntl(h->ring.client_bell, F_SETPIPE_SZ, 4096);
-    (void)fcntl(h->ring.client_bell, F_SETFL, 0);
-    (void)fcntl(h->ring.broker_bell, F_SETFL, hostile_below(h, 2) == 0 ? 0 : O_NONBLOCK | O_ASYNC);
-    (void)fcntl(h->ring.broker_bell, F_SETOWN, getppid());
-    (void)fcntl(h->ring.broker_bell, F_SETFL, O_NONBLOCK);
-    (void)!write(h->ring.broker_bell, &most, sizeof(most));
-    static uint8_t full[65536];
-    while (writer >= 0 && write(writer, full, sizeof(full)) > 0) {
+    int bell = h->ring.bell;
+    if (hostile_below(h, 2) == 0) {
+        for (uint64_t most = UINT64_MAX - 1; most > 0; most /= 2) { /* Full. */
+            (void)!write(bell, &most, sizeof(most));
+        }
+        (void)fcntl(bell, F_SETFL, O_NONBLOCK | O_ASYNC);
+    } else {
+        (void)fcntl(bell, F_SETFL, 0);
     }
+    (void)fcntl(bell, F_SETOWN, getppid());
     hostile_traffic(h, 5);
     if (hostile_below(h, 2) == 0) {
-        (void)close(h->ring.client_bell);
-        (void)close(h->ring.broker_bell);
+        (void)close(bell);
     }
-    (void)fcntl(h->ring.client_bell, F_SETFL, O_NONBLOCK);
     hostile_traffic(h, 5);
     return HOSTILE_LIVES;
 }

@@ -23,7 +23,7 @@ static struct ring_control *to_broker(const struct hostile *h)
 static void ring_the_bell(const struct hostile *h)
 {
     const uint64_t one = 1;
-    (void)!write(h->ring.broker_bell, &one, sizeof(one));
+    (void)!write(h->ring.bell, &one, sizeof(one));
 }
 
 /* A unit as it should not be, behind what was sent so far. After it the link is of no use. */

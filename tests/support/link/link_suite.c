@@ -493,6 +493,9 @@ static int watch(struct suite *suite, unsigned i)
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     assert_true(epoll >= 0);
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+    if (suite->factory->fd == NULL) {
+        event.events = amb_link_fd_events(suite->peer[i].link) | EPOLLET;
+    }
     assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), 0);
     return epoll;
 }

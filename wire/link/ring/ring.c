@@ -6,6 +6,7 @@
 #include "wire/link/ring/ring.h"
 
 #include "wire/base/assert.h"
+#include "wire/link/ring/ring_bell.h"
 #include "wire/link/ring/ring_down.h"
 #include "wire/link/ring/ring_pages.h"
 #include "wire/link/ring/ring_recv.h"
@@ -15,26 +16,25 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define CONTROLS (2 * sizeof(struct ring_control))
+#define MAPPED(size) (CONTROLS + 4 * (size))
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static const struct amb_link_ops ring_ops;
 
 /* ---- sleeping ---- */
 
-/* Takes back the word that we sleep. If the peer took it first, it rings, or has done so. */
+/* Takes back the word that we sleep. If the peer took it first, it rings, or has done so: an edge
+ * too many. */
 static void unsleep(struct ring *ring)
 {
     if (ring->is_armed) {
         ring->is_armed = false;
-        if (atomic_exchange(&ring->in.control->sleeping, 0) == 0) {
-            ring->bells_owed++;
-        }
+        atomic_exchange(&ring->in.control->sleeping, 0);
     }
 }
 
@@ -61,25 +61,14 @@ static bool ring_arm(struct amb_link *link, bool want_flow)
 
 static void ring_disarm(struct amb_link *link)
 {
-    struct ring *ring = ring_of(link);
-    unsleep(ring);
-    if (ring->is_broker) {
-        ring->bells_owed = 0; /* Its eventfd is never read: edges alone count. */
-    }
-    if (ring->bells_owed > 0) {
-        char bytes[64];
-        ssize_t n = read(ring->bell_in, bytes, sizeof(bytes));
-        if (n > 0) {
-            ring->bells_owed -= (size_t)n < ring->bells_owed ? (uint32_t)n : ring->bells_owed;
-        }
-    }
+    unsleep(ring_of(link));
 }
 
 /* ---- making ---- */
 
 static int ring_fd(const struct amb_link *link)
 {
-    return ring_of_const(link)->bell_in;
+    return ring_of_const(link)->bell;
 }
 
 static void ring_describe(const struct amb_link *link, char *out, size_t size)
@@ -98,17 +87,9 @@ static void close_fd(int fd)
 static void ring_free(struct ring *ring)
 {
     if (ring->control_map != NULL) {
-        (void)munmap(ring->control_map, CONTROLS);
+        (void)munmap(ring->control_map, MAPPED(ring->size));
     }
-    if (ring->in.bytes != NULL) {
-        (void)munmap(ring->in.bytes, 2 * ring->size);
-    }
-    if (ring->out.bytes != NULL) {
-        (void)munmap(ring->out.bytes, 2 * ring->size);
-    }
-    close_fd(ring->bell_in);
-    close_fd(ring->bell_out);
-    close_fd(ring->bell_keep);
+    close_fd(ring->bell);
     free(ring);
 }
 
@@ -192,45 +173,42 @@ static struct ring *ring_new(uint64_t size, bool is_broker, const struct amb_lin
     ring->link = (struct amb_link){.ops = &ring_ops, .events = events, .arg = arg};
     ring->size = size;
     ring->is_broker = is_broker;
-    ring->bell_in = ring->bell_out = ring->bell_keep = -1;
+    ring->link.waits_for_read = is_broker;
+    ring->link.waits_for_write = !is_broker;
+    ring->bell = -1;
     amb_list_init(&ring->out.queue);
     return ring;
 }
 
-/* The bytes twice in a row. */
-static uint8_t *map_twice(int fd, uint64_t offset, uint64_t size)
-{
-    uint8_t *at = mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
-        return NULL;
-    }
-    for (int i = 0; i < 2; i++) {
-        void *half = mmap(at + (uint64_t)i * size, size, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
-        if (half == MAP_FAILED) {
-            (void)munmap(at, 2 * size);
-            return NULL;
-        }
-    }
-    (void)madvise(at, 2 * size, MADV_DONTFORK);
-    return at;
-}
-
+/*
+ * controls | bytes A | bytes A | bytes B | bytes B: each twice in a row, and by three mappings, for
+ * their number is limited (vm.max_map_count). The end of the first one lies past the file's, and
+ * under the other two.
+ */
 static enum amb_status map_all(struct ring *ring, int fd)
 {
-    void *control = mmap(NULL, CONTROLS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (control == MAP_FAILED) {
+    const uint64_t size = ring->size;
+    const int access = PROT_READ | PROT_WRITE;
+    uint8_t *at = mmap(NULL, MAPPED(size), access, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
         return amb_status_from_errno(errno);
     }
-    (void)madvise(control, CONTROLS, MADV_DONTFORK);
-    ring->control_map = control;
-    struct ring_control *controls = control;
+    ring->control_map = at;
+    uint8_t *a = at + CONTROLS, *b = a + 2 * size;
+    if (mmap(a + size, 2 * size, access, MAP_SHARED | MAP_FIXED, fd, (off_t)CONTROLS) ==
+            MAP_FAILED ||
+        mmap(b + size, size, access, MAP_SHARED | MAP_FIXED, fd, (off_t)(CONTROLS + size)) ==
+            MAP_FAILED) {
+        return amb_status_from_errno(errno);
+    }
+    (void)madvise(at, MAPPED(size), MADV_DONTFORK);
+    struct ring_control *controls = (void *)at;
     unsigned out = ring->is_broker ? 0 : 1;
     ring->out.control = &controls[out];
     ring->in.control = &controls[1 - out];
-    ring->out.bytes = map_twice(fd, CONTROLS + out * ring->size, ring->size);
-    ring->in.bytes = map_twice(fd, CONTROLS + (1 - out) * ring->size, ring->size);
-    return ring->out.bytes == NULL || ring->in.bytes == NULL ? AMB_ENOMEM : AMB_OK;
+    ring->out.bytes = ring->is_broker ? a : b;
+    ring->in.bytes = ring->is_broker ? b : a;
+    return AMB_OK;
 }
 
 /* The controls are allocated before anybody maps them, so that no page of theirs is ever missing;
@@ -262,27 +240,6 @@ static enum amb_status make_memory(struct ring *ring, int *out)
     return AMB_OK;
 }
 
-/*
- * The client gets the same eventfd, which we only ever poll, and the read end of a pipe. It could
- * make its read end blocking, but not our write end: that one is another open file.
- */
-static enum amb_status make_bells(struct ring *ring, struct amb_ring_fds *fds)
-{
-    int pipe_ends[2];
-    if (pipe2(pipe_ends, O_NONBLOCK | O_CLOEXEC) != 0) {
-        return amb_status_from_errno(errno);
-    }
-    ring->bell_keep = pipe_ends[0];
-    ring->bell_out = pipe_ends[1];
-    ring->bell_in = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (ring->bell_in < 0) {
-        return amb_status_from_errno(errno);
-    }
-    fds->broker_bell = fcntl(ring->bell_in, F_DUPFD_CLOEXEC, 0);
-    fds->client_bell = fcntl(ring->bell_keep, F_DUPFD_CLOEXEC, 0);
-    return fds->broker_bell < 0 || fds->client_bell < 0 ? amb_status_from_errno(errno) : AMB_OK;
-}
-
 enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events, void *arg,
                                 struct amb_ring_fds *fds, struct amb_link **out)
 {
@@ -293,14 +250,13 @@ enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *eve
     if (ring == NULL) {
         return AMB_ENOMEM;
     }
-    struct amb_ring_fds made = {-1, -1, -1};
-    enum amb_status status = make_bells(ring, &made);
+    struct amb_ring_fds made = {-1, -1};
+    enum amb_status status = ring_bell_make(ring, &made.bell);
     if (status == AMB_OK) {
         status = make_memory(ring, &made.memory);
     }
     if (status != AMB_OK) {
-        close_fd(made.broker_bell);
-        close_fd(made.client_bell);
+        close_fd(made.bell);
         ring_free(ring);
         return status;
     }
@@ -309,7 +265,7 @@ enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *eve
     return AMB_OK;
 }
 
-/* Two things could hurt us: memory that can shrink under us, bells that can block us. */
+/* Two things could hurt us: memory that can shrink under us, a bell that can block us. */
 static bool is_sound(const struct amb_ring_fds *fds, uint64_t size)
 {
     struct stat st;
@@ -320,9 +276,8 @@ static bool is_sound(const struct amb_ring_fds *fds, uint64_t size)
     if (seals < 0 || (seals & SEALS) != SEALS) {
         return false;
     }
-    int broker = fcntl(fds->broker_bell, F_GETFL), client = fcntl(fds->client_bell, F_GETFL);
-    return broker >= 0 && (broker & O_NONBLOCK) != 0 && client >= 0 && (client & O_NONBLOCK) != 0 &&
-           fstat(fds->client_bell, &st) == 0 && S_ISFIFO(st.st_mode);
+    int flags = fcntl(fds->bell, F_GETFL);
+    return flags >= 0 && (flags & O_NONBLOCK) != 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
 enum amb_status amb_ring_attach(uint64_t size, const struct amb_ring_fds *fds,
@@ -337,15 +292,13 @@ enum amb_status amb_ring_attach(uint64_t size, const struct amb_ring_fds *fds,
     }
     close_fd(fds->memory);
     if (status != AMB_OK) {
-        close_fd(fds->broker_bell);
-        close_fd(fds->client_bell);
+        close_fd(fds->bell);
         if (ring != NULL) {
             ring_free(ring);
         }
         return status;
     }
-    ring->bell_in = fds->client_bell;
-    ring->bell_out = fds->broker_bell;
+    ring->bell = fds->bell;
     *out = &ring->link;
     return AMB_OK;
 }

@@ -5,9 +5,8 @@
  *
  * The client can write every byte of the mapping at any time. So both sides copy before they look,
  * believe an index only if it is monotonic and within the ring, and keep their own positions
- * privately. The broker wakes a client through a pipe whose write end nobody else holds. It is
- * woken by an eventfd that it never reads. So a client cannot make it block.
- * Threads and Memory: those of link.h; making and attaching: any thread.
+ * privately. One eventfd is the bell of both, see ring_bell.h: a client cannot make the broker
+ * block by it. Threads and Memory: those of link.h; making and attaching: any thread.
  */
 #pragma once
 
@@ -19,9 +18,8 @@
 
 /* The descriptors that travel to the client with Welcome, in this order. */
 struct amb_ring_fds {
-    int memory;      /* the memfd, sealed against growing, shrinking and further seals */
-    int broker_bell; /* eventfd, the client writes */
-    int client_bell; /* pipe, the client reads */
+    int memory; /* the memfd, sealed against growing, shrinking and further seals */
+    int bell;   /* the eventfd of both */
 };
 
 /*
@@ -31,14 +29,14 @@ struct amb_ring_fds {
  *   events   NULL: the link is idle until amb_ring_adopt, which another thread may call
  *   *fds     belong to the caller, who sends them to the client and closes them
  *
- * ENOMEM, ELIMIT (descriptors), EINVAL.
+ * ENOMEM, ELIMIT (descriptors), EINVAL, ENOTSUP: the system is older than Linux 5.8.
  */
 AMB_MUST_CHECK enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events,
                                                void *arg, struct amb_ring_fds *fds,
                                                struct amb_link **out);
 /* The owner that a link without events speaks to from here on. */
 void amb_ring_adopt(struct amb_link *link, const struct amb_link_events *events, void *arg);
-/* Client's side. Takes the three descriptors, also on failure. EPROTO: they are not what they
+/* Client's side. Takes the two descriptors, also on failure. EPROTO: they are not what they
  * should be. */
 AMB_MUST_CHECK enum amb_status amb_ring_attach(uint64_t size, const struct amb_ring_fds *fds,
                                                const struct amb_link_events *events, void *arg,

@@ -11,7 +11,7 @@
 #define STEP_MIN (16 * UINT64_C(1024))
 #define STEP_MAX (128 * UINT64_C(1024))
 /* A ring with less is not worth a system call. */
-#define KEPT_MAX (2 * STEP_MIN)
+#define KEPT_MAX STEP_MIN
 
 bool ring_pages_bring(struct ring *ring, uint64_t end)
 {

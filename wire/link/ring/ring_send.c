@@ -7,11 +7,11 @@
 #include "wire/link/ring/ring_send.h"
 
 #include "wire/base/assert.h"
+#include "wire/link/ring/ring_bell.h"
 #include "wire/link/ring/ring_down.h"
 #include "wire/link/ring/ring_pages.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* Settled per pump: a caller that sends from on_sent must not keep us here for ever. */
 #define PUMP_MAX 256u
@@ -211,21 +211,13 @@ static void mark_flows(struct ring_out *out)
 
 /* ---- flush ---- */
 
-static void ring_bell(struct ring *ring)
-{
-    static const uint64_t one = 1;
-    /* A pipe takes a byte, an eventfd eight. Full means that the peer has yet to read: it will. */
-    ssize_t rc = write(ring->bell_out, &one, ring->is_broker ? 1 : sizeof(one));
-    (void)rc;
-    ring->link.stats.wakes_sent++;
-}
-
 /* The peer consumes our way out, so it sleeps there, whatever it waits for. */
 static void wake(struct ring *ring, uint32_t news)
 {
     struct ring_control *c = ring->out.control;
     if ((atomic_load(&c->sleeping) & news) != 0 && atomic_exchange(&c->sleeping, 0) != 0) {
-        ring_bell(ring);
+        ring_bell_ring(ring);
+        ring->link.stats.wakes_sent++;
     }
 }
 

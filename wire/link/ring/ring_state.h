@@ -109,9 +109,7 @@ struct ring {
     const char *broken; /* found inside amb_link_send: to be reported */
     enum amb_status broken_status;
     bool is_broker, is_armed;
-    uint32_t bells_owed; /* the client: the peer took our word, so this many bytes will come */
-    int bell_in, bell_out;
-    int bell_keep; /* the broker: the pipe's read end, so that writing never raises SIGPIPE */
+    int bell; /* ring_bell.h */
 };
 
 static inline struct ring *ring_of(struct amb_link *link)

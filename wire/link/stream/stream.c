@@ -225,6 +225,7 @@ enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, 
     stream->link.ops = &stream_ops;
     stream->link.events = events;
     stream->link.arg = arg;
+    stream->link.waits_for_read = stream->link.waits_for_write = true;
     stream->fd = fd;
     amb_list_init(&stream->queue);
     *out = &stream->link;

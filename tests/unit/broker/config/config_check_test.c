@@ -13,8 +13,9 @@ static void test_auto_becomes_numbers(void **state)
     assert_string_equal(config->server.name, "testhost");
     assert_int_equal(config->server.workers, 3);
     assert_int_equal(config->server.max_message, UINT64_C(256) << 20);
-    /* (1024 - 64 - 24 * 3 - 2 * 16) / 5 */
-    assert_int_equal(config->server.max_connections, 171);
+    /* (1024 - 64 - 24 * 3 - 2 * 16) / 17 * 8, and one lease for 8 of them at least */
+    assert_int_equal(config->server.max_connections, 400);
+    assert_int_equal(config->server.max_leases, 56);
     amb_config_destroy(&config);
     config = try_accept("memory = { host = { size = \"64G\"; segment = \"256M\"; }; };");
     assert_int_equal(config->server.max_message, UINT64_C(1) << 30);
@@ -140,10 +141,14 @@ static void test_too_few_descriptors_name_the_limit(void **state)
     struct amb_config_source source = {.machine = &machine};
     try_refuse_source(&source, "default: server.max_connections: the descriptor limit is too small "
                                "for 3 workers, 16 segments and 8 connections (got ulimit -n 20, "
-                               "allowed at least 208)");
-    source = try_source("server = { max_connections = 172; };");
-    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1028)");
-    struct amb_config *config = try_accept("server = { max_connections = 171; };");
+                               "allowed at least 185)");
+    source = try_source("server = { max_connections = 403; };");
+    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1025)");
+    struct amb_config *config = try_accept("server = { max_connections = 402; };");
+    assert_int_equal(config->server.max_leases, 52);
+    amb_config_destroy(&config);
+    config = try_accept("server = { max_connections = 100; };");
+    assert_int_equal(config->server.max_leases, 100);
     amb_config_destroy(&config);
 }
 

@@ -112,17 +112,15 @@ static enum amb_status attach_cursor(uint32_t index, uint32_t handle, uint64_t i
     return carry_out(0, &attach->order);
 }
 
-static void test_ring_session_comes_with_three_descriptors(void **state)
+static void test_ring_session_comes_with_two_descriptors(void **state)
 {
     (void)state;
     harness_init(&harness, 2, NULL);
     assert_int_equal(open_session(3, AMB_LINK_RING), AMB_OK);
     const struct amb_ring_fds *fds = &answer.session.opening.fds;
-    assert_true(is_open_fd(fds->memory) && is_open_fd(fds->broker_bell) &&
-                is_open_fd(fds->client_bell));
+    assert_true(is_open_fd(fds->memory) && is_open_fd(fds->bell));
     (void)close(fds->memory);
-    (void)close(fds->broker_bell);
-    (void)close(fds->client_bell);
+    (void)close(fds->bell);
     assert_non_null(amb_session_find(harness.peers[0], 3, 1));
     assert_null(amb_session_find(harness.peers[0], 3, 3)); /* another generation */
     close_session(3);
@@ -441,7 +439,7 @@ static void test_refused_segments_are_never_named_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ring_session_comes_with_three_descriptors),
+        cmocka_unit_test(test_ring_session_comes_with_two_descriptors),
         cmocka_unit_test(test_session_without_its_link_is_undone),
         cmocka_unit_test(test_closing_a_session_that_is_gone_is_answered),
         cmocka_unit_test(test_a_session_that_closes_is_heard_over_many_turns),

@@ -105,8 +105,7 @@ static void test_an_order_goes_on_with_its_ring(void **state)
     amb_ring_adopt(made, &events, NULL);
     assert_true(amb_link_close(made));
     (void)close(fds.memory);
-    (void)close(fds.broker_bell);
-    (void)close(fds.client_bell);
+    (void)close(fds.bell);
     amb_porter_stop(&porter);
     amb_inbox_fini(&shard.inbox);
 }

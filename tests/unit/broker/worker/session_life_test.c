@@ -45,8 +45,7 @@ static struct amb_session *open_session(struct amb_shard *shard, uint32_t index,
     if (link == AMB_LINK_RING) {
         assert_non_null(session->link);
         (void)close(opening.fds.memory);
-        (void)close(opening.fds.broker_bell);
-        (void)close(opening.fds.client_bell);
+        (void)close(opening.fds.bell);
     }
     return session;
 }

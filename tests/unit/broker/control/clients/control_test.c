@@ -92,8 +92,10 @@ static void test_indices_are_taken_from_the_emptiest_shard_and_used_again(void *
     assert_int_equal(again.shard, 1);
     assert_int_equal(again.index, ids[7].index);
     assert_int_equal(again.generation, 3);
-    free(indices[0].generations);
-    free(indices[1].generations);
+    for (unsigned i = 0; i < 2; i++) {
+        free(indices[i].generations);
+        free(indices[i].clients);
+    }
 }
 
 static void test_indices_come_to_an_end(void **state)
@@ -114,6 +116,7 @@ static void test_indices_come_to_an_end(void **state)
     }
     assert_int_equal(amb_control_session_take(&control, &id), AMB_ELIMIT);
     free(indices.generations);
+    free(indices.clients);
 }
 
 static void test_one_client_s_heap_of_requests_does_not_keep_others_waiting(void **state)

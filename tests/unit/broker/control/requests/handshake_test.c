@@ -125,11 +125,11 @@ static void test_unix_client_gets_a_ring_with_sealed_memory(void **state)
     assert_int_equal(session.ring_size, 64 << 10);
     assert_int_equal(session.may_map, 1);
     assert_int_not_equal(session.secret, 0);
-    assert_int_equal(client.fd_count, 3);
+    assert_int_equal(client.fd_count, 2);
     int seals = fcntl(client.fds[0], F_GET_SEALS);
     assert_int_equal(seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
                      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    struct amb_ring_fds fds = {client.fds[0], client.fds[1], client.fds[2]};
+    struct amb_ring_fds fds = {client.fds[0], client.fds[1]};
     client.fd_count = 0;
     bool is_down = false;
     struct amb_link *link;
@@ -614,7 +614,7 @@ static void test_no_item_is_left_of_a_bell_that_its_client_keeps(void **state)
     door_open(&door, NULL);
     unsigned before = count_epoll_items();
     door_login_unix(&door, &client);
-    assert_int_equal(client.fd_count, 3); /* memory, our bell, theirs */
+    assert_int_equal(client.fd_count, 2); /* memory, bell */
     assert_true(count_epoll_items() > before);
     (void)close(client.fd);
     client.fd = -1;

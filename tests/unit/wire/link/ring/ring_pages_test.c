@@ -66,7 +66,7 @@ static uint64_t bytes_of(const struct couple *c)
 
 static bool is_small(const struct couple *c)
 {
-    return bytes_of(c) <= 2 * sizeof(struct ring_control) + 2 * UINT64_C(32) * 1024;
+    return bytes_of(c) <= 2 * sizeof(struct ring_control) + 2 * UINT64_C(16) * 1024;
 }
 
 static void poll_all(struct couple *c)

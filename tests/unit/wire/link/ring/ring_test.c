@@ -19,7 +19,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -122,8 +121,7 @@ static void test_memory_is_sealed_and_private(void **state)
     assert_int_equal(ftruncate(fds.memory, 0), -1);
     assert_int_equal(ftruncate(fds.memory, (off_t)1 << 30), -1);
     assert_int_equal(fcntl(fds.memory, F_ADD_SEALS, F_SEAL_WRITE), -1);
-    assert_int_equal(fcntl(fds.client_bell, F_GETFL) & O_ACCMODE, O_RDONLY);
-    assert_int_equal(close(fds.memory) | close(fds.broker_bell) | close(fds.client_bell), 0);
+    assert_int_equal(close(fds.memory) | close(fds.bell), 0);
     assert_true(amb_link_close(link));
 }
 
@@ -183,9 +181,9 @@ static void test_a_disposed_ring_frees_pages_that_its_client_has_mapped(void **s
 enum tampering {
     SIZE,
     SEALS,
-    BLOCKING_EVENTFD,
-    BLOCKING_PIPE,
-    NO_PIPE,
+    BLOCKING_BELL,
+    NO_WRITING,
+    NO_BELL,
     NO_MEMORY,
     TAMPERINGS
 };
@@ -203,15 +201,16 @@ static void tamper(struct amb_ring_fds *fds, enum tampering how)
         assert_int_equal(close(fds->memory), 0);
         fds->memory = fd;
         return;
-    case BLOCKING_EVENTFD:
-        assert_int_equal(fcntl(fds->broker_bell, F_SETFL, 0), 0);
+    case BLOCKING_BELL:
+        assert_int_equal(fcntl(fds->bell, F_SETFL, 0), 0);
         return;
-    case BLOCKING_PIPE:
-        assert_int_equal(fcntl(fds->client_bell, F_SETFL, 0), 0);
+    case NO_WRITING:
+        assert_int_equal(close(fds->bell), 0);
+        fds->bell = open("/dev/null", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         return;
-    case NO_PIPE:
-        assert_int_equal(close(fds->client_bell), 0);
-        fds->client_bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    case NO_BELL:
+        assert_int_equal(close(fds->bell), 0);
+        fds->bell = -1;
         return;
     case NO_MEMORY:
         assert_int_equal(close(fds->memory), 0);
@@ -364,29 +363,73 @@ static void test_flow_values_wake_only_who_wants_them(void **state)
     couple_fini(&c);
 }
 
-static bool is_readable(int fd)
+/* An epoll that watches one end. The edge of the beginning is taken. */
+static int watch(const struct amb_link *link)
 {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    return poll(&p, 1, 0) == 1;
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = amb_link_fd_events(link) | EPOLLET};
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, amb_link_fd(link), &event), 0);
+    (void)epoll_wait(epoll, &event, 1, 0);
+    return epoll;
 }
 
-static void test_the_clients_bell_is_silent_after_disarm(void **state)
+static bool has_edge(int epoll)
+{
+    struct epoll_event event;
+    return epoll_wait(epoll, &event, 1, 0) == 1;
+}
+
+/* One open file has both, and each hears the other only. */
+static void test_the_bell_rings_once_and_for_the_other_side_alone(void **state)
 {
     (void)state;
     struct couple c;
     couple_init(&c, SMALL);
-    int fd = amb_link_fd(c.client.link);
+    int client = watch(c.client.link), broker = watch(c.broker.link);
     for (int i = 0; i < 3; i++) {
         assert_true(amb_link_arm(c.client.link, true));
-        assert_false(is_readable(fd));
+        assert_true(amb_link_arm(c.broker.link, true));
+        assert_false(has_edge(client) || has_edge(broker));
         link_peer_flow(&c.broker, AMB_FLOW_WINDOW, 0, (uint64_t)i);
         amb_link_flush(c.broker.link);
-        assert_true(is_readable(fd));
+        assert_false(has_edge(broker));
+        assert_true(has_edge(client));
         amb_link_disarm(c.client.link);
-        assert_false(is_readable(fd));
+        assert_false(has_edge(client));
         assert_int_equal(amb_link_poll(c.client.link, 8), 1);
+        link_peer_flow(&c.client, AMB_FLOW_WANT, 0, (uint64_t)i);
+        amb_link_flush(c.client.link);
+        assert_false(has_edge(client));
+        assert_true(has_edge(broker));
+        amb_link_disarm(c.broker.link);
+        assert_false(has_edge(broker));
+        assert_int_equal(amb_link_poll(c.broker.link, 8), 1);
     }
+    assert_int_equal(close(client) | close(broker), 0);
     couple_fini(&c);
+}
+
+static unsigned count_fds(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fcntl(fd, F_GETFD) != -1;
+    }
+    return count;
+}
+
+/* Beside its memory, which its maker closes. */
+static void test_a_ring_has_one_descriptor(void **state)
+{
+    (void)state;
+    struct amb_ring_fds fds;
+    struct amb_link *link;
+    unsigned before = count_fds();
+    assert_int_equal(amb_ring_create(SMALL, &link_peer_events, NULL, &fds, &link), AMB_OK);
+    assert_int_equal(close(fds.memory) | close(fds.bell), 0);
+    assert_int_equal(count_fds(), before + 1);
+    assert_true(amb_link_close(link));
+    assert_int_equal(count_fds(), before);
 }
 
 /* Bytes that have waited for room leave with the poll that found some: its owner sends nothing
@@ -573,7 +616,7 @@ static void run_sleepers(uint64_t len, unsigned count, bool is_pinging)
         sleeper_init(&s[i], len, count, is_pinging);
         s[i].link = end[i];
         s[i].epoll = epoll_create1(EPOLL_CLOEXEC);
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+        struct epoll_event event = {.events = amb_link_fd_events(end[i]) | EPOLLET};
         assert_int_equal(epoll_ctl(s[i].epoll, EPOLL_CTL_ADD, amb_link_fd(end[i]), &event), 0);
     }
     s[0].owed = 1;
@@ -630,7 +673,8 @@ int main(void)
         cmocka_unit_test(test_a_poll_does_no_more_than_its_budget),
         cmocka_unit_test(test_one_flush_rings_at_most_once),
         cmocka_unit_test(test_flow_values_wake_only_who_wants_them),
-        cmocka_unit_test(test_the_clients_bell_is_silent_after_disarm),
+        cmocka_unit_test(test_the_bell_rings_once_and_for_the_other_side_alone),
+        cmocka_unit_test(test_a_ring_has_one_descriptor),
         cmocka_unit_test(test_what_has_waited_for_room_wakes_a_peer_that_sleeps),
         cmocka_unit_test(test_the_room_that_a_poll_makes_wakes_a_peer_that_sleeps),
         cmocka_unit_test(test_a_poll_tells_nobody_who_has_room),
