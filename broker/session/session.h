@@ -69,6 +69,16 @@ struct amb_past {
     uint64_t delivered;              /* of a subscription */
 };
 
+/* Counters that its client is to be told, where a flush is a system call: worker/tell.h. */
+struct amb_session_word {
+    bool has_news;    /* set since the last flush, */
+    bool is_urgent;   /* ... also one that is no receipt */
+    bool is_held;     /* receipts, kept back until due_ns */
+    bool was_alone;   /* the last flush had counters alone, at told_ns */
+    uint32_t replies; /* such flushes in a row that a frame followed soon */
+    int64_t told_ns, due_ns;
+};
+
 struct amb_session {
     struct amb_shard *shard;
     uint32_t index, generation;
@@ -91,6 +101,7 @@ struct amb_session {
     struct amb_list_node clearing; /* of shard->clearing.sessions: its deliveries are given up */
     struct amb_list_node heat;     /* of shard->poll.warm, cold or dormant */
     uint32_t idle_turns;           /* since something came or went, while warm */
+    struct amb_session_word word;
     bool is_cold;
     bool is_dormant;              /* cold, and its link stays armed: the worker's epoll tells */
     bool has_bell;                /* its link's descriptor is in the worker's epoll */

@@ -29,6 +29,9 @@
 #define LINKS_COLD_LOOKS 4u
 #define LINKS_COLD_NS (4 * AMB_NS_PER_US)
 #define LINKS_COLD_MOST 1024u
+/* The peer's end may lie behind all that can be read. Is it there when an edge is taken, no other
+ * edge tells of it; if it comes later, one does. */
+#define LINKS_END (EPOLLRDHUP | EPOLLHUP | EPOLLERR)
 /* Links that a turn looks at for idle memory, until one had some: that took 10 to 50 us. */
 #define LINKS_TRIM_LOOKS 256u
 
@@ -45,7 +48,7 @@ enum amb_status amb_links_watch(struct amb_session *session)
         return AMB_ENOMEM;
     }
     session->has_bell = true;
-    session->is_watched = session->link->ops->kind == AMB_LINK_STREAM;
+    session->is_watched = session->link->hears_end = session->link->ops->kind == AMB_LINK_STREAM;
     session->has_edge = true;
     return AMB_OK;
 }
@@ -73,6 +76,9 @@ static bool take_edges(struct amb_shard *shard, const struct epoll_event *events
                 amb_session_find(shard, (uint32_t)(tag >> 32), (uint32_t)tag);
             if (session != NULL) {
                 session->has_edge = true;
+                if ((events[i].events & LINKS_END) != 0 && session->link != NULL) {
+                    session->link->hears_end = false;
+                }
                 amb_session_stir(session);
             }
         }
@@ -100,7 +106,9 @@ static void links_find_edges(struct amb_shard *shard, bool is_asking_all)
     uint64_t turn = amb_stat_get(&shard->stats.turns);
     bool has_resting = shard->poll.resting != 0;
     bool is_often = shard->poll.busy == 0 && !is_asking_all;
-    bool is_due = (has_resting && (is_often || turn % LINKS_EDGES_EVERY == 0)) ||
+    /* A worker that is about to sleep asks by that. */
+    bool will_sleep = shard->poll.busy == 0 && shard->poll.sleeps_at_once;
+    bool is_due = (has_resting && !will_sleep && (is_often || turn % LINKS_EDGES_EVERY == 0)) ||
                   shard->now_ns - shard->poll.edges_ns >=
                       (shard->poll.has_found ? LINKS_EDGES_NS : LINKS_EDGES_IDLE_NS);
     if ((!has_resting && shard->poll.dormant_count == 0) || !is_due) {
@@ -133,7 +141,8 @@ static bool session_may_cool(const struct amb_session *session)
 {
     return session->is_link_down ||
            (session->link != NULL && session->link->queued == 0 && !session->book.has_news &&
-            amb_list_is_empty(&session->book.commits) && amb_list_is_empty(&session->stalled));
+            !session->word.is_held && amb_list_is_empty(&session->book.commits) &&
+            amb_list_is_empty(&session->stalled));
 }
 
 static unsigned cold_looks(const struct amb_shard *shard, int64_t since_ns)
@@ -167,8 +176,8 @@ unsigned amb_links_poll(struct amb_shard *shard, int64_t since_ns)
 {
     unsigned done = 0;
     /* Few sockets and short messages: asking each is the quickest. */
-    bool is_asking_all =
-        !shard->poll.is_bulk && shard->poll.resting + shard->poll.busy <= LINKS_ASK_ALL;
+    bool is_asking_all = !shard->poll.sleeps_at_once && !shard->poll.is_bulk &&
+                         shard->poll.resting + shard->poll.busy <= LINKS_ASK_ALL;
     if (!is_asking_all || shard->poll.cold_watched != 0 || shard->poll.dormant_count != 0) {
         links_find_edges(shard, is_asking_all);
     }

@@ -9,7 +9,6 @@
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
 #include "broker/delivery/spill.h"
-#include "broker/ingest/commit.h"
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/publisher_buffer.h"
 #include "broker/ingest/publisher_window.h"
@@ -22,6 +21,7 @@
 #include "broker/worker/links.h"
 #include "broker/worker/session_life.h"
 #include "broker/worker/shard_setup.h"
+#include "broker/worker/tell.h"
 #include "broker/worker/ucxport.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -131,13 +131,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     amb_bufpool_served(&shard->memory.bufpool);
     amb_bufpool_served(&shard->memory.private_pool);
-    AMB_LIST_FOR_EACH (node, &shard->poll.warm) {
-        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
-        if (amb_session_is_up(session)) {
-            amb_commit_tell(session);
-            amb_link_flush(session->link);
-        }
-    }
+    amb_tell_all(shard);
     amb_stat_add(&shard->stats.turns, 1);
     return done;
 }
@@ -170,6 +164,7 @@ static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_compact_due,    /* a walk through sparse slabs */
     amb_publishers_due, /* publishers that wait for memory */
     amb_ucxport_due,    /* UCX, which does not ring for everything */
+    amb_tell_due,       /* receipts that were kept back for a frame */
     amb_links_trim_due, /* links that have been idle for long */
 };
 
@@ -184,18 +179,20 @@ static int64_t shard_due_ns(struct amb_shard *shard)
     return until_ns;
 }
 
-static void shard_sleep(struct amb_shard *shard, int64_t now_ns)
+/* True: epoll was asked. */
+static bool shard_sleep(struct amb_shard *shard, int64_t now_ns)
 {
     shard->now_ns = now_ns;
     int64_t max_ns = shard_due_ns(shard) - now_ns;
-    bool rang = false;
-    if (max_ns > 0 && shard_arm(shard)) {
+    bool rang = false, may_sleep = max_ns > 0 && shard_arm(shard);
+    if (may_sleep) {
         amb_stat_add(&shard->stats.sleeps, 1);
         rang = amb_links_wait(shard, (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS));
     }
     amb_stat_add(&shard->stats.bells, rang);
     amb_inbox_disarm(&shard->inbox, rang);
     amb_links_disarm(shard);
+    return may_sleep;
 }
 
 static int64_t worker_spin_ns(const struct amb_shard *shard)
@@ -236,6 +233,7 @@ static void worker_loop(struct amb_worker *worker)
     while (!worker->is_stopping) {
         worker_note_turn(shard, turn_ns, now_ns);
         turn_ns = now_ns;
+        shard->poll.sleeps_at_once = !amb_spin_pays(&spin, 0, now_ns);
         if (looked_ns == 0 || now_ns - looked_ns > WORKER_REAL_NS) {
             looked_ns = now_ns;
             real_ahead_ns = amb_clock_realtime_ns() - now_ns;
@@ -265,8 +263,9 @@ static void worker_loop(struct amb_worker *worker)
             amb_bufpool_trim_later(&shard->memory.private_pool, 1);
             is_trimmed = true;
         }
-        shard_sleep(shard, now_ns);
+        bool has_asked = shard_sleep(shard, now_ns);
         now_ns = amb_clock_monotonic_ns();
+        shard->poll.edges_ns = has_asked ? now_ns : shard->poll.edges_ns;
     }
 }
 

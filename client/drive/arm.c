@@ -7,6 +7,7 @@
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 
 bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
@@ -22,6 +23,23 @@ bool amb_conn_arm(struct amb_conn *conn, bool want_flow)
         amb_link_disarm(conn->link);
         return false;
     }
+    conn->link_state.is_armed = true;
+    conn->link_state.is_armed_for_room = conn->link->queued != 0;
+    return true;
+}
+
+bool amb_conn_can_rest(const struct amb_conn *conn)
+{
+    return conn->link != NULL && conn->link->ops->rest != NULL && !conn->link->is_down &&
+           conn->io.has_thread;
+}
+
+bool amb_conn_rest(struct amb_conn *conn, struct pollfd *out)
+{
+    if (!amb_link_rest(conn->link, &out->events)) {
+        return false;
+    }
+    out->fd = amb_link_fd(conn->link);
     conn->link_state.is_armed = true;
     conn->link_state.is_armed_for_room = conn->link->queued != 0;
     return true;

@@ -61,16 +61,35 @@ unsigned amb_conn_receive(struct amb_conn *conn)
     return done;
 }
 
-unsigned amb_conn_progress(struct amb_conn *conn)
+/* The part of frames that leave. */
+static unsigned progress_out(struct amb_conn *conn)
 {
-    take_back(conn);
-    unsigned done = poll_link(conn);
+    unsigned done = 0;
     if (atomic_load_explicit(&conn->gathering, memory_order_relaxed) != 0) {
         done += amb_upcalls.flush_due(conn);
     }
     if (conn->link_state.must_flush && conn->link != NULL) {
         amb_conn_flush_link(conn);
     }
+    return done;
+}
+
+unsigned amb_conn_progress(struct amb_conn *conn)
+{
+    take_back(conn);
+    unsigned done = poll_link(conn);
+    done += progress_out(conn);
+    if (done != 0) {
+        amb_conn_wake_waiters(conn);
+    }
+    return done;
+}
+
+/* The rest of it, where nothing is expected to have come. */
+static unsigned progress_unseen(struct amb_conn *conn)
+{
+    take_back(conn);
+    unsigned done = progress_out(conn);
     if (done != 0) {
         amb_conn_wake_waiters(conn);
     }
@@ -95,7 +114,7 @@ static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t r
     conn->driver.followers--;
 }
 
-static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
+static void sleep_on_all(struct amb_conn *conn, const struct pollfd *link, int64_t timeout_ns)
 {
     /* Heartbeats are the I/O thread's; an answer that somebody waits for is not left to it. */
     bool has_control = !conn->io.has_thread || !amb_list_is_empty(&conn->control.requests);
@@ -103,7 +122,7 @@ static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
         {.fd = conn->driver.wake_fd, .events = POLLIN},
         {.fd = has_control ? conn->control.fd : -1,
          .events = (short)(POLLIN | (conn->control.out_len != 0 ? POLLOUT : 0))},
-        {.fd = conn->link_state.epoll_fd, .events = POLLIN},
+        *link,
     };
     struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
                           .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
@@ -117,7 +136,7 @@ static void sleep_on_all(struct amb_conn *conn, int64_t timeout_ns)
     if (ready > 0 && fds[1].revents != 0 && fds[1].fd == conn->control.fd) {
         amb_upcalls.service(conn);
     }
-    if (ready > 0 && fds[2].revents != 0) {
+    if (ready > 0 && fds[2].revents != 0 && fds[2].fd == conn->link_state.epoll_fd) {
         amb_conn_take_edge(conn);
     }
 }
@@ -131,7 +150,8 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     if (conn->link_state.must_flush && conn->link != NULL) {
         amb_conn_flush_link(conn); /* Left to us, see amb_conn_push. */
     }
-    if (!amb_conn_arm(conn, want_flow)) {
+    struct pollfd link = {.fd = conn->link_state.epoll_fd, .events = POLLIN};
+    if (amb_conn_can_rest(conn) ? !amb_conn_rest(conn, &link) : !amb_conn_arm(conn, want_flow)) {
         return;
     }
     if (!amb_mpsc_is_empty(&conn->returned)) {
@@ -154,7 +174,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     conn->driver.wants_flow = want_flow;
     conn->driver.wait = wait;
     conn->driver.is_woken = false;
-    sleep_on_all(conn, timeout > 0 ? timeout : 0);
+    sleep_on_all(conn, &link, timeout > 0 ? timeout : 0);
     conn->driver.is_asleep = false;
     conn->driver.wait = NULL;
     amb_conn_disarm(conn);
@@ -227,16 +247,26 @@ static void beat_if_late(struct amb_conn *conn, int64_t now_ns)
     }
 }
 
+/* The last look has emptied the socket, and this thread sleeps at once if nothing is there: then
+ * the sleep is the look. */
+static bool may_sleep_unseen(const struct amb_conn *conn)
+{
+    const struct amb_spin *spin = &conn->driver.spin;
+    return (spin->crowd_ns != 0 || spin->budget_ns == 0) && amb_conn_can_rest(conn) &&
+           conn->link->is_dry;
+}
+
 /* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
 static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
                              int64_t deadline_ns)
 {
     drive_begin(conn);
     int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0, pause_ns = 0;
-    bool has_slept = false, has_yielded = false;
+    bool has_slept = false, has_yielded = false, is_unseen = may_sleep_unseen(conn);
     enum amb_status status;
     for (;;) {
-        unsigned work = amb_conn_progress(conn);
+        unsigned work = is_unseen ? progress_unseen(conn) : amb_conn_progress(conn);
+        is_unseen = false;
         status = amb_conn_verdict(conn, wait);
         if (status != AMB_EAGAIN) {
             break;

@@ -15,6 +15,6 @@ enum amb_status amb_conn_tx_send(struct amb_conn *conn, struct amb_conn_tx *out)
     out->is_queued = true;
     enum amb_status status = amb_link_send(conn->link, &out->tx);
     out->is_queued = status == AMB_EAGAIN;
-    conn->link_state.must_flush = true;
+    conn->link_state.must_flush = conn->link_state.has_spoken = true;
     return status;
 }

@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many in a row show a dialogue. */
+#define ANSWERS_MANY 4u
+
 /* Room for messages by class. Batches are either single messages, or short, or full. */
 static const uint32_t class_room[3] = {1, 32, AMB_BATCH_MSGS_MAX};
 
@@ -92,10 +95,21 @@ static void send_range(struct amb_conn *conn, uint32_t handle, uint64_t first, u
     }
 }
 
+/* Each of the last messages was answered by a frame, which took the counter along. */
+static bool is_talking(struct amb_conn *conn)
+{
+    conn->link_state.answers = !conn->link_state.has_spoken ? 0
+                               : conn->link_state.answers < ANSWERS_MANY
+                                   ? conn->link_state.answers + 1
+                                   : ANSWERS_MANY;
+    conn->link_state.has_spoken = false;
+    return conn->link_state.answers == ANSWERS_MANY;
+}
+
 /*
  * The counter was set; shall it leave at once? On some links that is a system call for both sides.
- * There an eighth of the credit is saved up while batches of many messages follow each other. A
- * thread must be there to send it soon.
+ * There an eighth of the credit is saved up while batches of many messages follow each other, or
+ * while each message is answered. A thread must be there to send it soon.
  */
 static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t msgs,
                            uint64_t bytes)
@@ -104,7 +118,7 @@ static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t 
         (enum amb_io_mode)atomic_load_explicit(&conn->io.mode, memory_order_relaxed);
     sub->saved_msgs += msgs;
     sub->saved_bytes += bytes;
-    if (conn->link_state.has_costly_poll && conn->link_state.is_bulk &&
+    if (conn->link_state.has_costly_poll && (is_talking(conn) || conn->link_state.is_bulk) &&
         (io_mode == AMB_IO_TICK || io_mode == AMB_IO_AWAKE) &&
         sub->saved_msgs <= sub->release.limit_msgs &&
         sub->saved_bytes <= sub->release.limit_bytes) {

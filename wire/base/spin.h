@@ -5,9 +5,13 @@
  *
  * And it is worth it only on a free core. A yield there costs a system call. On a core with work of
  * its own it costs a slice of the scheduler, which is milliseconds. A thread that sleeps is put
- * ahead of that work when it is woken. Two yields in a row that come back late mean such a core.
- * The thread then sleeps at once for a while. After it comes a trial. Yields that are in time end
- * the matter, and a late one doubles the while.
+ * ahead of that work when it is woken. So the share of late yields among the last ones is known.
+ * Above AMB_SPIN_CROWD a thread sleeps at once for a while. After it comes a trial, which starts
+ * just below. Yields in time end the matter, and a late one doubles the while.
+ *
+ * Publisher, broker and subscriber that keep each other busy on few cores gain by yielding. Their
+ * yields come back in less than a millisecond, but for one in 25. Beside busy processes it is two
+ * of five and more. Both were counted on two cores (docs/internals/sleeping.md).
  *
  * Threads: one at a time. Memory: the caller's.
  */
@@ -19,11 +23,15 @@
 #include <stdint.h>
 
 #define AMB_SPIN_SHORT_NS (5 * AMB_NS_PER_US)
-/* A yield this late has met a slice of another's. Slices are of 0.7 ms and more; two threads that
- * yield to each other are back within microseconds. */
-#define AMB_SPIN_LATE_NS (300 * AMB_NS_PER_US)
-#define AMB_SPIN_LATE_MANY 2     /* late ones in a row: one is an accident */
-#define AMB_SPIN_IN_TIME_MANY 16 /* in time in a row, at a trial: the core is free again */
+/* A yield this late has met a slice of another's. With two cores and more Linux gives 1.4 to 3 ms:
+ * 0.7 or 0.75 ms, times one and the logarithm of the cores. */
+#define AMB_SPIN_LATE_NS AMB_NS_PER_MS
+/* Shares of late yields. AMB_SPIN_ONE is all of them; each yield weighs a 16th of it. */
+#define AMB_SPIN_ONE 65536u
+#define AMB_SPIN_WEIGHT 16u
+#define AMB_SPIN_CROWD (AMB_SPIN_ONE / 4)       /* above: others want the core */
+#define AMB_SPIN_TRIAL (AMB_SPIN_ONE * 15 / 64) /* at a trial, before its first yield */
+#define AMB_SPIN_FREE (AMB_SPIN_ONE / 16)       /* below: the core is free again */
 /* Between two trials: at first, and at most. A trial may delay a message by a slice. */
 #define AMB_SPIN_CROWD_MIN_NS (16 * AMB_NS_PER_MS)
 #define AMB_SPIN_CROWD_MAX_NS (4 * AMB_NS_PER_SEC)
@@ -32,7 +40,7 @@ struct amb_spin {
     int64_t budget_ns, max_ns, gap_ns;
     int64_t crowd_ns;         /* between two trials; 0: the core is free */
     int64_t crowded_until_ns; /* the next trial */
-    uint32_t late, in_time;   /* yields in a row, of those that matter to crowd_ns */
+    uint32_t late;            /* share of the last yields, of AMB_SPIN_ONE */
 };
 
 static inline void amb_spin_init(struct amb_spin *spin, int64_t max_ns)

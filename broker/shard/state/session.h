@@ -38,11 +38,13 @@ struct amb_shard_poll {
     struct amb_list_node warm, cold, dormant; /* struct amb_session.heat */
     uint32_t warm_count, cold_count, cold_watched, dormant_count;
     uint32_t resting, busy; /* watched links that wait for an edge, and the other watched ones */
+    int64_t tell_due_ns;    /* when receipts that are kept back leave: worker/tell.h */
     int64_t edges_ns;       /* time of the last question which links have something */
     int64_t trim_due_ns;    /* when idle links are looked at again, */
     uint32_t trim_next;     /* ... from this session on */
     int epoll_fd;           /* -1 under the simulator */
     bool has_found;         /* the last turn's questions */
+    bool sleeps_at_once;    /* the worker does, where it finds nothing; epoll then names links */
     bool is_bulk;           /* the last batch had many messages: a wait is not worth a spin */
 };
 
@@ -52,4 +54,5 @@ static inline void amb_shard_poll_init(struct amb_shard_poll *poll)
     amb_list_init(&poll->cold);
     amb_list_init(&poll->dormant);
     poll->epoll_fd = -1;
+    poll->tell_due_ns = INT64_MAX;
 }

@@ -20,6 +20,8 @@ struct amb_conn_link {
     bool may_flush;         /* ... and the I/O thread sends them at its next turn but one */
     bool has_costly_poll;   /* a poll is a system call: not at every look */
     bool is_bulk;           /* many messages at a time come or go: a wait is not worth a spin */
+    bool has_spoken;        /* a frame was sent since the last message was given back */
+    uint32_t answers;       /* messages in a row that were given back after such a frame */
     bool is_armed;          /* the link shall wake its sleeper, */
     bool is_armed_for_room; /* ... also when there is room for what is queued */
     bool is_closing, is_closed;

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,21 @@ static bool stream_arm(struct amb_link *link, bool want_flow)
         return true;
     }
     bool can_send = stream->is_pending && !stream->is_blocked;
-    return stream->rx.is_drained && !stream->is_mute && !can_send;
+    /* A Unix socket ends reads at other borders, too: a short one says little there. */
+    bool is_empty =
+        stream->rx.is_drained || (link->is_dry && link->hears_end && !stream->is_guarded);
+    return is_empty && !stream->is_mute && !can_send;
+}
+
+static bool stream_rest(struct amb_link *link, short *events)
+{
+    const struct stream *stream = stream_of(link);
+    bool can_send = stream->is_pending && !stream->is_blocked;
+    if (link->is_down || stream->is_mute || can_send || stream->rx.has_more) {
+        return false;
+    }
+    *events = stream->is_blocked ? POLLIN | POLLOUT : POLLIN;
+    return true;
 }
 
 static void stream_disarm(struct amb_link *link)
@@ -128,6 +143,8 @@ static bool stream_close(struct amb_link *link)
     if (stream->is_guarded) {
         link->events->on_connection(link->arg, stream->fd);
     } else {
+        /* A thread that sleeps on it keeps the socket until it wakes: see stream_rest. */
+        (void)shutdown(stream->fd, SHUT_RDWR);
         (void)close(stream->fd);
     }
     free(stream);
@@ -203,6 +220,7 @@ static const struct amb_link_ops stream_ops = {
     .fd = stream_fd,
     .close = stream_close,
     .describe = stream_describe,
+    .rest = stream_rest,
 };
 
 enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, void *arg,

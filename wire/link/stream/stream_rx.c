@@ -322,8 +322,9 @@ unsigned amb_stream_pull(struct stream *stream, unsigned budget)
         }
         done++;
     }
-    if (done >= budget) {
-        stream->link.is_dry = false; /* There may be more in staging. */
+    stream->rx.has_more = done >= budget;
+    if (stream->rx.has_more) {
+        stream->link.is_dry = false;
     }
     return done + (stream->link.is_down ? 1 : 0);
 }

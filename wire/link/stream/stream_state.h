@@ -67,6 +67,7 @@ struct stream_rx {
     uint32_t start, end; /* unparsed bytes of staging */
     uint32_t need;       /* bytes beyond those that the parser waits for */
     bool is_drained;     /* the last read found nothing */
+    bool has_more;       /* the last poll used up its budget: there may be units in staging */
     uint8_t staging[STREAM_STAGING];
 };
 

@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,6 +37,17 @@ int sched_yield(void)
         amb_conn_unlock(conn);
     }
     return (int)syscall(SYS_sched_yield);
+}
+
+/* Looks of the thread under test at its socket, before its first sleep. */
+static unsigned looks_before;
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    if (is_watched && sleeps == 0) { /* Of this thread: the others of the program write nothing. */
+        looks_before++;
+    }
+    return syscall(SYS_recvmsg, fd, message, flags);
 }
 
 /* The first sleep of a driver ends, for nothing, when it has had the lock for long. */
@@ -112,6 +124,36 @@ static void a_driver_says_the_heartbeat_that_the_io_thread_is_late_with(void **s
     session_close(&s);
 }
 
+/* Where a thread sleeps at once, its sleep on the socket is the look. */
+static void a_driver_that_sleeps_at_once_does_not_look_before(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub = NULL;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_OK);
+    const struct amb_wait wait = {.is_ready = is_never, .timeout_ns = AMB_MS};
+    for (unsigned is_crowded = 0; is_crowded < 2; is_crowded++) {
+        amb_conn_lock(s.conn);
+        (void)amb_conn_progress(s.conn); /* Finds the socket empty. */
+        s.conn->driver.spin.crowd_ns = is_crowded ? AMB_NS_PER_SEC : 0;
+        s.conn->driver.spin.crowded_until_ns = is_crowded ? INT64_MAX : 0;
+        sleeps = looks_before = 0;
+        has_come = false;
+        is_watched = true;
+        assert_int_equal(amb_conn_wait(s.conn, &wait), AMB_ETIMEDOUT);
+        is_watched = false;
+        amb_conn_unlock(s.conn);
+        assert_true(is_crowded ? looks_before == 0 : looks_before > 0);
+    }
+    /* A message that came before the sleep ends it. */
+    struct amb_msg *msg = NULL;
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    assert_payload(msg, "m0");
+    amb_msg_release(msg);
+    session_close(&s);
+}
+
 int main(void)
 {
     static struct fake_options quick = {.link = AMB_LINK_RING, .heartbeat_ns = 20 * AMB_MS};
@@ -122,6 +164,7 @@ int main(void)
         cmocka_unit_test_prestate(what_came_while_it_let_go_is_seen_before_it_sleeps, &stream),
         cmocka_unit_test_prestate(a_driver_says_the_heartbeat_that_the_io_thread_is_late_with,
                                   &quick),
+        cmocka_unit_test_prestate(a_driver_that_sleeps_at_once_does_not_look_before, &stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

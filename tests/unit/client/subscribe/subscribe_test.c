@@ -340,6 +340,34 @@ static void a_delivery_out_of_turn_ends_the_session(void **state)
     session_close(&s);
 }
 
+/* On a stream they may wait for the next answer; the last ones leave without one. */
+static void releases_of_answered_messages_leave(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_pub *pub;
+    open_sub(&s, *state, NULL, &sub);
+    assert_int_equal(amb_pub_open(s.conn, "answers", NULL, &pub), AMB_OK);
+    for (unsigned i = 0; i < 20; i++) {
+        fake_broker_deliver(s.fake, 0, 1, "m", 1, i + 1, 0);
+        struct amb_msg *msg = next(sub);
+        assert_int_equal(amb_pub_send(pub, "answer", 6, AMB_SEC), AMB_OK);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+        amb_msg_release(msg);
+    }
+    bool is_stream = ((const struct fake_options *)*state)->link == AMB_LINK_STREAM;
+    assert_true(is_stream == (s.conn->link_state.answers != 0));
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 20);
+    /* Messages without answers are given back one by one. */
+    for (unsigned i = 20; i < 24; i++) {
+        fake_broker_deliver(s.fake, 0, 1, "m", 1, i + 1, 0);
+        amb_msg_release(next(sub));
+        FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == i + 1);
+    }
+    assert_int_equal(s.conn->link_state.answers, 0);
+    session_close(&s);
+}
+
 int main(void)
 {
     static struct fake_options ring = {.link = AMB_LINK_RING};
@@ -357,6 +385,7 @@ int main(void)
         BOTH(closing_wakes_waiters_and_gives_the_unfetched_back),
         BOTH(patterns_are_checked_here),
         BOTH(a_delivery_out_of_turn_ends_the_session),
+        BOTH(releases_of_answered_messages_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -136,7 +137,9 @@ static int teardown_hostile(void **state)
     if (hostile->fd >= 0) {
         (void)close(hostile->fd);
     }
-    link_peer_close(&hostile->peer);
+    if (hostile->peer.link != NULL) {
+        link_peer_close(&hostile->peer);
+    }
     link_peer_fini(&hostile->peer);
     link_peer_fini(&hostile->nobody);
     free(hostile);
@@ -436,6 +439,108 @@ static void test_the_end_behind_the_last_bytes_is_seen_before_sleeping(void **st
     assert_true(hostile->peer.link->is_down);
 }
 
+/* A waiter that is told of the end apart from data need not read once more. */
+static void test_a_short_read_is_enough_where_the_end_is_heard(void **state)
+{
+    struct hostile *hostile = *state;
+    struct amb_link *link = hostile->peer.link;
+    uint32_t flow[8] = {htole32(FLOW), htole32(16), 0, 0, 0, htole32(1), htole32(7), 0};
+    assert_int_equal(send(hostile->fd, flow, sizeof(flow), MSG_NOSIGNAL), sizeof(flow));
+    (void)amb_link_poll(link, 100);
+    assert_true(link->is_dry);
+    assert_false(amb_link_arm(link, true));
+    link->hears_end = true;
+    assert_true(amb_link_arm(link, true));
+    amb_link_disarm(link);
+    link->hears_end = false; /* It was told of the end. */
+    assert_false(amb_link_arm(link, true));
+    (void)amb_link_poll(link, 100);
+    assert_true(amb_link_arm(link, true));
+}
+
+static bool has_event(const struct amb_link *link, short events)
+{
+    struct pollfd one = {.fd = amb_link_fd(link), .events = events};
+    return poll(&one, 1, 0) == 1;
+}
+
+static void test_a_link_rests_without_a_read_that_finds_nothing(void **state)
+{
+    struct hostile *hostile = *state;
+    struct amb_link *link = hostile->peer.link;
+    uint32_t flow[8] = {htole32(FLOW), htole32(16), 0, 0, 0, htole32(1), htole32(7), 0};
+    short events = 0;
+    for (unsigned n = 0; n < 4; n++) {
+        assert_int_equal(send(hostile->fd, flow, sizeof(flow), MSG_NOSIGNAL), sizeof(flow));
+    }
+    /* Unread bytes end the wait; units that were read and not told prevent it. */
+    assert_true(amb_link_rest(link, &events));
+    assert_int_equal(events, POLLIN);
+    assert_true(has_event(link, events));
+    (void)amb_link_poll(link, 2);
+    assert_false(amb_link_rest(link, &events));
+    (void)amb_link_poll(link, 100);
+    assert_int_equal(hostile->peer.flow_calls, 4);
+    assert_true(amb_link_rest(link, &events));
+    assert_false(has_event(link, events));
+    /* The end behind the last bytes is an event of its own. */
+    assert_int_equal(send(hostile->fd, flow, sizeof(flow), MSG_NOSIGNAL), sizeof(flow));
+    assert_int_equal(close(hostile->fd), 0);
+    hostile->fd = -1;
+    (void)amb_link_poll(link, 100);
+    assert_int_equal(hostile->peer.flow_calls, 5);
+    assert_true(amb_link_rest(link, &events) && has_event(link, events));
+    (void)amb_link_poll(link, 100);
+    assert_true(link->is_down);
+    assert_false(amb_link_rest(link, &events));
+}
+
+static void test_a_link_that_could_not_send_all_waits_for_room(void **state)
+{
+    struct link_peer peers[2];
+    struct link_suite_pair pair = {0};
+    void *args[2] = {&peers[0], &peers[1]};
+    short events = 0;
+    (void)state;
+    link_peer_init(&peers[0], &peers[1], true);
+    link_peer_init(&peers[1], &peers[0], false);
+    make_narrow(&pair, &link_peer_events, args);
+    peers[0].link = pair.end[0];
+    peers[1].link = pair.end[1];
+    assert_int_equal(link_peer_send(&peers[0], link_peer_type(&peers[0], 0), 1 << 20), AMB_EAGAIN);
+    amb_link_flush(peers[0].link);
+    assert_true(amb_link_rest(peers[0].link, &events));
+    assert_int_equal(events, POLLIN | POLLOUT);
+    assert_false(has_event(peers[0].link, events));
+    while (!has_event(peers[0].link, events)) {
+        assert_true(amb_link_poll(peers[1].link, 100) != 0);
+    }
+    while (peers[0].link->queued != 0) {
+        (void)amb_link_poll(peers[0].link, 100);
+        (void)amb_link_poll(peers[1].link, 100);
+    }
+    assert_true(amb_link_rest(peers[0].link, &events));
+    assert_int_equal(events, POLLIN);
+    for (unsigned i = 0; i < 2; i++) {
+        link_peer_close(&peers[i]);
+        link_peer_fini(&peers[i]);
+    }
+}
+
+/* A thread in poll(2) keeps a closed socket open: the end must reach both sides all the same. */
+static void test_close_is_heard_by_the_peer_and_by_a_sleeper(void **state)
+{
+    struct hostile *hostile = *state;
+    uint8_t byte;
+    int kept = dup(amb_link_fd(hostile->peer.link));
+    assert_true(kept >= 0);
+    link_peer_close(&hostile->peer);
+    assert_int_equal(recv(hostile->fd, &byte, 1, 0), 0);
+    struct pollfd sleeper = {.fd = kept, .events = POLLIN};
+    assert_int_equal(poll(&sleeper, 1, 0), 1);
+    (void)close(kept);
+}
+
 static void test_closed_descriptor_is_refused(void **state)
 {
     struct amb_link *link = NULL;
@@ -472,6 +577,10 @@ int main(void)
         HOSTILE(test_budget_bounds_one_poll),
         HOSTILE(test_a_link_is_dry_when_all_that_came_was_read),
         HOSTILE(test_the_end_behind_the_last_bytes_is_seen_before_sleeping),
+        HOSTILE(test_a_short_read_is_enough_where_the_end_is_heard),
+        HOSTILE(test_a_link_rests_without_a_read_that_finds_nothing),
+        HOSTILE(test_close_is_heard_by_the_peer_and_by_a_sleeper),
+        cmocka_unit_test(test_a_link_that_could_not_send_all_waits_for_room),
         cmocka_unit_test(test_closed_descriptor_is_refused),
         cmocka_unit_test(test_little_waits_in_the_kernel_for_a_peer_on_the_same_host),
     };

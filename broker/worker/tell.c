@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/worker/tell.h"
+
+#include "broker/ingest/commit.h"
+#include "broker/session/session.h"
+#include "broker/shard/shard.h"
+#include "wire/link/link.h"
+
+/* Sessions with counters alone that wait until frames have left; more of them do not wait. */
+#define TELL_AFTER_MAX 32u
+
+/* Frames leave, and counters with them. */
+static void tell_frames(struct amb_session *session, int64_t now_ns)
+{
+    struct amb_session_word *word = &session->word;
+    if (word->was_alone) {
+        bool is_reply = now_ns - word->told_ns < AMB_TELL_SOON_NS;
+        word->was_alone = false;
+        word->replies = !is_reply                               ? 0
+                        : word->replies < AMB_TELL_REPLIES_MANY ? word->replies + 1
+                                                                : AMB_TELL_REPLIES_MANY;
+    }
+    word->has_news = word->is_urgent = word->is_held = false;
+    amb_link_flush(session->link);
+}
+
+static void tell_counters(struct amb_session *session, int64_t now_ns)
+{
+    struct amb_session_word *word = &session->word;
+    if (word->was_alone || word->is_held) {
+        word->replies = 0; /* No frame has followed. */
+    }
+    word->has_news = word->is_urgent = word->is_held = false;
+    word->was_alone = true;
+    word->told_ns = now_ns;
+    amb_link_flush(session->link);
+}
+
+/* Only counters are to be told. Do they wait for a frame? */
+static bool is_kept_back(struct amb_session *session, int64_t now_ns)
+{
+    struct amb_session_word *word = &session->word;
+    if (word->is_urgent || word->replies < AMB_TELL_REPLIES_MANY) {
+        return false;
+    }
+    if (!word->is_held) {
+        word->is_held = true;
+        word->due_ns = now_ns + AMB_TELL_SOON_NS;
+    }
+    return now_ns < word->due_ns;
+}
+
+void amb_tell_all(struct amb_shard *shard)
+{
+    struct amb_session *after[TELL_AFTER_MAX];
+    unsigned count = 0;
+    shard->poll.tell_due_ns = INT64_MAX;
+    AMB_LIST_FOR_EACH (node, &shard->poll.warm) {
+        struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, heat);
+        if (!amb_session_is_up(session)) {
+            continue;
+        }
+        amb_commit_tell(session);
+        if (!session->is_watched) {
+            amb_link_flush(session->link);
+        } else if (session->link->queued != 0) {
+            tell_frames(session, shard->now_ns);
+        } else if (!session->word.has_news) {
+            continue; /* Nothing was said to it. */
+        } else if (is_kept_back(session, shard->now_ns)) {
+            int64_t due_ns = session->word.due_ns;
+            shard->poll.tell_due_ns =
+                due_ns < shard->poll.tell_due_ns ? due_ns : shard->poll.tell_due_ns;
+        } else if (count < TELL_AFTER_MAX) {
+            after[count++] = session;
+        } else {
+            tell_counters(session, shard->now_ns);
+        }
+    }
+    /* A flush ends no session: links go down in polls. */
+    for (unsigned i = 0; i < count; i++) {
+        tell_counters(after[i], shard->now_ns);
+    }
+}
+
+int64_t amb_tell_due(struct amb_shard *shard)
+{
+    return shard->poll.tell_due_ns;
+}
