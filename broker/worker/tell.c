@@ -9,6 +9,15 @@
 /* Sessions with counters alone that wait until frames have left; more of them do not wait. */
 #define TELL_AFTER_MAX 32u
 
+/* A flush has an end also where more is there to be said. The next turn goes on then. */
+static void flush(struct amb_session *session)
+{
+    struct amb_session_word *word = &session->word;
+    word->is_held = false;
+    amb_link_flush(session->link);
+    word->has_news = word->is_urgent = session->link->is_pending && !session->link->is_blocked;
+}
+
 /* Frames leave, and counters with them. */
 static void tell_frames(struct amb_session *session, int64_t now_ns)
 {
@@ -20,8 +29,7 @@ static void tell_frames(struct amb_session *session, int64_t now_ns)
                         : word->replies < AMB_TELL_REPLIES_MANY ? word->replies + 1
                                                                 : AMB_TELL_REPLIES_MANY;
     }
-    word->has_news = word->is_urgent = word->is_held = false;
-    amb_link_flush(session->link);
+    flush(session);
 }
 
 static void tell_counters(struct amb_session *session, int64_t now_ns)
@@ -30,10 +38,9 @@ static void tell_counters(struct amb_session *session, int64_t now_ns)
     if (word->was_alone || word->is_held) {
         word->replies = 0; /* No frame has followed. */
     }
-    word->has_news = word->is_urgent = word->is_held = false;
     word->was_alone = true;
     word->told_ns = now_ns;
-    amb_link_flush(session->link);
+    flush(session);
 }
 
 /* Only counters are to be told. Do they wait for a frame? */

@@ -4,9 +4,11 @@
  *
  * On a socket a flush is a system call, and wakes the client. So frames leave first, because
  * somebody waits for a message. Counters alone follow them. A frame may have followed each of the
- * last receipts within AMB_TELL_SOON_NS. Then the next ones wait for such a frame, so long at most.
- * So requests with their replies take half as many calls. Counters that a client may wait for, as
- * of its window, are not kept back.
+ * last receipts within AMB_TELL_SOON_NS. Then the next ones wait for such a frame, so long at most,
+ * or the millisecond that a sleep in epoll takes. So requests with their replies take half as many
+ * calls. One wait in vain ends that. So of flushes that wait for a receipt, beside a subscription
+ * that has nothing to do with them, one of five is late at most. Counters of a window are not kept
+ * back.
  *
  * Threads: the shard's worker. Memory: none.
  */

@@ -40,8 +40,8 @@ bool amb_conn_rest(struct amb_conn *conn, struct pollfd *out)
         return false;
     }
     out->fd = amb_link_fd(conn->link);
-    conn->link_state.is_armed = true;
-    conn->link_state.is_armed_for_room = conn->link->queued != 0;
+    conn->link_state.is_armed = conn->link_state.is_at_rest = true;
+    conn->link_state.is_armed_for_room = (out->events & POLLOUT) != 0;
     return true;
 }
 
@@ -60,7 +60,7 @@ void amb_conn_rearm(struct amb_conn *conn)
 void amb_conn_disarm(struct amb_conn *conn)
 {
     if (conn->link_state.is_armed) {
-        conn->link_state.is_armed = false;
+        conn->link_state.is_armed = conn->link_state.is_at_rest = false;
         if (conn->link != NULL) {
             amb_link_disarm(conn->link);
         }

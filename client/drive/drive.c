@@ -263,6 +263,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     drive_begin(conn);
     int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0, pause_ns = 0;
     bool has_slept = false, has_yielded = false, is_unseen = may_sleep_unseen(conn);
+    bool has_looked = !is_unseen;
     enum amb_status status;
     for (;;) {
         unsigned work = is_unseen ? progress_unseen(conn) : amb_conn_progress(conn);
@@ -278,7 +279,11 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             start_ns = let_go_ns = now;
         }
         if (now >= deadline_ns) {
-            break;
+            if (has_looked) {
+                break;
+            }
+            has_looked = true; /* A wait of no time is a look, at least. */
+            continue;
         }
         if (now - let_go_ns > LET_GO_NS) {
             let_go_ns = now;

@@ -34,9 +34,11 @@ static inline void amb_conn_flush_link(struct amb_conn *conn)
     }
     conn->link_state.must_flush = false;
     amb_link_flush(conn->link);
-    if (__builtin_expect(conn->link_state.is_armed && !conn->link_state.is_armed_for_room &&
-                             conn->link->queued != 0,
-                         0) &&
+    /* An epoll tells of room in any case, a poll(2) only if it was asked to. */
+    bool wants_room =
+        conn->link->queued != 0 || (conn->link_state.is_at_rest && conn->link->is_blocked);
+    if (__builtin_expect(
+            conn->link_state.is_armed && !conn->link_state.is_armed_for_room && wants_room, 0) &&
         conn->link->ops->kind != AMB_LINK_UCX) { /* There it is what is under way. */
         amb_conn_rearm(conn);
     }

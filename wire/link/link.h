@@ -157,9 +157,11 @@ struct amb_link {
     bool takes_cuda; /* tx->data may be memory of a GPU */
     bool is_dry; /* stream: all that was there has most likely been read, and an edge will tell of
                     more; only arm makes sure */
-    bool hears_end; /* set by the owner, who watches for EPOLLRDHUP: a stream whose socket was read
-                       empty is armed without another read. Cleared at that event: the end may lie
-                       behind what was read */
+    bool hears_end;  /* set by the owner, who watches for EPOLLRDHUP: a stream whose socket was read
+                        empty is armed without another read. Cleared at that event: the end may lie
+                        behind what was read */
+    bool is_pending; /* stream: the last flush left frames or flow values behind; a poll goes on, */
+    bool is_blocked; /* ... because the socket was full; an edge will tell of room */
     bool waits_for_read, waits_for_write; /* see amb_link_fd_events */
 };
 

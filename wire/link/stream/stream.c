@@ -73,7 +73,7 @@ static void stream_flush(struct amb_link *link)
     struct stream *stream = stream_of(link);
     amb_assert(!stream->is_busy);
     /* While the socket is full, poll asks it; twice a turn would be one call for nothing. */
-    if (link->is_down || stream->is_mute || stream->is_blocked) {
+    if (link->is_down || stream->is_mute || link->is_blocked) {
         return;
     }
     stream->is_busy = true;
@@ -90,7 +90,7 @@ static unsigned stream_poll(struct amb_link *link, unsigned budget)
     }
     stream->is_busy = true;
     unsigned done = amb_stream_pull(stream, budget);
-    if (stream->is_pending && !link->is_down) {
+    if (link->is_pending && !link->is_down) {
         done += amb_stream_push(stream);
     }
     stream->is_busy = false;
@@ -104,7 +104,7 @@ static bool stream_arm(struct amb_link *link, bool want_flow)
     if (link->is_down) {
         return true;
     }
-    bool can_send = stream->is_pending && !stream->is_blocked;
+    bool can_send = link->is_pending && !link->is_blocked;
     /* A Unix socket ends reads at other borders, too: a short one says little there. */
     bool is_empty =
         stream->rx.is_drained || (link->is_dry && link->hears_end && !stream->is_guarded);
@@ -114,11 +114,11 @@ static bool stream_arm(struct amb_link *link, bool want_flow)
 static bool stream_rest(struct amb_link *link, short *events)
 {
     const struct stream *stream = stream_of(link);
-    bool can_send = stream->is_pending && !stream->is_blocked;
+    bool can_send = link->is_pending && !link->is_blocked;
     if (link->is_down || stream->is_mute || can_send || stream->rx.has_more) {
         return false;
     }
-    *events = stream->is_blocked ? POLLIN | POLLOUT : POLLIN;
+    *events = link->is_blocked ? POLLIN | POLLOUT : POLLIN;
     return true;
 }
 

@@ -75,8 +75,6 @@ struct stream {
     struct amb_link link;
     int fd;
     bool is_busy;               /* in an upcall's reach: poll, flush and close are forbidden */
-    bool is_pending;            /* flush left something behind; poll goes on */
-    bool is_blocked;            /* the socket was full; an edge will tell */
     bool is_guarded;            /* its peer may pass descriptors: on_connection of link.h */
     bool is_mute;               /* sending failed: down once everything received is read */
     struct amb_list_node queue; /* struct amb_link_tx, oldest first */

@@ -227,7 +227,7 @@ unsigned amb_stream_push(struct stream *stream)
 {
     struct gather gather;
     unsigned done = 0;
-    stream->is_pending = stream->is_blocked = false;
+    stream->link.is_pending = stream->link.is_blocked = false;
     for (uint64_t burst = 0; burst < STREAM_BURST && done < STREAM_BURST_UNITS;) {
         gather_all(stream, &gather);
         if (gather.bytes == 0) {
@@ -249,10 +249,10 @@ unsigned amb_stream_push(struct stream *stream)
             done += 1 + advance(stream, &gather, (uint64_t)sent);
         }
         if (sent < 0 || (uint64_t)sent < gather.bytes) {
-            stream->is_pending = stream->is_blocked = true;
+            stream->link.is_pending = stream->link.is_blocked = true;
             return done;
         }
     }
-    stream->is_pending = true;
+    stream->link.is_pending = true;
     return done;
 }

@@ -22,12 +22,18 @@ struct noted {
 static struct noted pub, sub;
 static const struct noted *flushed[8];
 static unsigned flushes;
+static bool is_burst_short, is_full;
 
 static void note_flush(struct amb_link *link)
 {
     assert_true(flushes < 8);
     flushed[flushes++] = AMB_CONTAINER_OF(link, struct noted, link);
     link->queued = 0;
+    link->is_pending = link->is_blocked = false;
+    if (is_burst_short) {
+        link->is_pending = true;
+        link->is_blocked = is_full;
+    }
 }
 
 static void note_flow(struct amb_link *link, enum amb_flow_kind kind, uint32_t handle,
@@ -170,6 +176,25 @@ static void test_a_frame_that_comes_late_is_no_reply(void **state)
     assert_int_equal(pub.session->word.replies, 0);
 }
 
+/* As after a burst of most bytes or units: no edge will tell to go on. */
+static void test_a_flush_that_left_something_goes_on(void **state)
+{
+    struct shard_pair *w = *state;
+    receipt(&pub);
+    is_burst_short = true;
+    assert_int_equal(turn_after(w, AMB_NS_PER_MS), 1);
+    assert_int_equal(turn_after(w, AMB_NS_PER_US), 1);
+    is_burst_short = false;
+    assert_int_equal(turn_after(w, AMB_NS_PER_US), 1);
+    assert_int_equal(turn_after(w, AMB_NS_PER_US), 0);
+    /* Of a full socket an edge tells. */
+    receipt(&pub);
+    is_burst_short = is_full = true;
+    assert_int_equal(turn_after(w, AMB_NS_PER_MS), 1);
+    assert_int_equal(turn_after(w, AMB_NS_PER_US), 0);
+    is_burst_short = is_full = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +205,7 @@ int main(void)
         T(test_receipts_leave_when_no_reply_comes),
         T(test_what_a_client_may_wait_for_is_not_kept_back),
         T(test_a_frame_that_comes_late_is_no_reply),
+        T(test_a_flush_that_left_something_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

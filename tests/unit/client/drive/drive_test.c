@@ -11,7 +11,9 @@
 #include "client/drive/wake.h"
 #include "wire/base/clock.h"
 
+#include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,7 +27,9 @@ static _Thread_local bool is_watched;
 static struct amb_conn *conn;
 static unsigned sleeps;
 static bool has_come, slept_too_long;
-static atomic_bool is_io_held; /* the I/O thread gets no turn */
+static _Thread_local bool is_test; /* the thread that runs the tests */
+static atomic_bool is_io_held;     /* the I/O thread gets no turn, */
+static atomic_bool is_io_inside;   /* ... and has had its last one */
 
 /* Gives the lock away for a moment, behind its first sleep: the awaited news comes just then. */
 int sched_yield(void)
@@ -50,11 +54,25 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     return syscall(SYS_recvmsg, fd, message, flags);
 }
 
+/* The test's thread finds the socket full, once. */
+static _Thread_local bool is_full;
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (is_full) {
+        is_full = false;
+        errno = EAGAIN;
+        return -1;
+    }
+    return syscall(SYS_sendmsg, fd, message, flags);
+}
+
 /* The first sleep of a driver ends, for nothing, when it has had the lock for long. */
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
     if (!is_watched) {
-        while (atomic_load(&is_io_held)) {
+        while (!is_test && atomic_load(&is_io_held)) {
+            atomic_store(&is_io_inside, true);
             (void)nanosleep(&(struct timespec){.tv_nsec = AMB_MS}, NULL);
         }
         struct timespec copy = timeout != NULL ? *timeout : (struct timespec){0};
@@ -154,8 +172,114 @@ static void a_driver_that_sleeps_at_once_does_not_look_before(void **state)
     session_close(&s);
 }
 
+/* However short its time is. */
+static void a_wait_of_no_time_looks_where_it_would_sleep_at_once(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub = NULL;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_OK);
+    amb_conn_lock(s.conn);
+    (void)amb_conn_progress(s.conn);
+    s.conn->driver.spin.crowd_ns = AMB_NS_PER_SEC;
+    s.conn->driver.spin.crowded_until_ns = INT64_MAX;
+    struct pollfd socket = {.fd = amb_link_fd(s.conn->link), .events = POLLIN};
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(poll(&socket, 1, 5000), 1); /* No other thread reads: the lock is ours. */
+    const struct amb_wait wait = {.is_ready = is_never, .timeout_ns = 1};
+    assert_int_equal(amb_conn_wait(s.conn, &wait), AMB_ETIMEDOUT);
+    assert_int_equal(poll(&socket, 1, 0), 0);
+    amb_conn_unlock(s.conn);
+    struct amb_msg *msg = NULL;
+    assert_int_equal(amb_next(sub, AMB_NOWAIT, &msg), AMB_OK);
+    amb_msg_release(msg);
+    session_close(&s);
+}
+
+static void *next_of(void *arg)
+{
+    struct amb_msg *msg = NULL;
+    return amb_next(arg, 20 * AMB_SEC, &msg) == AMB_OK ? msg : NULL;
+}
+
+/* A driver that sleeps on the socket hears of room when another thread has found it full. */
+static void what_finds_the_socket_full_leaves_while_a_driver_sleeps(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub = NULL;
+    struct amb_msg *msg = NULL;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    pthread_t driver;
+    assert_int_equal(pthread_create(&driver, NULL, next_of, sub), 0);
+    bool is_asleep = false;
+    for (int i = 0; i < 50000 && !is_asleep; i++) {
+        amb_conn_lock(s.conn);
+        is_asleep = s.conn->driver.is_asleep;
+        amb_conn_unlock(s.conn);
+        fake_broker_nap();
+    }
+    assert_true(is_asleep);
+    is_full = true;
+    amb_msg_release(msg);
+    assert_false(is_full);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 1);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 2, 0);
+    void *second = NULL;
+    assert_int_equal(pthread_join(driver, &second), 0);
+    assert_non_null(second);
+    amb_msg_release(second);
+    session_close(&s);
+}
+
+/* In a dialogue on a stream a release takes no call of its own: the next answer has it. */
+static void a_release_waits_for_the_next_answer(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub = NULL;
+    struct amb_pub *pub = NULL;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_OK);
+    assert_int_equal(amb_pub_open(s.conn, "answers", NULL, &pub), AMB_OK);
+    for (unsigned i = 0; i < 10; i++) {
+        if (i == 6) {
+            atomic_store(&is_io_inside, false);
+            atomic_store(&is_io_held, true);
+            while (!atomic_load(&is_io_inside)) {
+                fake_broker_nap();
+            }
+            atomic_store(&s.conn->io.mode, AMB_IO_TICK); /* As it is between two answers. */
+        }
+        struct amb_msg *msg = NULL;
+        fake_broker_deliver(s.fake, 0, 1, "m", 1, i + 1, 0);
+        assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+        assert_int_equal(amb_pub_send(pub, "answer", 6, AMB_SEC), AMB_OK);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+        if (i > 6) { /* The answer has taken the last release along. */
+            FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == i);
+        }
+        amb_msg_release(msg);
+        if (i >= 6) {
+            amb_conn_lock(s.conn);
+            assert_true(s.conn->link_state.may_flush);
+            assert_false(s.conn->link_state.must_flush);
+            amb_conn_unlock(s.conn);
+            fake_broker_look(s.fake, &s.seen);
+            assert_int_equal(s.seen.release[0], i);
+        }
+    }
+    atomic_store(&is_io_held, false);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.release[0] == 10); /* The I/O thread sends the last one. */
+    session_close(&s);
+}
+
 int main(void)
 {
+    is_test = true;
+    static struct fake_options quick_stream = {.link = AMB_LINK_STREAM,
+                                               .heartbeat_ns = 20 * AMB_MS};
     static struct fake_options quick = {.link = AMB_LINK_RING, .heartbeat_ns = 20 * AMB_MS};
     static struct fake_options ring = {.link = AMB_LINK_RING};
     static struct fake_options stream = {.link = AMB_LINK_STREAM};
@@ -165,6 +289,9 @@ int main(void)
         cmocka_unit_test_prestate(a_driver_says_the_heartbeat_that_the_io_thread_is_late_with,
                                   &quick),
         cmocka_unit_test_prestate(a_driver_that_sleeps_at_once_does_not_look_before, &stream),
+        cmocka_unit_test_prestate(a_wait_of_no_time_looks_where_it_would_sleep_at_once, &stream),
+        cmocka_unit_test_prestate(what_finds_the_socket_full_leaves_while_a_driver_sleeps, &stream),
+        cmocka_unit_test_prestate(a_release_waits_for_the_next_answer, &quick_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
