@@ -94,7 +94,8 @@ static const char *option_or_environment(const char *option, const char *variabl
 }
 
 /* How long waits spin: the option, else the environment, else our own. Where one core is all there
- * is, a thread that looks keeps the other side from its work. */
+ * is, a thread that looks keeps the other side from its work. A thread that has bound itself to one
+ * core says nothing of the broker's. */
 static enum amb_status choose_spin(struct amb_options *options, struct amb_error *error)
 {
     const char *text = option_or_environment(NULL, "AMB_SPIN");
@@ -109,7 +110,7 @@ static enum amb_status choose_spin(struct amb_options *options, struct amb_error
         }
         options->spin_ns = options->spin_ns == 0 ? AMB_SPIN_NEVER : options->spin_ns;
     } else if (options->spin_ns == 0) {
-        options->spin_ns = amb_cpus_usable() > 1 ? SPIN_NS : AMB_SPIN_NEVER;
+        options->spin_ns = amb_cpus_around() > 1 ? SPIN_NS : AMB_SPIN_NEVER;
     }
     return AMB_OK;
 }

@@ -12,6 +12,7 @@
 
 #define GROUPS_MAX 8192u /* bytes of /proc/self/cgroup that are looked at */
 #define PATH_LENGTH_MAX 1024u
+#define ONLINE_MAX 4096u /* bytes of the list of processors that are online */
 
 unsigned amb_cpus_count(const struct amb_cpus *cpus)
 {
@@ -60,13 +61,18 @@ static bool file_read(const char *path, char *out, size_t size)
     return len > 0;
 }
 
-static unsigned whole_cpus(long long quota, long long period)
+/* Thousandths of a processor. */
+static unsigned share_of(long long quota, long long period)
 {
+    const long long most = (long long)AMB_CPUS_MAX * AMB_CPUS_ONE;
     if (quota <= 0 || period <= 0) {
         return UINT_MAX;
     }
-    long long cpus = quota / period;
-    return cpus < 1 ? 1 : cpus > (long long)AMB_CPUS_MAX ? AMB_CPUS_MAX : (unsigned)cpus;
+    if (quota / period >= AMB_CPUS_MAX || quota > LLONG_MAX / AMB_CPUS_ONE) {
+        return (unsigned)most;
+    }
+    long long share = quota * AMB_CPUS_ONE / period;
+    return share < 1 ? 1 : (unsigned)share;
 }
 
 static bool folder_read(const char *folder, const char *name, char *out, size_t size)
@@ -83,11 +89,11 @@ static unsigned folder_quota(const char *folder)
     if (folder_read(folder, "cpu.max", quota, sizeof(quota))) {
         char *rest;
         long long us = strtoll(quota, &rest, 10);
-        return whole_cpus(us, strtoll(rest, NULL, 10));
+        return share_of(us, strtoll(rest, NULL, 10));
     }
     if (folder_read(folder, "cpu.cfs_quota_us", quota, sizeof(quota)) &&
         folder_read(folder, "cpu.cfs_period_us", period, sizeof(period))) {
-        return whole_cpus(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
+        return share_of(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
     }
     return UINT_MAX;
 }
@@ -154,18 +160,6 @@ unsigned amb_cpus_quota(const char *groups, const char *root)
     return least;
 }
 
-unsigned amb_cpus_usable(void)
-{
-    struct amb_cpus cpus;
-    char groups[GROUPS_MAX];
-    unsigned count = amb_cpus_allowed(&cpus) ? amb_cpus_count(&cpus) : 1;
-    if (file_read("/proc/self/cgroup", groups, sizeof(groups))) {
-        unsigned quota = amb_cpus_quota(groups, "/sys/fs/cgroup");
-        count = quota < count ? quota : count;
-    }
-    return count;
-}
-
 /* Lists --------------------------------------------------------------------------------------- */
 
 /* Digits alone, up to the last processor that there can be. */
@@ -221,6 +215,28 @@ const char *amb_cpus_parse(const char *text, uint16_t *out, unsigned max, unsign
     }
 }
 
+unsigned amb_cpus_listed(const char *text)
+{
+    unsigned count = 0;
+    for (const char *at = text;; at++) {
+        unsigned first, last;
+        if (!cpu_parse(&at, &first)) {
+            return 0;
+        }
+        last = first;
+        if (*at == '-') {
+            at++;
+            if (!cpu_parse(&at, &last) || last < first) {
+                return 0;
+            }
+        }
+        count += last - first + 1;
+        if (*at != ',') {
+            return *at == '\n' || *at == '\0' ? count : 0;
+        }
+    }
+}
+
 const char *amb_cpus_format(const struct amb_cpus *cpus, char *out, size_t size)
 {
     size_t len = 0;
@@ -246,4 +262,37 @@ const char *amb_cpus_format(const struct amb_cpus *cpus, char *out, size_t size)
         cpu = last;
     }
     return out;
+}
+
+/* This process ----------------------------------------------------------------------------------
+ */
+
+/* Of this process. */
+static unsigned own_quota(void)
+{
+    char groups[GROUPS_MAX];
+    return file_read("/proc/self/cgroup", groups, sizeof(groups))
+               ? amb_cpus_quota(groups, "/sys/fs/cgroup")
+               : UINT_MAX;
+}
+
+unsigned amb_cpus_usable(void)
+{
+    struct amb_cpus cpus;
+    unsigned count = amb_cpus_allowed(&cpus) ? amb_cpus_count(&cpus) : 1;
+    unsigned whole = amb_cpus_whole(own_quota());
+    return whole < count ? whole : count;
+}
+
+unsigned amb_cpus_around(void)
+{
+    char list[ONLINE_MAX];
+    unsigned count =
+        file_read("/sys/devices/system/cpu/online", list, sizeof(list)) ? amb_cpus_listed(list) : 0;
+    if (count == 0) {
+        long online = sysconf(_SC_NPROCESSORS_ONLN);
+        count = online > 1 ? (unsigned)online : 1;
+    }
+    unsigned begun = amb_cpus_begun(own_quota());
+    return begun < count ? begun : count;
 }

@@ -34,13 +34,30 @@ bool amb_cpus_allowed(struct amb_cpus *out);
 /* Binds the calling thread to one. False: it may not run there. */
 bool amb_cpus_bind(unsigned cpu);
 /* How many this process can keep busy at a time, at least 1. It is the number of those that the
- * calling thread may run on, or a control group's quota if that is less. Reads files: for starts
- * alone. */
+ * calling thread may run on, or a control group's quota, rounded down, if that is less. Reads
+ * files: for starts alone. */
 unsigned amb_cpus_usable(void);
+/* How many there are for this process and its peers, at least 1. It is the number of those online,
+ * or a control group's quota, rounded up, if that is less. The mask of the calling thread does not
+ * count: a peer may run elsewhere. Reads files, as above. */
+unsigned amb_cpus_around(void);
 
-/* Whole processors that the quotas of the control groups come to, at least 1; UINT_MAX: no quota.
+#define AMB_CPUS_ONE 1000u /* shares are in thousandths of a processor */
+/* The share that the quotas of the control groups leave, at least 1; UINT_MAX: no quota.
  * groups is the text of /proc/self/cgroup, root the folder of the control groups. */
 unsigned amb_cpus_quota(const char *groups, const char *root);
+/* The processors of a share: those that it is enough for, at least 1, and those that it begins. */
+static inline unsigned amb_cpus_whole(unsigned share)
+{
+    return share < AMB_CPUS_ONE ? 1 : share / AMB_CPUS_ONE;
+}
+static inline unsigned amb_cpus_begun(unsigned share)
+{
+    return share / AMB_CPUS_ONE + (share % AMB_CPUS_ONE != 0);
+}
+
+/* How many a list of the kernel's has, "0-3,8\n"; 0: it is none. */
+unsigned amb_cpus_listed(const char *text);
 
 /*
  * "0-3,8" into out, in that order, at most `max`. Returns NULL, or the fault as a static text. A

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* amb_connect: URLs, options, and the sentence of every way to fail. */
 #include "tests/unit/client/session.h"
+#include "wire/base/cpus.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -112,6 +114,35 @@ static void a_spin_that_is_no_time_is_refused(void **state)
     assert_non_null(strstr(error.text, "spin_ns"));
 }
 
+static void *connect_on_one_processor(void *arg)
+{
+    struct amb_cpus cpus;
+    unsigned cpu = 0;
+    assert_true(amb_cpus_allowed(&cpus));
+    while (!amb_cpus_has(&cpus, cpu)) {
+        cpu++;
+    }
+    assert_true(amb_cpus_bind(cpu));
+    session_open(arg, NULL, NULL);
+    return NULL;
+}
+
+/* The broker runs on another one, if there is one. */
+static void a_thread_that_has_bound_itself_spins_as_others_do(void **state)
+{
+    (void)state;
+    struct session free_one, bound;
+    pthread_t thread;
+    session_open(&free_one, NULL, NULL);
+    int64_t spin_ns = free_one.conn->driver.spin.max_ns;
+    assert_int_equal(spin_ns != 0, amb_cpus_around() > 1);
+    session_close(&free_one);
+    assert_int_equal(pthread_create(&thread, NULL, connect_on_one_processor, &bound), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(bound.conn->driver.spin.max_ns, spin_ns);
+    session_close(&bound);
+}
+
 static void ucx_needs_trusted_interfaces(void **state)
 {
     (void)state;
@@ -166,6 +197,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_reached_is_named),
         cmocka_unit_test(wrong_urls_and_options_are_explained),
         cmocka_unit_test(a_spin_that_is_no_time_is_refused),
+        cmocka_unit_test(a_thread_that_has_bound_itself_spins_as_others_do),
         cmocka_unit_test(ucx_needs_trusted_interfaces),
         cmocka_unit_test(what_is_not_a_broker_is_said),
     };

@@ -66,6 +66,18 @@ static void test_a_set_is_written_as_a_list(void **state)
     assert_false(amb_cpus_has(&cpus, 8192));
 }
 
+static void test_a_list_of_the_kernel_s_is_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(amb_cpus_listed("0\n"), 1);
+    assert_int_equal(amb_cpus_listed("0-1\n"), 2);
+    assert_int_equal(amb_cpus_listed("0-3,8,10-11"), 7);
+    static const char *const bad[] = {"", "\n", "x", "0-", "3-1", "0,", "0 1", "0-8192", "-1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(amb_cpus_listed(bad[i]), 0);
+    }
+}
+
 /* Control groups ------------------------------------------------------------------------------ */
 
 static char root[64];
@@ -106,14 +118,28 @@ static void test_the_least_quota_on_the_way_up_counts(void **state)
     put("a/cpu.max", "400000 100000\n");
     put("a/b/cpu.max", "max 100000\n");
     put("a/b/c/cpu.max", "650000 100000\n");
-    assert_int_equal(amb_cpus_quota("0::/a/b/c\n", root), 4);
-    assert_int_equal(amb_cpus_quota("0::/a/b\n", root), 4);
-    assert_int_equal(amb_cpus_quota("0::/a/b/c/d\n", root), 4); /* It is not there. */
+    assert_int_equal(amb_cpus_quota("0::/a/b/c\n", root), 4000);
+    assert_int_equal(amb_cpus_quota("0::/a/b\n", root), 4000);
+    assert_int_equal(amb_cpus_quota("0::/a/b/c/d\n", root), 4000); /* It is not there. */
     put("a/b/c/cpu.max", "250000 100000\n");
-    assert_int_equal(amb_cpus_quota("0::/a/b/c\n", root), 2); /* whole ones */
+    assert_int_equal(amb_cpus_quota("0::/a/b/c\n", root), 2500);
     put("a/b/c/cpu.max", "50000 100000\n");
-    assert_int_equal(amb_cpus_quota("0::/a/b/c\n", root), 1); /* at least one */
+    assert_int_equal(amb_cpus_quota("0::/a/b/c\n", root), 500);
     assert_int_equal(amb_cpus_quota("0::/\n", root), UINT_MAX);
+}
+
+static void test_a_share_is_whole_processors_or_begun_ones(void **state)
+{
+    (void)state;
+    static const unsigned expected[][3] = {{1, 1, 1},    {500, 1, 1},          {1000, 1, 1},
+                                           {1001, 1, 2}, {1500, 1, 2},         {2000, 2, 2},
+                                           {3999, 3, 4}, {8192000, 8192, 8192}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        assert_int_equal(amb_cpus_whole(expected[i][0]), expected[i][1]);
+        assert_int_equal(amb_cpus_begun(expected[i][0]), expected[i][2]);
+    }
+    assert_true(amb_cpus_whole(UINT_MAX) > AMB_CPUS_MAX); /* no quota */
+    assert_true(amb_cpus_begun(UINT_MAX) > AMB_CPUS_MAX);
 }
 
 /* A container whose group is named as the host sees it: the mounted root is its own. */
@@ -121,8 +147,8 @@ static void test_a_containers_own_group_is_the_root(void **state)
 {
     (void)state;
     put("cpu.max", "300000 100000\n");
-    assert_int_equal(amb_cpus_quota("0::/docker/0123\n", root), 3);
-    assert_int_equal(amb_cpus_quota("0::/../../other\n", root), 3);
+    assert_int_equal(amb_cpus_quota("0::/docker/0123\n", root), 3000);
+    assert_int_equal(amb_cpus_quota("0::/../../other\n", root), 3000);
 }
 
 static void test_version_one_has_two_files(void **state)
@@ -135,7 +161,7 @@ static void test_version_one_has_two_files(void **state)
     put("cpuset/x/cpu.cfs_quota_us", "100000\n"); /* not the controller */
     put("cpuset/x/cpu.cfs_period_us", "100000\n");
     const char *groups = "5:cpuset:/x\n4:cpu,cpuacct:/x\n1:name=systemd:/x\n";
-    assert_int_equal(amb_cpus_quota(groups, root), 6);
+    assert_int_equal(amb_cpus_quota(groups, root), 6000);
     assert_int_equal(amb_cpus_quota("4:cpu,cpuacct:/\n", root), UINT_MAX);
 }
 
@@ -151,9 +177,15 @@ static void test_what_is_no_quota_is_none(void **state)
     assert_int_equal(amb_cpus_quota("0::/\n", root), UINT_MAX);
     put("cpu.max", "-5 100000\n");
     assert_int_equal(amb_cpus_quota("0::/\n", root), UINT_MAX);
+    put("cpu.max", "1 100000\n"); /* one that is hardly there */
+    assert_int_equal(amb_cpus_quota("0::/\n", root), 1);
+    put("cpu.max", "9223372036854775807 100000\n"); /* and one that limits nothing */
+    assert_int_equal(amb_cpus_quota("0::/\n", root), AMB_CPUS_MAX * AMB_CPUS_ONE);
 }
 
 /* This machine -------------------------------------------------------------------------------- */
+
+static unsigned around; /* before a thread is bound */
 
 static void *bind_to_last(void *arg)
 {
@@ -169,6 +201,7 @@ static void *bind_to_last(void *arg)
     assert_true(amb_cpus_has(&cpus, *bound));
     assert_int_equal(sched_getcpu(), (int)*bound);
     assert_int_equal(amb_cpus_usable(), 1); /* by its mask */
+    assert_int_equal(amb_cpus_around(), around);
     return NULL;
 }
 
@@ -180,6 +213,8 @@ static void test_a_thread_is_bound_alone(void **state)
     pthread_t thread;
     assert_true(amb_cpus_allowed(&before));
     unsigned usable = amb_cpus_usable();
+    around = amb_cpus_around();
+    assert_true(around >= usable);
     assert_true(usable >= 1 && usable <= amb_cpus_count(&before));
     assert_int_equal(pthread_create(&thread, NULL, bind_to_last, &bound), 0);
     (void)pthread_join(thread, NULL);
@@ -197,7 +232,9 @@ int main(void)
         cmocka_unit_test(test_a_list_keeps_its_order),
         cmocka_unit_test(test_what_is_no_list_is_refused),
         cmocka_unit_test(test_a_set_is_written_as_a_list),
+        cmocka_unit_test(test_a_list_of_the_kernel_s_is_counted),
         G(test_the_least_quota_on_the_way_up_counts),
+        cmocka_unit_test(test_a_share_is_whole_processors_or_begun_ones),
         G(test_a_containers_own_group_is_the_root),
         G(test_version_one_has_two_files),
         G(test_what_is_no_quota_is_none),
