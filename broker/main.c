@@ -38,9 +38,11 @@ struct former {
     struct amb_config *config;
 };
 
-/* The things that HUP needs to read the configuration again. */
+/* The things that HUP needs to read the configuration again. The machine is as it was at start: the
+ * numbers that "auto" has become are in use, whatever has been done to our quotas since. */
 struct program {
     struct amb_command_line line;
+    struct amb_config_machine machine;
     struct amb_config_source source;
     struct amb_config *config;
     struct former *former;
@@ -282,7 +284,9 @@ static int run_program(struct program *program)
         .option_count = line->setting_count,
         .listen = line->listen,
         .listen_count = line->listen_count,
+        .machine = &program->machine,
     };
+    amb_config_machine_read(&program->machine);
     enum amb_status status = load_config(&program->source, error, sizeof(error), &program->config);
     if (status != AMB_OK) {
         (void)fprintf(stderr, "%s\n", error);

@@ -153,6 +153,15 @@ expect 69 "$sock" "$brokerd" "${small[@]}" --listen "unix://$sock"
 kill -0 "$broker_pid" || fail 'the first broker has ended'
 kill -HUP "$broker_pid"
 wait_until grep -q 'the configuration is valid and unchanged' "$tmp/log"
+# Limits that have changed meanwhile are not those that it runs with: "auto" stays what it was.
+before=$(grep -c 'the configuration is valid and unchanged' "$tmp/log")
+python3 -c 'import resource as r, sys; r.prlimit(int(sys.argv[1]), r.RLIMIT_NOFILE, (700, 700))' \
+    "$broker_pid"
+kill -HUP "$broker_pid"
+reloaded() { [ "$(grep -c 'reload' "$tmp/log")" -gt "$before" ]; }
+wait_until reloaded
+[ "$(grep -c 'the configuration is valid and unchanged' "$tmp/log")" -gt "$before" ] ||
+    fail "a reload with another ulimit -n: $(grep reload "$tmp/log" | tail -n 1)"
 kill -USR1 "$broker_pid"
 kill -PIPE "$broker_pid"
 kill -TERM "$broker_pid"
