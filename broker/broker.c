@@ -365,6 +365,7 @@ enum amb_status amb_broker_start(const struct amb_config *config, char *error, s
     amb_limbo_init(&broker->limbo, &broker->maker.inbox);
     broker->budget.limbo = &broker->limbo;
     broker->maker.budget = &broker->budget;
+    _Static_assert(AMB_LEASES_MAX == AMB_CONFIG_LEASES_LEAST, "one session's, counted for all");
     broker->budget.max_leases = config->server.max_leases + AMB_LEASES_MAX;
     enum amb_status status = broker_run(broker, error, error_size);
     if (status != AMB_OK) {

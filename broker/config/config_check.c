@@ -22,12 +22,18 @@
 
 /* Descriptors: a fixed part, each worker, each segment, each connection: one for control, one for
  * the bell of its ring or its stream. Leases take one each, and there is one for some connections.
- */
+ * A connection that has not said who it is has one. A ring that is being made has two more, for its
+ * client: its memory and the bell. They are sent and closed at once, so a few are counted. */
 #define FDS_FIXED 64u
 #define FDS_PER_WORKER 24u
 #define FDS_PER_SEGMENT 2u
 #define FDS_PER_CONNECTION 2u
+#define FDS_PER_OPENING 2u
 #define CONNECTIONS_PER_LEASE 8u
+#define OPENINGS 8u
+/* Of those that workers and segments leave, connections that nobody knows yet get a part. */
+#define HALF_OPEN_MIN 8u
+#define HALF_OPEN_PART 8u
 
 static enum amb_status check_leased(const struct amb_config_build *build)
 {
@@ -98,6 +104,15 @@ static uint64_t descriptors_of(uint64_t connections)
            (connections + CONNECTIONS_PER_LEASE - 1) / CONNECTIONS_PER_LEASE;
 }
 
+/* left: by the connections that there must be, at least HALF_OPEN_MIN. */
+static uint32_t half_open(uint64_t there, uint64_t left)
+{
+    uint64_t part = there / HALF_OPEN_PART;
+    part = part < HALF_OPEN_MIN ? HALF_OPEN_MIN : part;
+    part = part > left ? left : part;
+    return part > AMB_HALF_OPEN_MAX ? AMB_HALF_OPEN_MAX : (uint32_t)part;
+}
+
 /* The descriptor formula; an explicit number must fit, "auto" takes what there is. Leases get what
  * connections leave. */
 static enum amb_status check_descriptors(const struct amb_config_build *build,
@@ -105,11 +120,11 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
 {
     struct amb_config *config = build->config;
     uint64_t segments = config->memory.host.size / config->memory.host.segment;
-    uint64_t base =
-        FDS_FIXED + FDS_PER_WORKER * config->server.workers + FDS_PER_SEGMENT * segments;
+    uint64_t base = FDS_FIXED + AMB_CONFIG_LEASES_LEAST + FDS_PER_OPENING * OPENINGS +
+                    FDS_PER_WORKER * config->server.workers + FDS_PER_SEGMENT * segments;
     uint64_t wanted = config->server.max_connections;
     uint64_t least = wanted == 0 ? AUTO_CONNECTIONS_MIN : wanted;
-    uint64_t needed = base + descriptors_of(least);
+    uint64_t needed = base + HALF_OPEN_MIN + descriptors_of(least);
     if (machine->descriptors < needed) {
         return amb_config_fail(
             build, amb_config_place_of(config, "server.max_connections"), "server.max_connections",
@@ -119,6 +134,8 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
             config->server.workers, segments, least, machine->descriptors, needed);
     }
     uint64_t there = machine->descriptors - base;
+    config->server.max_half_open = half_open(there, there - descriptors_of(least));
+    there -= config->server.max_half_open;
     if (wanted == 0) {
         uint64_t fit =
             there / (FDS_PER_CONNECTION * CONNECTIONS_PER_LEASE + 1) * CONNECTIONS_PER_LEASE;

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define DOOR_BACKLOG 512
-#define DOOR_ACCEPTS_A_ROUND 64
+#define DOOR_ACCEPTS_A_ROUND 64u
 #define DOOR_PAUSE_NS (100 * AMB_NS_PER_MS)
 #define DOOR_MODE_DEFAULT 0660
 #define DOOR_LOCK_PAUSE_US 10000u
@@ -306,7 +306,7 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
 {
     struct amb_control *control = listener->control;
     control->stats.accepted++;
-    if (control->half_open_count >= AMB_HALF_OPEN_MAX) {
+    if (control->half_open_count >= control->config->server.max_half_open) {
         (void)door_evict(control);
     }
     struct amb_client *client;
@@ -322,6 +322,13 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     }
 }
 
+/* Not so many that one which came in this round is pushed out before it is heard. */
+static unsigned door_accepts(const struct amb_control *control)
+{
+    uint32_t half = control->config->server.max_half_open / 2;
+    return half < DOOR_ACCEPTS_A_ROUND ? half : DOOR_ACCEPTS_A_ROUND;
+}
+
 static void listener_on_events(struct amb_watch *watch, uint32_t events)
 {
     (void)events;
@@ -335,7 +342,7 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
         door_pause(listener->control, "too many clients wait for their sessions");
         return;
     }
-    for (int i = 0; i < DOOR_ACCEPTS_A_ROUND; i++) {
+    for (unsigned i = door_accepts(listener->control); i > 0; i--) {
         struct sockaddr_storage from;
         socklen_t len = sizeof(from);
         int fd =

@@ -25,7 +25,6 @@
 /* A descriptor that was passed in place of a pidfd is not closed: a file's server could hold that
  * up for ever. Where there are so many, no client is asked for a pidfd any more. */
 #define AMB_KEPT_FDS_MAX 64u
-#define AMB_HALF_OPEN_MAX 512u /* connections that have not said who they are */
 /* Sessions that the porter and the workers make. Where there are so many, the door pauses: they
  * have no deadline, for it is the broker that they wait for. */
 #define AMB_OPENING_MAX 512u

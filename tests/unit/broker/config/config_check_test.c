@@ -13,9 +13,11 @@ static void test_auto_becomes_numbers(void **state)
     assert_string_equal(config->server.name, "testhost");
     assert_int_equal(config->server.workers, 3);
     assert_int_equal(config->server.max_message, UINT64_C(256) << 20);
-    /* (1024 - 64 - 24 * 3 - 2 * 16) / 17 * 8, and one lease for 8 of them at least */
-    assert_int_equal(config->server.max_connections, 400);
-    assert_int_equal(config->server.max_leases, 56);
+    /* 1024 - 64 - 24 * 3 - 2 * 16 - 32 - 2 * 8 = 808 for all connections. An eighth of them may be
+     * half open. (808 - 101) / 17 * 8, and one lease for 8 of them at least. */
+    assert_int_equal(config->server.max_half_open, 101);
+    assert_int_equal(config->server.max_connections, 328);
+    assert_int_equal(config->server.max_leases, 51);
     amb_config_destroy(&config);
     config = try_accept("memory = { host = { size = \"64G\"; segment = \"256M\"; }; };");
     assert_int_equal(config->server.max_message, UINT64_C(1) << 30);
@@ -141,14 +143,38 @@ static void test_too_few_descriptors_name_the_limit(void **state)
     struct amb_config_source source = {.machine = &machine};
     try_refuse_source(&source, "default: server.max_connections: the descriptor limit is too small "
                                "for 3 workers, 16 segments and 8 connections (got ulimit -n 20, "
-                               "allowed at least 185)");
-    source = try_source("server = { max_connections = 403; };");
-    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1025)");
-    struct amb_config *config = try_accept("server = { max_connections = 402; };");
-    assert_int_equal(config->server.max_leases, 52);
+                               "allowed at least 241)");
+    source = try_source("server = { max_connections = 377; };");
+    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1026)");
+    struct amb_config *config = try_accept("server = { max_connections = 376; };");
+    assert_int_equal(config->server.max_leases, 47);
     amb_config_destroy(&config);
     config = try_accept("server = { max_connections = 100; };");
     assert_int_equal(config->server.max_leases, 100);
+    amb_config_destroy(&config);
+}
+
+/* All that there may be at one time: the formula, whatever the limit. */
+static void test_half_open_connections_are_counted(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = {241, 250, 300, 512, 1024, 4096, 20000, 1048576};
+    static const uint32_t expected[] = {8, 8, 10, 37, 101, 485, 512, 512};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        struct amb_config_machine machine = try_machine;
+        machine.descriptors = limits[i];
+        struct amb_config_source source = {.machine = &machine};
+        struct amb_config *config = try_accept_source(&source);
+        const struct amb_config_server *server = &config->server;
+        assert_int_equal(server->max_half_open, expected[i]);
+        uint64_t used = 64 + 24 * 3 + 2 * 16 + 2 * 8 + server->max_half_open +
+                        2 * (uint64_t)server->max_connections + server->max_leases + 32;
+        assert_true(used <= limits[i]);
+        amb_config_destroy(&config);
+    }
+    /* A number that somebody has asked for leaves them what it can. */
+    struct amb_config *config = try_accept("server = { max_connections = 376; };");
+    assert_int_equal(config->server.max_half_open, 9);
     amb_config_destroy(&config);
 }
 
@@ -254,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_leases_of_one_client_fit_a_quarter_of_memory),
         cmocka_unit_test(test_a_pool_on_a_gpu_has_a_least_size),
         cmocka_unit_test(test_too_few_descriptors_name_the_limit),
+        cmocka_unit_test(test_half_open_connections_are_counted),
         cmocka_unit_test(test_listeners_off_loopback_need_consent),
         cmocka_unit_test(test_a_listener_is_there_once),
         cmocka_unit_test(test_heartbeats_fit_into_the_timeout),

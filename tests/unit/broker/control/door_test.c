@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -322,24 +323,19 @@ static void test_room_that_was_there_at_hello_may_be_gone_at_auth(void **state)
     door_close(&door);
 }
 
-static void test_where_too_many_stand_silent_the_oldest_goes(void **state)
+static void stand_in_front_of(struct door *door)
 {
-    (void)state;
-    enum {
-        CROWD = 512 + 8
-    }; /* AMB_HALF_OPEN_MAX and some */
-    static struct door_client crowd[CROWD];
-    struct door door;
+    static struct door_client crowd[AMB_HALF_OPEN_MAX + 8];
     struct door_client honest, halfway;
-    door_open(&door, NULL);
-    door_connect_unix(&door, &halfway); /* Older than all of them, but it has spoken. */
+    const unsigned count = door->config->server.max_half_open + 8; /* as many as may be, and some */
+    door_connect_unix(door, &halfway); /* Older than all of them, but it has spoken. */
     door_send_hello(&halfway, "");
     amb_control_free(door_expect(&halfway, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
-    for (int i = 0; i < CROWD; i++) {
-        door_connect_unix(&door, &crowd[i]);
+    for (unsigned i = 0; i < count; i++) {
+        door_connect_unix(door, &crowd[i]);
     }
-    door_login_unix(&door, &honest);
-    for (int i = 0; i < 10; i++) { /* Two for the honest ones. */
+    door_login_unix(door, &honest);
+    for (unsigned i = 0; i < 10; i++) { /* Two for the honest ones. */
         door_expect_closed(&crowd[i]);
     }
     uint8_t byte;
@@ -349,10 +345,35 @@ static void test_where_too_many_stand_silent_the_oldest_goes(void **state)
     door_send_auth(&halfway, NULL);
     amb_control_free(door_expect(&halfway, AMB__CONTROL__CONTROL__BODY_WELCOME));
     door_disconnect(&halfway);
-    for (int i = 0; i < CROWD; i++) {
+    for (unsigned i = 0; i < count; i++) {
         door_disconnect(&crowd[i]);
     }
     door_disconnect(&honest);
+}
+
+static void test_where_too_many_stand_silent_the_oldest_goes(void **state)
+{
+    (void)state;
+    struct door door;
+    door_open(&door, NULL);
+    stand_in_front_of(&door);
+    door_close(&door);
+}
+
+/* They may not take the descriptors of clients. */
+static void test_with_few_descriptors_fewer_may_stand_silent(void **state)
+{
+    (void)state;
+    struct door door;
+    struct rlimit files, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = 400;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    door_open(&door, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0); /* We need some for the crowd. */
+    assert_in_range(door.config->server.max_half_open, 8, 50);
+    stand_in_front_of(&door);
     door_close(&door);
 }
 
@@ -371,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_room_that_was_there_at_hello_may_be_gone_at_auth),
         cmocka_unit_test(test_a_client_s_own_last_session_does_not_stand_in_its_way),
         cmocka_unit_test(test_brokers_that_start_together_do_not_remove_each_other_s_socket),
+        cmocka_unit_test(test_with_few_descriptors_fewer_may_stand_silent),
         cmocka_unit_test(test_where_too_many_stand_silent_the_oldest_goes),
     };
     return cmocka_run_group_tests_name("broker/door", tests, NULL, NULL);
