@@ -20,6 +20,8 @@
 #include "broker/topic/topic.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
+#include "wire/base/log.h"
+#include "wire/link/ring/ring.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 
@@ -68,6 +70,17 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
     return status;
 }
 
+/* Asked once, at the start: where sessions are made it would be the clients' failure. */
+static const char *ring_obstacle(void)
+{
+    if (amb_ring_is_possible()) {
+        return NULL;
+    }
+    amb_warn("no ring links: this system cannot read an eventfd without waiting, as Linux 5.8 can; "
+             "clients on this host have streams, and no message in place");
+    return "link ring: the broker's system has none, for it is older than Linux 5.8";
+}
+
 static uint64_t namespace_inode(const char *path)
 {
     struct stat st;
@@ -95,6 +108,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->net_ns = namespace_inode("/proc/self/ns/net");
     control->watches.epoll_fd = -1;
     control->kernel_names_peers = amb_peer_kernel_tells();
+    control->no_ring = ring_obstacle();
     control->now_ns = amb_clock_monotonic_ns();
     control->started_ns = control->now_ns;
     amb_random_bytes(&control->epoch, sizeof(control->epoch));

@@ -74,6 +74,7 @@ struct amb_control {
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
     const char *ucx_broken; /* static: UCX could not open a port, and is not asked again; or NULL */
+    const char *no_ring;    /* static: why this system has no rings; or NULL */
     struct amb_directory directory;
     struct amb_identities identities;
     struct amb_parties parties;

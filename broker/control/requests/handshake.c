@@ -68,6 +68,19 @@ static const char *ucx_obstacle(const struct amb_control *control, const Amb__Co
     return NULL;
 }
 
+/* A client on this host. Where there are no rings, one that does not insist has a stream. */
+static bool link_choose_near(struct amb_client *client, bool insists)
+{
+    const char *obstacle = client->control->no_ring;
+    if (obstacle != NULL && insists) {
+        amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", obstacle);
+        return false;
+    }
+    client->link = obstacle == NULL ? AMB_LINK_RING : AMB_LINK_STREAM;
+    client->link_reason = obstacle;
+    return true;
+}
+
 /* False: refused, and the client told. */
 static bool link_choose(struct amb_client *client, const char *wish, const Amb__Control__Peer *peer)
 {
@@ -87,8 +100,7 @@ static bool link_choose(struct amb_client *client, const char *wish, const Amb__
                                   "link ring: works over a unix:// URL only");
             return false;
         }
-        client->link = AMB_LINK_RING;
-        return true;
+        return link_choose_near(client, wish[0] != '\0');
     }
     if (wish[0] != '\0' && strcmp(wish, "stream") != 0) {
         amb_client_send_error(client, 0, AMB_EINVAL, "unknown link: ring, stream, ucx are known");

@@ -240,6 +240,16 @@ static enum amb_status make_memory(struct ring *ring, int *out)
     return AMB_OK;
 }
 
+bool amb_ring_is_possible(void)
+{
+    struct ring ring = {.is_broker = true};
+    int copy = -1;
+    enum amb_status status = ring_bell_make(&ring, &copy);
+    close_fd(ring.bell);
+    close_fd(copy);
+    return status != AMB_ENOTSUP; /* No descriptor is left: that says nothing of the system. */
+}
+
 enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events, void *arg,
                                 struct amb_ring_fds *fds, struct amb_link **out)
 {

@@ -34,6 +34,8 @@ struct amb_ring_fds {
 AMB_MUST_CHECK enum amb_status amb_ring_create(uint64_t size, const struct amb_link_events *events,
                                                void *arg, struct amb_ring_fds *fds,
                                                struct amb_link **out);
+/* False: this system is too old, and amb_ring_create would say ENOTSUP. For starts. */
+bool amb_ring_is_possible(void);
 /* The owner that a link without events speaks to from here on. */
 void amb_ring_adopt(struct amb_link *link, const struct amb_link_events *events, void *arg);
 /* Client's side. Takes the two descriptors, also on failure. EPROTO: they are not what they

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/handshake and what it gives: a ring whose client keeps it when its session has ended. A
- * real broker, clients that speak byte by byte.
+ * broker/handshake and what it gives: a ring whose client keeps it when its session has ended, and
+ * a stream where the system has no rings. A real broker, clients that speak byte by byte.
  */
 #include "tests/support/door/door_harness.h"
 #include "wire/base/clock.h"
 #include "wire/link/ring/ring_state.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* Until nothing of the ring is left, though the client has it open. */
@@ -105,11 +107,75 @@ static void test_a_ring_with_something_unread_is_quarantined(void **state)
     door_close(&door);
 }
 
+/* A system before Linux 5.8. */
+static bool is_system_old;
+
+ssize_t __real_preadv2(int fd, const struct iovec *iov, int count, off_t at, int flags);
+ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t at, int flags);
+
+ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+    if (is_system_old) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return __real_preadv2(fd, iov, count, at, flags);
+}
+
+static void attach_stream(const struct door *door, struct door_client *data,
+                          const Amb__Control__Welcome *welcome)
+{
+    Amb__Control__Attach attach;
+    amb__control__attach__init(&attach);
+    attach.session = welcome->session;
+    attach.generation = welcome->generation;
+    attach.secret = welcome->secret;
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
+    message.attach = &attach;
+    door_connect_unix(door, data);
+    door_send(data, &message);
+    door_expect_ok(data, 1);
+}
+
+static void test_where_there_are_no_rings_clients_have_streams(void **state)
+{
+    (void)state;
+    struct door door;
+    struct door_client client, data;
+    is_system_old = true;
+    door_open(&door, NULL);
+    door_connect_unix(&door, &client);
+    door_send_hello(&client, "");
+    Amb__Control__Control *challenge = door_expect(&client, AMB__CONTROL__CONTROL__BODY_CHALLENGE);
+    assert_string_equal(challenge->challenge->link, "stream");
+    amb_control_free(challenge);
+    door_send_auth(&client, NULL);
+    Amb__Control__Control *welcome = door_expect(&client, AMB__CONTROL__CONTROL__BODY_WELCOME);
+    assert_string_equal(welcome->welcome->link, "stream");
+    assert_non_null(strstr(welcome->welcome->link_reason, "Linux 5.8"));
+    assert_int_equal(welcome->welcome->may_map, 0);
+    attach_stream(&door, &data, welcome->welcome);
+    amb_control_free(welcome);
+    door_pub_open(&client, 0, "a");
+    door_disconnect(&data);
+    door_disconnect(&client);
+    door_connect_unix(&door, &client); /* One that insists. */
+    door_send_hello(&client, "ring");
+    door_expect_error(&client, 0, AMB_ENOTSUP, "Linux 5.8");
+    door_disconnect(&client);
+    door_close(&door);
+    is_system_old = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_ring_that_is_kept_keeps_no_memory),
         cmocka_unit_test(test_a_ring_with_something_unread_is_quarantined),
+        cmocka_unit_test(test_where_there_are_no_rings_clients_have_streams),
     };
     return cmocka_run_group_tests_name("broker/handshake, rings", tests, NULL, NULL);
 }

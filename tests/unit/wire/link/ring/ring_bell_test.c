@@ -2,6 +2,8 @@
 /* The bell of a ring: each side hears the other, and some systems cannot read without waiting. */
 #include "wire/link/ring/ring_bell.h"
 
+#include "wire/link/ring/ring.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +73,9 @@ static void test_an_old_system_has_no_rings(void **state)
     int copy = -1;
     is_system_old = true;
     assert_int_equal(ring_bell_make(&ring, &copy), AMB_ENOTSUP);
+    assert_false(amb_ring_is_possible());
     is_system_old = false;
+    assert_true(amb_ring_is_possible());
     assert_int_equal(copy, -1);
     assert_int_equal(close(ring.bell), 0);
 }
