@@ -2,6 +2,7 @@
 #include "broker/base/peer.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -48,6 +49,17 @@ bool amb_peer_process(int connection, int *pidfd)
     *pidfd = kernel_pidfd(connection);
     /* Kernels before 6.16 have none for a process that was waited for. */
     return *pidfd >= 0 || errno == ESRCH || errno == EINVAL;
+}
+
+bool amb_peer_lives(int connection)
+{
+    struct pollfd end = {.fd = kernel_pidfd(connection), .events = POLLIN};
+    if (end.fd < 0) {
+        return false;
+    }
+    bool lives = poll(&end, 1, 0) == 0;
+    (void)close(end.fd);
+    return lives;
 }
 
 bool amb_peer_is_pidfd(int fd)

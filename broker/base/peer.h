@@ -7,8 +7,9 @@
  * its process is. Before that there is the number of SO_PEERCRED, which is 0 where we do not see
  * into that namespace. Only then a client is asked to pass a pidfd of itself.
  *
- * A connection remembers its process beyond the end of that. So the pidfd is needed no sooner than
- * the connection ends, and costs no descriptor until then.
+ * A connection remembers its process beyond the end of that. So the pidfd is kept no sooner than
+ * the connection ends, and costs no descriptor until then. A process that has handed its connection
+ * to another one and is gone says nothing of that one. So it has to live when a session begins.
  *
  * Threads: any. Memory: none.
  */
@@ -21,6 +22,9 @@
 bool amb_peer_kernel_tells(void);
 /* A pidfd, the caller's; -1: it cannot be had. pid: of SO_PEERCRED, 0: none. */
 int amb_peer_pidfd(int connection, pid_t pid);
+/* Where the kernel tells: does the process that connected live? False, too: that cannot be asked
+ * now. No descriptor is left. */
+bool amb_peer_lives(int connection);
 /* Where the kernel tells: the pidfd of the process that connected, also from a connection that is
  * shut down. False: it cannot be had now. True, and *pidfd is -1: that process is gone. */
 bool amb_peer_process(int connection, int *pidfd);

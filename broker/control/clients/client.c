@@ -156,8 +156,11 @@ static bool client_watch_pidfd(struct amb_client *client, int pidfd)
 
 void amb_client_know_process(struct amb_client *client)
 {
-    client->knows_process = client->is_unix && client->control->kernel_names_peers;
-    if (client->knows_process || !client->is_unix) {
+    if (!client->is_unix) {
+        return;
+    }
+    if (client->control->kernel_names_peers) {
+        client->knows_process = amb_peer_lives(client->fd);
         return;
     }
     int pidfd = client->passed_fd; /* Its own, that it was asked for. */

@@ -9,7 +9,8 @@
  * ENDING: the connection is closed; the session's worker is giving up what it had. A client whose
  * process may still read or write something in place stays, quarantined. It goes when its pidfd
  * says that the process is gone. That pidfd is asked for here, so that a client that lives costs no
- * descriptor for it. The README of this room has the function of each arrow.
+ * descriptor for it. At Auth it is asked whether that process lives. The README of this room has
+ * the function of each arrow.
  *
  * Threads: the control thread. Memory: one allocation; a client is freed when it has ended, no
  * order of it is under way, and it has no session.
@@ -53,7 +54,7 @@ struct amb_client {
     uint64_t id;
     int fd, pidfd;         /* -1: none */
     int closing_fd;        /* its connection, shut down, while no pidfd can be had; -1 */
-    bool knows_process;    /* a pidfd is there, or will be */
+    bool knows_process;    /* a pidfd is there, or will be: it lived at Auth */
     bool is_unix, is_dead; /* is_dead: the process is known to be gone */
     bool is_given_up;      /* nobody waits for that; its process may live on */
     bool has_session, is_quarantined, said_bye;

@@ -141,9 +141,10 @@ void amb_client_close_session(struct amb_client *client)
     order->done = session_closed;
     order->context = client;
     order->session = client->session;
-    /* Without a mapping, or with the client's word that it has none left, nothing is held. */
-    end->closing.keep_held = client->link == AMB_LINK_RING && !client->said_bye &&
-                             !client->is_dead && !client->is_given_up;
+    /* Without a mapping, or with the client's word that it has none left, nothing is held. Nor
+     * where nobody could tell us of the end of its process. */
+    end->closing.keep_held =
+        amb_client_may_map(client) && !client->said_bye && !client->is_dead && !client->is_given_up;
     if (end->closing.keep_held) {
         /* The worst, until its worker has counted: its process may have another session by then. */
         amb_client_charge(client, client->mapped_max);

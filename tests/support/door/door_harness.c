@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -147,6 +149,46 @@ void door_connect_tcp(const struct door *door, struct door_client *client)
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     client_init(client, fd);
+}
+
+pid_t door_connect_as_another(const struct door *door, struct door_client *client)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct door_client passing = {.fd = pair[0]};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", door->socket_path);
+    pid_t pid = fork();
+    if (pid == 0) { /* Other threads are gone, with whatever they held: no memory, no messages. */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+            struct door_client up = {.fd = pair[1]};
+            Amb__Control__Control message;
+            amb__control__control__init(&message);
+            Amb__Control__Bye bye;
+            amb__control__bye__init(&bye);
+            message.body_case = AMB__CONTROL__CONTROL__BODY_BYE;
+            message.bye = &bye;
+            door_send_with(&up, &message, &fd, 1);
+            (void)close(fd); /* Ours alone from here on. */
+        }
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_true(pid > 0);
+    amb_control_reader_init(&passing.reader);
+    amb_control_free(door_expect(&passing, AMB__CONTROL__CONTROL__BODY_BYE));
+    assert_int_equal(passing.fd_count, 1);
+    memset(client, 0, sizeof(*client));
+    client->fd = passing.fds[0];
+    client->next_id = 1;
+    amb_control_reader_init(&client->reader);
+    passing.fd_count = 0;
+    door_disconnect(&passing);
+    (void)close(pair[1]);
+    return pid;
 }
 
 void door_disconnect(struct door_client *client)

@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <cmocka.h>
 
@@ -59,6 +60,8 @@ void door_close(struct door *door);
 
 void door_connect_unix(const struct door *door, struct door_client *client);
 void door_connect_tcp(const struct door *door, struct door_client *client);
+/* A process that connects, hands us its connection and waits to be ended. SO_PEERCRED names it. */
+pid_t door_connect_as_another(const struct door *door, struct door_client *client);
 void door_disconnect(struct door_client *client);
 
 void door_send_bytes(struct door_client *client, const void *bytes, size_t len);

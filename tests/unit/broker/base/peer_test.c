@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,6 +58,49 @@ static void test_the_pidfd_tells_of_the_end(void **state)
     (void)close(pair[1]);
 }
 
+static void test_a_connection_outlives_its_process(void **state)
+{
+    (void)state;
+    int pair[2], passed[2], ready[2];
+    if (!amb_peer_kernel_tells()) {
+        skip();
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_true(amb_peer_lives(pair[0]));
+    assert_int_equal(pipe(ready), 0);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t len = sizeof(address.sun_family); /* The kernel finds a name. */
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, len), 0);
+    len = sizeof(address);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    passed[1] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); /* A child of ours connects it. */
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)!write(ready[1], "x", connect(passed[1], (void *)&address, len) == 0 ? 1 : 0);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    passed[0] = accept(listener, NULL, NULL);
+    assert_true(amb_peer_lives(passed[0]));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    assert_false(amb_peer_lives(passed[0])); /* It has ended, */
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_false(amb_peer_lives(passed[0])); /* ... and was waited for. */
+    assert_false(amb_peer_lives(-1));
+    const int all[] = {pair[0], pair[1], passed[0], passed[1], ready[0], ready[1], listener};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_int_equal(close(all[i]), 0);
+    }
+}
+
 static void test_nothing_else_is_taken_for_a_pidfd(void **state)
 {
     (void)state;
@@ -92,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_pidfd_tells_of_the_end),
+        cmocka_unit_test(test_a_connection_outlives_its_process),
         cmocka_unit_test(test_nothing_else_is_taken_for_a_pidfd),
         cmocka_unit_test(test_a_child_that_has_ended_is_a_pidfd_still),
     };

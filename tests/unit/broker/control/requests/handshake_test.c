@@ -17,11 +17,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -627,46 +625,6 @@ static void test_no_item_is_left_of_a_bell_that_its_client_keeps(void **state)
     door_close(&door);
 }
 
-/* A process that connects, hands us its connection and waits to be ended: SO_PEERCRED names it. */
-static pid_t connect_as_another(const struct door *door, struct door_client *client)
-{
-    int pair[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    struct door_client passing = {.fd = pair[0]};
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", door->socket_path);
-    pid_t pid = fork();
-    if (pid == 0) { /* Other threads are gone, with whatever they held: no memory, no messages. */
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
-            struct door_client up = {.fd = pair[1]};
-            Amb__Control__Control message;
-            amb__control__control__init(&message);
-            Amb__Control__Bye bye;
-            amb__control__bye__init(&bye);
-            message.body_case = AMB__CONTROL__CONTROL__BODY_BYE;
-            message.bye = &bye;
-            door_send_with(&up, &message, &fd, 1);
-        }
-        for (;;) {
-            (void)pause();
-        }
-    }
-    assert_true(pid > 0);
-    amb_control_reader_init(&passing.reader);
-    amb_control_free(door_expect(&passing, AMB__CONTROL__CONTROL__BODY_BYE));
-    assert_int_equal(passing.fd_count, 1);
-    memset(client, 0, sizeof(*client));
-    client->fd = passing.fds[0];
-    client->next_id = 1;
-    amb_control_reader_init(&client->reader);
-    passing.fd_count = 0;
-    door_disconnect(&passing);
-    (void)close(pair[1]);
-    return pid;
-}
-
 static void test_a_process_that_ends_after_its_client_was_freed_hurts_nobody(void **state)
 {
     (void)state;
@@ -675,7 +633,7 @@ static void test_a_process_that_ends_after_its_client_was_freed_hurts_nobody(voi
     is_kernel_old = true; /* So that the broker watches the client's own. */
     door_open(&door, NULL);
     unsigned before = door_count_fds();
-    pid_t pid = connect_as_another(&door, &client);
+    pid_t pid = door_connect_as_another(&door, &client);
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* Kept, as a child of the client would. */
     assert_true(pidfd >= 0);
     send_auth_with(NULL, &client, &pidfd, 1);
