@@ -11,6 +11,7 @@
 #include "tests/support/shard/shard_harness.h"
 #include "wire/codec/filter.h"
 #include "wire/link/sim.h"
+#include "wire/link/stream/stream.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +47,13 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
     const struct amb_sim_options sim = {.bytes_max = options->link_bytes_max,
                                         .poll_frames = options->link_poll_frames,
                                         .copy = options->link_copy};
-    assert_int_equal(amb_sim_create(&sim, events, args, ends), AMB_OK);
+    if (options->sockets == NULL) {
+        assert_int_equal(amb_sim_create(&sim, events, args, ends), AMB_OK);
+    }
+    for (unsigned i = 0; i < 2 && options->sockets != NULL; i++) {
+        assert_int_equal(amb_stream_create(options->sockets[i], events[i], args[i], &ends[i]),
+                         AMB_OK);
+    }
     client->session->link = ends[0];
     client->link = ends[1];
     return client;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scripted client of a shard (shard_harness.h): the far end of a session's sim link. It sends
- * batches whose messages carry a stamp, checks every body that comes, and records what it is told.
- * It releases, maps and answers only as the test says.
+ * A scripted client of a shard (shard_harness.h): the far end of a session's sim link, or of a
+ * stream. It sends batches whose messages carry a stamp, checks every body that comes, and records
+ * what it is told. It releases, maps and answers only as the test says.
  *
  * Threads: one. Memory: allocates as it likes; shard_client_destroy gives everything back.
  */
@@ -113,6 +113,7 @@ struct shard_client {
 
 struct client_options {
     bool may_map, answers_offers;
+    const int *sockets; /* a connected pair, taken: a stream in place of a sim link; NULL: none */
     uint64_t link_bytes_max;
     unsigned link_poll_frames;
     bool (*link_copy)(void *to, const void *from, uint64_t len); /* of struct amb_sim_options */

@@ -8,9 +8,13 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -191,6 +195,138 @@ static void test_silent_links_with_a_bell_are_dormant(void **state)
     shard->poll.epoll_fd = -1;
 }
 
+/* Sockets ------------------------------------------------------------------------------------- */
+
+static void tcp_pair(int fds[2])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t len = sizeof(address);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fds[1], (const struct sockaddr *)&address, sizeof(address)), 0);
+    fds[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fds[0] >= 0);
+    (void)close(listener);
+}
+
+/* A publisher over TCP on shard 0, whose worker sleeps at once. Its socket rests. */
+static struct shard_client *resting_socket(struct shard_pair *w)
+{
+    struct amb_shard *shard = &w->h.shards[0];
+    int fds[2];
+    tcp_pair(fds);
+    shard->poll.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    assert_true(shard->poll.epoll_fd >= 0);
+    struct shard_client *socket =
+        shard_client_create(&w->h, 0, &(struct client_options){.sockets = fds});
+    assert_int_equal(amb_links_watch(socket->session), AMB_OK);
+    client_open_pub(socket, 0, w->topic, false);
+    harness_settle(&w->h);
+    shard->poll.sleeps_at_once = true;
+    (void)amb_links_wait(shard, 0); /* The edge of the beginning. */
+    for (unsigned i = 0; i < 10; i++) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_false(socket->session->has_edge);
+    assert_true(amb_links_arm(shard));
+    amb_links_disarm(shard);
+    return socket;
+}
+
+static void socket_over(struct shard_pair *w)
+{
+    struct amb_shard *shard = &w->h.shards[0];
+    (void)close(shard->poll.epoll_fd);
+    shard->poll.epoll_fd = -1;
+    shard->poll.sleeps_at_once = false;
+    harness_settle(&w->h);
+    client_drain(w->s, 0);
+}
+
+static void await_arrived(const struct shard_client *socket, short events)
+{
+    struct pollfd one = {.fd = amb_link_fd(socket->session->link), .events = events};
+    do {
+        assert_int_equal(poll(&one, 1, 10000), 1);
+    } while ((one.revents & events) != events);
+}
+
+/* Turns as a worker's that sleeps at once, and sleeps at most so often, until it finds nothing. */
+static void turn_and_sleep(struct shard_pair *w, unsigned sleeps)
+{
+    struct amb_shard *shard = &w->h.shards[0];
+    for (unsigned slept = 0; slept < sleeps;) {
+        while (harness_turn(&w->h, 0) > 0) {
+        }
+        if (amb_links_arm(shard)) {
+            (void)amb_links_wait(shard, 0);
+            slept++;
+        }
+        amb_links_disarm(shard);
+    }
+    while (harness_turn(&w->h, 0) > 0) {
+    }
+}
+
+/* The read of the data is short, and trusted to have emptied the socket. One edge told of the data
+ * and of the end behind it: no other one comes. */
+static void test_an_end_right_behind_data_is_not_slept_over(void **state)
+{
+    struct shard_pair *w = *state;
+    struct shard_client *socket = resting_socket(w);
+    client_send(socket, 0, 1, 16);
+    amb_link_flush(socket->link);
+    assert_int_equal(shutdown(amb_link_fd(socket->link), SHUT_WR), 0);
+    await_arrived(socket, POLLIN | POLLRDHUP);
+    turn_and_sleep(w, 2);
+    assert_int_equal(socket->session->msgs_in, 1);
+    assert_true(socket->session->is_link_down);
+    assert_int_equal(socket->ended, 1);
+    assert_int_equal(socket->ended_why, AMB_ELOST);
+    socket_over(w);
+    assert_int_equal(w->s->subs[0].last, 1);
+}
+
+/* It does not look at the socket before it sleeps: the edge wakes it. */
+static void test_a_worker_that_sleeps_at_once_is_woken_by_a_resting_socket(void **state)
+{
+    struct shard_pair *w = *state;
+    struct shard_client *socket = resting_socket(w);
+    for (unsigned i = 1; i <= 5; i++) {
+        client_send(socket, 0, 1, 16);
+        amb_link_flush(socket->link);
+        await_arrived(socket, POLLIN);
+        turn_and_sleep(w, 1);
+        assert_int_equal(socket->session->msgs_in, i);
+        assert_false(socket->session->is_link_down);
+    }
+    socket_over(w);
+    assert_int_equal(w->s->subs[0].last, 5);
+}
+
+/* ... and while others keep it awake, it asks now and then. */
+static void test_a_resting_socket_is_found_by_a_worker_that_has_no_time_to_sleep(void **state)
+{
+    struct shard_pair *w = *state;
+    struct shard_client *socket = resting_socket(w);
+    client_send(socket, 0, 1, 16);
+    amb_link_flush(socket->link);
+    await_arrived(socket, POLLIN);
+    unsigned turns = 0;
+    for (; turns < 1000 && socket->session->msgs_in == 0; turns++) { /* 1 us each */
+        client_send(w->p, 0, 1, 16);
+        amb_link_flush(w->p->link);
+        assert_true(harness_turn(&w->h, 0) > 0);
+    }
+    assert_int_equal(socket->session->msgs_in, 1);
+    assert_true(turns <= 110);
+    socket_over(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +335,9 @@ int main(void)
         T(test_a_silent_socket_is_found_while_the_worker_stays_awake),
         T(test_a_link_that_has_something_is_not_slept_over),
         T(test_silent_links_with_a_bell_are_dormant),
+        T(test_an_end_right_behind_data_is_not_slept_over),
+        T(test_a_worker_that_sleeps_at_once_is_woken_by_a_resting_socket),
+        T(test_a_resting_socket_is_found_by_a_worker_that_has_no_time_to_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
