@@ -227,6 +227,7 @@ static void worker_loop(struct amb_worker *worker)
     struct amb_spin spin;
     amb_spin_init(&spin, worker_spin_ns(shard));
     int64_t idle_since_ns = 0, pause_ns = 0, turn_ns = 0;
+    int64_t busy_since_ns = 0, worked_ns = 0;
     int64_t looked_ns = 0, real_ahead_ns = 0; /* of the clock of the day */
     bool is_trimmed = true;
     int64_t now_ns = amb_clock_monotonic_ns();
@@ -240,7 +241,8 @@ static void worker_loop(struct amb_worker *worker)
         }
         if (amb_shard_turn(shard, now_ns, now_ns + real_ahead_ns) > 0) {
             if (idle_since_ns != 0) {
-                amb_spin_note(&spin, now_ns - idle_since_ns);
+                amb_spin_note(&spin, worked_ns, now_ns - idle_since_ns);
+                busy_since_ns = now_ns;
             }
             idle_since_ns = pause_ns = 0;
             is_trimmed = false;
@@ -250,6 +252,7 @@ static void worker_loop(struct amb_worker *worker)
         turn_ns = 0; /* It had nothing to do. */
         if (idle_since_ns == 0) {
             idle_since_ns = now_ns;
+            worked_ns = now_ns - busy_since_ns;
         }
         if (amb_spin_pays(&spin, now_ns - idle_since_ns, now_ns)) {
             pause_ns = shard_next_pause(shard, pause_ns);

@@ -321,7 +321,8 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
     }
     if (start_ns != 0 && (wait->flags & AMB_WAIT_CONTROL) == 0) {
         now = has_slept ? amb_clock_monotonic_ns() : now;
-        amb_spin_note(&conn->driver.spin, now - start_ns);
+        amb_spin_note(&conn->driver.spin, start_ns - conn->driver.waited_ns, now - start_ns);
+        conn->driver.waited_ns = now;
     }
     if (start_ns != 0) {
         beat_if_late(conn, now);

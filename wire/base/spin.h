@@ -3,6 +3,11 @@
  * How long a thread with nothing to do yields before it sleeps. Yielding is worth it only if the
  * awaited event mostly comes that soon. Where it does not, each wait would burn the whole budget.
  *
+ * Soon is a matter of price. A sleep and its wake-up cost 10 to 20 us of latency and of a core. So
+ * waits of AMB_SPIN_WORTH_NS in the mean are yielded through. Longer ones are if the thread has
+ * work for a good part of the time between them. Its core is taken anyway then, as by copies of
+ * large messages. A thread that gets a short message every 100 us sleeps in between.
+ *
  * And it is worth it only on a free core. A yield there costs a system call. On a core with work of
  * its own it costs a slice of the scheduler, which is milliseconds. A thread that sleeps is put
  * ahead of that work when it is woken. So the share of late yields among the last ones is known.
@@ -22,7 +27,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_SPIN_SHORT_NS (5 * AMB_NS_PER_US)
+#define AMB_SPIN_WORTH_NS (40 * AMB_NS_PER_US) /* a longer while has the same share of it: */
+#define AMB_SPIN_USUAL_NS (200 * AMB_NS_PER_US)
+/* Waits so many times as long as the work between them are worth it. */
+#define AMB_SPIN_PER_WORK 6
 /* A yield this late has met a slice of another's. With two cores and more Linux gives 1.4 to 3 ms:
  * 0.7 or 0.75 ms, times one and the logarithm of the cores. */
 #define AMB_SPIN_LATE_NS AMB_NS_PER_MS
@@ -37,7 +45,8 @@
 #define AMB_SPIN_CROWD_MAX_NS (4 * AMB_NS_PER_SEC)
 
 struct amb_spin {
-    int64_t budget_ns, max_ns, gap_ns;
+    int64_t budget_ns, max_ns, worth_ns;
+    int64_t gap_ns, work_ns;  /* means: of a wait, and from one wait to the next */
     int64_t crowd_ns;         /* between two trials; 0: the core is free */
     int64_t crowded_until_ns; /* the next trial */
     uint32_t late;            /* share of the last yields, of AMB_SPIN_ONE */
@@ -45,17 +54,24 @@ struct amb_spin {
 
 static inline void amb_spin_init(struct amb_spin *spin, int64_t max_ns)
 {
-    *spin = (struct amb_spin){.budget_ns = max_ns, .max_ns = max_ns};
+    int64_t worth_ns = max_ns > AMB_SPIN_USUAL_NS ? max_ns / (AMB_SPIN_USUAL_NS / AMB_SPIN_WORTH_NS)
+                                                  : AMB_SPIN_WORTH_NS;
+    *spin = (struct amb_spin){.budget_ns = max_ns, .max_ns = max_ns, .worth_ns = worth_ns};
 }
 
-/* A wait has ended after so long. */
-static inline void amb_spin_note(struct amb_spin *spin, int64_t waited_ns)
+static inline void amb_spin_mean(int64_t *mean_ns, int64_t ns, int64_t most_ns)
+{
+    *mean_ns += ((ns < most_ns ? ns : most_ns) - *mean_ns) / 4;
+}
+
+/* A wait has ended after so long. It began so long after the end of the one before. */
+static inline void amb_spin_note(struct amb_spin *spin, int64_t worked_ns, int64_t waited_ns)
 {
     int64_t most = spin->max_ns < INT64_MAX / 4 ? 4 * spin->max_ns : INT64_MAX;
-    waited_ns = waited_ns < most ? waited_ns : most;
-    spin->gap_ns += (waited_ns - spin->gap_ns) / 4;
-    bool helps = spin->gap_ns < spin->max_ns || spin->max_ns < AMB_SPIN_SHORT_NS;
-    spin->budget_ns = helps ? spin->max_ns : AMB_SPIN_SHORT_NS;
+    amb_spin_mean(&spin->gap_ns, waited_ns, most);
+    amb_spin_mean(&spin->work_ns, worked_ns, spin->max_ns);
+    bool helps = spin->gap_ns < spin->worth_ns || spin->gap_ns < AMB_SPIN_PER_WORK * spin->work_ns;
+    spin->budget_ns = helps && spin->gap_ns < spin->max_ns ? spin->max_ns : 0;
 }
 
 /* Whether a thread that has had nothing to do for idle_ns yields once more. */

@@ -31,6 +31,7 @@ struct amb_conn_driver {
     const struct amb_wait *wait; /* its own wait */
     uint64_t turns;              /* how often a thread has become the driver */
     struct amb_spin spin;
+    int64_t waited_ns; /* when its last wait ended */
 };
 
 enum amb_io_mode {

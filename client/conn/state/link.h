@@ -23,8 +23,8 @@ struct amb_conn_link {
     bool has_spoken;        /* a frame was sent since the last message was given back */
     uint32_t answers;       /* messages in a row that were given back after such a frame */
     bool is_armed;          /* the link shall wake its sleeper, */
-    bool is_armed_for_room; /* ... also when there is room for what is queued */
-    bool is_at_rest;        /* ... which polls the descriptor itself: see amb_conn_rest */
+    bool is_armed_for_room; /* ... also when there is room for what is queued. */
+    bool is_at_rest;        /* Its sleeper polls the descriptor itself: amb_conn_rest. */
     bool is_closing, is_closed;
     bool is_down; /* said by the link, and looked at after the poll; session.link_status is why */
     int64_t trimmed_ns; /* when the link was last asked for memory that it does not need */

@@ -20,13 +20,51 @@ static void yielding_is_given_up_when_it_does_not_help(void **state)
     amb_spin_init(&spin, 200 * US);
     assert_int_equal(spin.budget_ns, 200 * US);
     for (int i = 0; i < 10; i++) {
-        amb_spin_note(&spin, 10000 * US);
+        amb_spin_note(&spin, 1 * US, 10000 * US);
     }
-    assert_true(spin.budget_ns < 20 * US);
+    assert_int_equal(spin.budget_ns, 0);
     for (int i = 0; i < 20; i++) {
-        amb_spin_note(&spin, 30 * US);
+        amb_spin_note(&spin, 1 * US, 30 * US);
     }
     assert_int_equal(spin.budget_ns, 200 * US);
+}
+
+/* A short message every 100 us: three quarters of a core would go into yields. */
+static void between_regular_messages_a_thread_sleeps(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    for (int i = 0; i < 10; i++) {
+        amb_spin_note(&spin, 3 * US, 97 * US);
+    }
+    assert_int_equal(spin.budget_ns, 0);
+    /* As long a wait beside copies of as much time. */
+    for (int i = 0; i < 10; i++) {
+        amb_spin_note(&spin, 40 * US, 97 * US);
+    }
+    assert_int_equal(spin.budget_ns, 200 * US);
+    /* Beyond the bound the price is not asked. */
+    for (int i = 0; i < 10; i++) {
+        amb_spin_note(&spin, 400 * US, 210 * US);
+    }
+    assert_int_equal(spin.budget_ns, 0);
+}
+
+static void a_higher_bound_takes_longer_waits(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 1 * MS);
+    for (int i = 0; i < 20; i++) {
+        amb_spin_note(&spin, 3 * US, 150 * US);
+    }
+    assert_int_equal(spin.budget_ns, 1 * MS);
+    amb_spin_init(&spin, 20 * US);
+    for (int i = 0; i < 20; i++) {
+        amb_spin_note(&spin, 3 * US, 15 * US);
+    }
+    assert_int_equal(spin.budget_ns, 20 * US);
 }
 
 static void on_one_core_nobody_yields(void **state)
@@ -34,8 +72,8 @@ static void on_one_core_nobody_yields(void **state)
     (void)state;
     struct amb_spin spin;
     amb_spin_init(&spin, 0);
-    amb_spin_note(&spin, 0);
-    amb_spin_note(&spin, 1000 * US);
+    amb_spin_note(&spin, 0, 0);
+    amb_spin_note(&spin, 1 * US, 1000 * US);
     assert_int_equal(spin.budget_ns, 0);
 }
 
@@ -159,6 +197,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yielding_is_given_up_when_it_does_not_help),
+        cmocka_unit_test(between_regular_messages_a_thread_sleeps),
+        cmocka_unit_test(a_higher_bound_takes_longer_waits),
         cmocka_unit_test(on_one_core_nobody_yields),
         cmocka_unit_test(a_free_core_is_yielded_for_the_whole_budget),
         cmocka_unit_test(peers_that_share_the_core_do_not_count),
