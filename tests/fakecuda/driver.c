@@ -146,6 +146,7 @@ static struct slow {
     int64_t ms;
 } slows[PLANS_MAX];
 static unsigned slow_count;
+static unsigned slowed; /* calls that take their time now */
 
 static void read_slow(const char *text)
 {
@@ -169,6 +170,14 @@ void fakecuda_slow(const char *plan)
     (void)pthread_mutex_unlock(&fake.lock);
 }
 
+unsigned fakecuda_slowed(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned count = slowed;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return count;
+}
+
 /* Lock held, given up meanwhile: other threads' calls go on. */
 static void take_time(const char *name)
 {
@@ -178,9 +187,11 @@ static void take_time(const char *name)
     }
     if (ms != 0) {
         const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+        slowed++;
         (void)pthread_mutex_unlock(&fake.lock);
         (void)nanosleep(&ts, NULL);
         (void)pthread_mutex_lock(&fake.lock);
+        slowed--;
     }
 }
 

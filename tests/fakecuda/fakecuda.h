@@ -49,6 +49,8 @@ void fakecuda_slow(const char *plan);
 /* As if another thread began to capture the stream, just before the next call of that function. */
 void fakecuda_capture_before(const char *call, void *stream);
 /* Calls of all functions so far, and of one ("cuMemAlloc"). */
+/* Calls that take the time of fakecuda_slow now. */
+unsigned fakecuda_slowed(void);
 unsigned long fakecuda_calls(void);
 unsigned long fakecuda_calls_of(const char *name);
 /* Planned failures that have come true, since fakecuda_fail. */
