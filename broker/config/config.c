@@ -33,6 +33,7 @@ static const struct amb_topic_rule built_in_rule = {
     .slow = AMB_SLOW_BLOCK,
     .slow_block_ns = AMB_CONFIG_TIME_FOREVER,
     .spill_max = UINT64_C(64) << 20,
+    .prefer = AMB_PREFER_CREDIT,
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 /* Dead letters wait for somebody to look at them, and hold nobody up. */

@@ -44,6 +44,12 @@ enum amb_topic_full {
     AMB_FULL_REJECT,      /* the publisher is told AMB_EREJECTED */
 };
 
+/* The member of a group that gets a batch without keys. */
+enum amb_topic_prefer {
+    AMB_PREFER_CREDIT, /* the one with the most credit left */
+    AMB_PREFER_NEAR,   /* the nearest of those with half of their credit left */
+};
+
 /* The party whose word the bytes of a leased batch are. */
 enum amb_topic_trust {
     AMB_TRUST_AUTO,      /* read in place by its publisher's own user; else as VERIFY */
@@ -98,6 +104,7 @@ struct amb_topic_rule {
     uint64_t spill_max;    /* bytes that wait for readers that SPILL alone, beside max_bytes */
     enum amb_topic_trust trust;
     enum amb_topic_gpu gpu;
+    enum amb_topic_prefer prefer;
     /* History kept for readers to come; each limit that is not 0 holds. All 0: none is kept. */
     struct {
         uint32_t messages;

@@ -35,6 +35,8 @@ static const struct amb_config_word trust_words[] = {{"auto", AMB_TRUST_AUTO, fa
 static const struct amb_config_word topic_gpu_words[] = {{"stage", AMB_TOPIC_GPU_STAGE, false},
                                                          {"reject", AMB_TOPIC_GPU_REJECT, false},
                                                          {NULL, 0, false}};
+static const struct amb_config_word prefer_words[] = {
+    {"credit", AMB_PREFER_CREDIT, false}, {"near", AMB_PREFER_NEAR, false}, {NULL, 0, false}};
 static const struct amb_config_word gpu_trust_words[] = {{"user", AMB_GPU_TRUST_USER, false},
                                                          {"all", AMB_GPU_TRUST_ALL, false},
                                                          {"none", AMB_GPU_TRUST_NONE, false},
@@ -505,6 +507,15 @@ static const struct amb_config_key rule_keys[] = {
      .words = topic_gpu_words,
      .help = "What is published from a GPU and cannot stay on it (no pool, no trust, another host) "
              "goes by host memory, or is rejected."},
+    {.path = "prefer",
+     .type = AMB_CONFIG_WORD,
+     .offset = RULE(prefer),
+     .default_text = "credit",
+     .words = prefer_words,
+     .help = "Which member of a group gets a message without a key: credit, the one with the most "
+             "credit left; near, of those with half of their credit left the one nearest to the "
+             "payload: in place on its GPU, then on this host (ring, Unix socket), then by TCP or "
+             "UCX."},
     {.path = "retain.messages",
      .type = AMB_CONFIG_COUNT,
      .offset = RULE(retain.messages),

@@ -14,7 +14,22 @@ static void test_a_rule_has_defaults(void **state)
     assert_int_equal(rule->max_bytes, UINT64_C(64) << 20);
     assert_int_equal(rule->slow, AMB_SLOW_BLOCK);
     assert_int_equal(rule->slow_block_ns, AMB_CONFIG_TIME_FOREVER);
+    assert_int_equal(rule->prefer, AMB_PREFER_CREDIT);
     amb_config_destroy(&config);
+}
+
+static void test_groups_may_prefer_near_members(void **state)
+{
+    (void)state;
+    struct amb_config *config = try_accept("topics = ( { match = \"a\"; prefer = \"near\"; }, { "
+                                           "match = \"b\"; prefer = \"credit\"; } );");
+    assert_int_equal(amb_config_topic(config, "a")->prefer, AMB_PREFER_NEAR);
+    assert_int_equal(amb_config_topic(config, "b")->prefer, AMB_PREFER_CREDIT);
+    assert_int_equal(amb_config_topic(config, "c")->prefer, AMB_PREFER_CREDIT);
+    amb_config_destroy(&config);
+    const struct amb_config_source far =
+        try_source("topics = ( { match = \"a\"; prefer = \"far\"; } );");
+    try_refuse_with(&far, "prefer");
 }
 
 static void test_dead_letters_have_a_rule_unless_one_is_given(void **state)
@@ -149,6 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rule_has_defaults),
+        cmocka_unit_test(test_groups_may_prefer_near_members),
         cmocka_unit_test(test_dead_letters_have_a_rule_unless_one_is_given),
         cmocka_unit_test(test_the_first_match_wins),
         cmocka_unit_test(test_without_a_rule_the_built_in_one_holds),
