@@ -50,7 +50,9 @@
     X(AWAKE_EARLY, "a topic's first message does not wait for its readers")                        \
     X(FENCE_EARLY, "a fence does not wait for the last words of sessions that close")              \
     X(HEARD_EARLY, "a client's next session does not wait for those of its former one")            \
-    X(SLOWEST_KEPT, "a reader that comes behind the slowest one is overlooked")
+    X(SLOWEST_KEPT, "a reader that comes behind the slowest one is overlooked")                    \
+    X(NEAR_IGNORED, "a group takes no notice of how near its members are")                         \
+    X(NEAR_STARVES, "a near member gets all that it has credit for")
 
 #define AMB_FAULT_ENUM(name, text) AMB_FAULT_##name,
 enum amb_fault {

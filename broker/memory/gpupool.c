@@ -300,7 +300,8 @@ static enum amb_status pool_init(struct amb_gpus *gpus, struct amb_cuda *cuda, u
             return AMB_EINVAL;
         }
     }
-    struct amb_gpu_pool *pool = &gpus->pools[gpus->count++];
+    struct amb_gpu_pool *pool = &gpus->pools[gpus->count];
+    pool->index = gpus->count++;
     pool->cuda = cuda;
     pool->size = size & ~(AMB_GPU_UNIT - 1);
     (void)pthread_mutex_init(&pool->lock, NULL);

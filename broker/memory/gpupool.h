@@ -37,6 +37,7 @@ struct amb_config;
 
 struct amb_gpu_pool {
     struct amb_cuda *cuda;
+    uint32_t index;       /* of struct amb_gpus.pools */
     _Atomic bool is_made; /* set once, when the next five are what they stay */
     uint64_t base, size;  /* the size is what is wished for before */
     uint8_t handle[AMB_CUDA_IPC_BYTES];

@@ -91,6 +91,7 @@ struct amb_session {
     bool is_watched;    /* the link need not be polled before the worker's epoll tells of an edge */
     bool has_edge;      /* ... of segments that it has */
     uint32_t user;      /* its client's: user.h */
+    bool is_on_host;    /* its client came by a Unix socket */
     bool may_map;
     bool may_map_gpu; /* trusted with all of a device's pool */
     struct amb_publisher *publishers[AMB_HANDLES_MAX];

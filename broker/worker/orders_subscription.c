@@ -4,6 +4,7 @@
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/acks/taker_ack.h"
+#include "broker/delivery/reader/nearness.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_private.h"
@@ -69,6 +70,7 @@ static enum amb_status member_open(struct amb_subscription *sub,
                                     .generation = session->generation,
                                     .handle = sub->handle,
                                     .sub = sub->id};
+    seat->nearness = amb_nearness_of(sub);
     seat->credit_msgs = sub->options.credit_msgs;
     seat->credit_bytes = sub->options.credit_bytes;
     amb_list_init(&seat->node);

@@ -68,6 +68,7 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
         return status;
     }
     session->user = opening->user;
+    session->is_on_host = opening->is_on_host;
     session->may_map = opening->may_map;
     session->may_map_gpu = opening->may_map_gpu;
     session->mapped_max = opening->mapped_max;

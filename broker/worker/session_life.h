@@ -40,7 +40,7 @@ struct amb_shard;
 struct amb_session_opening {
     uint64_t secret, client_id;
     enum amb_link_kind link;
-    bool may_map, may_map_gpu;
+    bool is_on_host, may_map, may_map_gpu;
     uint64_t mapped_max;
     struct amb_party *party; /* the client's, which outlives this */
     uint32_t user;

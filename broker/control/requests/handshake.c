@@ -378,6 +378,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     open->opening.client_id = client->id;
     open->opening.link = client->link;
     open->opening.user = client->user;
+    open->opening.is_on_host = client->is_unix;
     open->opening.may_map = amb_client_may_map(client);
     open->opening.mapped_max = client->mapped_max;
     open->opening.party = client->party;

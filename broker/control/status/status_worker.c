@@ -8,6 +8,7 @@
 
 #include "broker/control/status/status_spill.h"
 #include "broker/delivery/acks/queue.h"
+#include "broker/delivery/reader/nearness.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
 #include "broker/memory/bufpool.h"
@@ -141,17 +142,17 @@ static uint64_t subs_at(struct amb_status_walk *walk, uint64_t at)
         return at + 1;
     }
     struct backlog backlog = backlog_of(walk, &sub->cursors);
-    json_t *row = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-                            "id", amb_status_num(sub->id), "delivered", amb_status_num(sub->msgs),
-                            "bytes", amb_status_num(sub->bytes), "lost", amb_status_num(sub->lost),
-                            "lost_slow", amb_status_num(sub->lost_by[AMB_LOSS_SLOW]),
-                            "lost_trimmed", amb_status_num(sub->lost_by[AMB_LOSS_TRIMMED]),
-                            "lost_expired", amb_status_num(sub->lost_by[AMB_LOSS_EXPIRED]),
-                            "outstanding", amb_status_num(amb_subscription_out(sub)),
-                            "outstanding_bytes", amb_status_num(sub->bytes_out), "credit_bytes",
-                            amb_status_num(sub->options.credit_bytes), "pending_bytes",
-                            amb_status_num(backlog.bytes), "spilled", amb_status_num(sub->spilled),
-                            "spilled_waiting_bytes", amb_status_num(backlog.spilled_bytes));
+    json_t *row = json_pack(
+        "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id",
+        amb_status_num(sub->id), "nearness", amb_nearness_name(amb_nearness_of(sub)), "delivered",
+        amb_status_num(sub->msgs), "bytes", amb_status_num(sub->bytes), "lost",
+        amb_status_num(sub->lost), "lost_slow", amb_status_num(sub->lost_by[AMB_LOSS_SLOW]),
+        "lost_trimmed", amb_status_num(sub->lost_by[AMB_LOSS_TRIMMED]), "lost_expired",
+        amb_status_num(sub->lost_by[AMB_LOSS_EXPIRED]), "outstanding",
+        amb_status_num(amb_subscription_out(sub)), "outstanding_bytes",
+        amb_status_num(sub->bytes_out), "credit_bytes", amb_status_num(sub->options.credit_bytes),
+        "pending_bytes", amb_status_num(backlog.bytes), "spilled", amb_status_num(sub->spilled),
+        "spilled_waiting_bytes", amb_status_num(backlog.spilled_bytes));
     backlog_put(row, &backlog);
     (void)rows_put(walk->rows, sub->id, row);
     return at + 1;
@@ -167,8 +168,9 @@ static uint64_t queues_at(struct amb_status_walk *walk, uint64_t at)
         }
         struct backlog backlog = backlog_of(walk, &q->cursors);
         json_t *row = json_pack(
-            "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", amb_status_num(q->id),
-            "delivered", amb_status_num(q->given), "pending", amb_status_num(amb_queue_out(q)),
+            "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "id", amb_status_num(q->id),
+            "delivered", amb_status_num(q->given), "delivered_remote",
+            amb_status_num(q->given_remote), "pending", amb_status_num(amb_queue_out(q)),
             "pending_limit", amb_status_num(q->credit_msgs), "to_redeliver",
             amb_status_num(q->kept_msgs), "redelivered", amb_status_num(q->redelivered), "dead",
             amb_status_num(q->dead), "lost", amb_status_num(q->lost), "waiting_bytes",

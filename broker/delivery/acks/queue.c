@@ -2,6 +2,7 @@
 #include "broker/delivery/acks/queue_private.h"
 
 #include "broker/base/fault.h"
+#include "broker/config/config.h"
 #include "broker/delivery/acks/queue_choose.h"
 #include "broker/delivery/acks/queue_kept.h"
 #include "broker/delivery/acks/queue_take.h"
@@ -32,6 +33,7 @@ static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct am
     seat->given_msgs += take->left;
     seat->given_bytes += take->bytes;
     queue->given += take->left;
+    queue->given_remote += seat->nearness == AMB_NEARNESS_REMOTE ? take->left : 0;
     take->to = seat->to;
     if (queue->seat_count > 1) {
         amb_list_remove(&seat->node); /* Of those with equal credit the next one is first. */
@@ -41,13 +43,24 @@ static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct am
     return true;
 }
 
+static bool is_by_nearness(const struct amb_topic *topic)
+{
+    return topic->rule->prefer == AMB_PREFER_NEAR;
+}
+
 /* Messages that are ready, up to that rank, go out again. False: some of it cannot, now. */
 static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
 {
     struct amb_take *take;
     while ((take = amb_queue_ready(queue, rank_max)) != NULL) {
         struct amb_seat *seat;
-        uint32_t n = amb_queue_choose(queue, take->entry, take->first, take->count, &seat);
+        const struct amb_choice choice = {
+            .entry = take->entry,
+            .first = take->first,
+            .count = take->count,
+            .is_by_nearness = take->attempt == 0 && is_by_nearness(take->topic),
+        };
+        uint32_t n = amb_queue_choose(queue, &choice, &seat);
         struct amb_take *part = take;
         if (n > 0 && n < take->count) {
             part = amb_queue_take_make(queue, take->topic, take->entry, take->first, n);
@@ -106,10 +119,14 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
 {
     while (cursor->within < end) {
         struct amb_seat *seat;
+        const struct amb_choice choice = {
+            .entry = entry,
+            .first = cursor->within,
+            .count = end - cursor->within,
+            .is_by_nearness = is_by_nearness(cursor->topic),
+        };
         uint32_t n =
-            queue->takes >= AMB_QUEUE_TAKES_MAX
-                ? 0
-                : amb_queue_choose(queue, entry, cursor->within, end - cursor->within, &seat);
+            queue->takes >= AMB_QUEUE_TAKES_MAX ? 0 : amb_queue_choose(queue, &choice, &seat);
         struct amb_take *take =
             n == 0 ? NULL : amb_queue_take_make(queue, cursor->topic, entry, cursor->within, n);
         if (take == NULL) {

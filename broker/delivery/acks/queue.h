@@ -10,9 +10,10 @@
  *                     └── too often, or TERM ──► $DLQ.<topic>
  *
  * Each message goes to exactly one member. That is by its key where it has one and there are
- * several members, else the member with most credit left. A batch is cut into as many takes as
- * there are members. Messages that come back unsettled go out again before anything new; those that
- * wait to do so count against everybody's credit together.
+ * several members, else the member with most credit left, or the nearest (queue_choose.h). A batch
+ * is cut into as many takes as there are members that compete for it. Messages that come back
+ * unsettled go out again before anything new; those that wait to do so count against everybody's
+ * credit together.
  *
  * Threads: its worker; takes and seats cross by mail. Memory: one allocation; it goes when it is
  * closed and the last take and seat are back.
@@ -71,7 +72,7 @@ struct amb_queue {
     uint64_t takes;                 /* everywhere */
     bool is_closed;
     /* counters, of messages */
-    uint64_t given, redelivered, dead, lost;
+    uint64_t given, given_remote, redelivered, dead, lost;
 };
 
 /* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/delivery/acks/queue_choose.h"
 
+#include "broker/base/fault.h"
 #include "broker/delivery/acks/queue_private.h"
+#include "broker/delivery/reader/nearness.h"
+#include "broker/memory/gpupool.h"
+#include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
 
 /* How many messages of about so many bytes each it may be given now. */
@@ -50,41 +54,88 @@ static struct amb_seat *seat_of_key(const struct amb_queue *queue, uint32_t key)
     return best;
 }
 
-static struct amb_seat *seat_with_most_credit(const struct amb_queue *queue)
+/* Has it so much left that it keeps up? */
+static bool seat_has_half(const struct amb_seat *seat)
+{
+    uint64_t out = amb_seat_out(seat);
+    uint64_t out_bytes =
+        seat->given_bytes - atomic_load_explicit(&seat->back_bytes, memory_order_relaxed);
+    return out == 0 || (out <= seat->credit_msgs / 2 && out_bytes <= seat->credit_bytes / 2);
+}
+
+/* To the payloads of that entry. */
+static enum amb_nearness seat_nearness(const struct amb_seat *seat, const struct amb_entry *entry)
+{
+    const struct amb_gpu_pool *gpu = entry->segment->gpu;
+    if (seat->nearness != AMB_NEARNESS_GPU) {
+        return seat->nearness;
+    }
+    return gpu != NULL && (atomic_load_explicit(&seat->gpus_missed, memory_order_relaxed) &
+                           amb_nearness_gpu_bit(gpu->index)) == 0
+               ? AMB_NEARNESS_GPU
+               : AMB_NEARNESS_HOST;
+}
+
+/* Members of a rank compete by credit. The lowest one is that of all. */
+#define RANK_OF_ALL 0u
+static unsigned seat_rank(const struct amb_seat *seat, const struct amb_choice *choice)
+{
+    if (!choice->is_by_nearness || AMB_FAULT(NEAR_IGNORED)) {
+        return RANK_OF_ALL;
+    }
+    return seat_has_half(seat) || AMB_FAULT(NEAR_STARVES)
+               ? 1 + (unsigned)seat_nearness(seat, choice->entry)
+               : RANK_OF_ALL;
+}
+
+/* The best of those who have credit: by rank, then by credit. *rivals: so many share with it. */
+static struct amb_seat *seat_best(const struct amb_queue *queue, const struct amb_choice *choice,
+                                  uint32_t *rivals)
 {
     struct amb_seat *best = NULL;
     uint64_t most = 0;
+    unsigned best_rank = RANK_OF_ALL;
     AMB_LIST_FOR_EACH (node, &queue->seats) {
         struct amb_seat *seat = AMB_CONTAINER_OF(node, struct amb_seat, node);
         uint64_t out = amb_seat_out(seat);
         uint64_t left = out < seat->credit_msgs ? seat->credit_msgs - out : 0;
-        if (left > most && seat_credit(seat, 0, 1) > 0) {
+        if (left == 0 || seat_credit(seat, 0, 1) == 0) {
+            continue;
+        }
+        unsigned rank = seat_rank(seat, choice);
+        bool is_above = rank > best_rank;
+        *rivals = is_above ? 1 : *rivals + (rank == best_rank);
+        if (is_above || (rank == best_rank && left > most)) {
             best = seat;
             most = left;
+            best_rank = rank;
         }
     }
+    *rivals = best_rank == RANK_OF_ALL ? queue->seat_count : *rivals;
     return best;
 }
 
-uint32_t amb_queue_choose(const struct amb_queue *queue, const struct amb_entry *entry,
-                          uint32_t first, uint32_t count, struct amb_seat **out)
+uint32_t amb_queue_choose(const struct amb_queue *queue, const struct amb_choice *choice,
+                          struct amb_seat **out)
 {
     if (queue->seat_count == 0) {
         return 0;
     }
-    uint32_t most = entry->is_leased ? 1 : count; /* By copy each is a delivery of its own. */
+    const struct amb_entry *entry = choice->entry;
+    /* By copy each is a delivery of its own. */
+    uint32_t most = entry->is_leased ? 1 : choice->count, first = choice->first;
     struct amb_seat *seat = AMB_CONTAINER_OF(queue->seats.next, struct amb_seat, node);
     if (queue->seat_count > 1) {
-        uint32_t key = key_of(entry, first), run = 1;
-        seat = key == 0 ? seat_with_most_credit(queue) : seat_of_key(queue, key);
+        uint32_t key = key_of(entry, first), run = 1, rivals = 0;
+        seat = key == 0 ? seat_best(queue, choice, &rivals) : seat_of_key(queue, key);
         while (run < most &&
                (key == 0 ? key_of(entry, first + run) == 0
                          : key_of(entry, first + run) != 0 &&
                                seat_of_key(queue, key_of(entry, first + run)) == seat)) {
             run++;
         }
-        uint32_t share = (entry->count + queue->seat_count - 1) / queue->seat_count;
-        most = key == 0 && run > share ? share : run;
+        uint32_t share = rivals == 0 ? run : (entry->count + rivals - 1) / rivals;
+        most = run > share ? share : run;
     }
     *out = seat;
     return seat == NULL ? 0 : seat_credit(seat, amb_entry_bytes(entry) / entry->count, most);

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/delivery/reader/nearness.h"
 #include "wire/base/apart.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
@@ -87,6 +88,7 @@ struct amb_seat {
     struct amb_shard *shard; /* the member's */
     struct amb_queue *queue; /* home's; NULL: not joined, or not any more */
     struct amb_take_to to;
+    enum amb_nearness nearness; /* the member's, from its beginning to its end */
     uint64_t credit_msgs, credit_bytes;
     uint64_t given_msgs, given_bytes; /* ever; home's */
 
@@ -98,6 +100,8 @@ struct amb_seat {
     /* Set by the member's worker: its takes are as many as its client's heap allows. It gets no
      * more before something has come back. */
     _Atomic bool is_full;
+    /* ... by index of the pool, a bit each: the last payload there it could not read in place. */
+    _Atomic uint64_t gpus_missed;
     char apart_behind[AMB_APART];
 };
 

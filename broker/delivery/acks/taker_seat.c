@@ -2,6 +2,7 @@
 #include "broker/delivery/acks/taker_seat.h"
 
 #include "broker/delivery/acks/taker.h"
+#include "broker/memory/gpupool.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 
@@ -68,6 +69,17 @@ void amb_seat_go_home(struct amb_taker *taker, struct amb_take *take, enum amb_t
     amb_heap_give(&taker->sub->session->heap, TAKE_HEAP);
     taker_judge(taker);
     amb_take_go_home(taker->shard, take, end);
+}
+
+void amb_seat_in_place(struct amb_taker *taker, const struct amb_gpu_pool *pool, bool is_in_place)
+{
+    struct amb_seat *seat = taker->seat;
+    uint64_t bit = amb_nearness_gpu_bit(pool->index);
+    uint64_t missed = atomic_load_explicit(&seat->gpus_missed, memory_order_relaxed);
+    uint64_t now = is_in_place ? missed & ~bit : missed | bit;
+    if (now != missed) {
+        atomic_store_explicit(&seat->gpus_missed, now, memory_order_relaxed);
+    }
 }
 
 void amb_seat_forget(struct amb_taker *taker, struct amb_take *take)

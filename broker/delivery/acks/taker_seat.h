@@ -11,8 +11,10 @@
 
 #include "broker/delivery/acks/take.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct amb_gpu_pool;
 struct amb_taker;
 
 /* Credit comes back. */
@@ -21,6 +23,8 @@ void amb_seat_back(struct amb_taker *taker, uint64_t msgs, uint64_t bytes);
 void amb_seat_charge(struct amb_taker *taker);
 /* A take leaves, for that reason. */
 void amb_seat_go_home(struct amb_taker *taker, struct amb_take *take, enum amb_take_end end);
+/* Does the member read payloads of that pool in place? Its queue goes by the last one. */
+void amb_seat_in_place(struct amb_taker *taker, const struct amb_gpu_pool *pool, bool is_in_place);
 /* A take that was sent waits for nothing any more. */
 void amb_seat_forget(struct amb_taker *taker, struct amb_take *take);
 /* All three, of a take that was sent: all of it is settled, or it is given up for that reason. */

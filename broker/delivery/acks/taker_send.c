@@ -96,13 +96,15 @@ static bool taker_has_room(const struct amb_taker *taker, const struct amb_take 
 
 /* Its way. A batch in GPU memory goes there for those who want and may. Else it goes as its copy in
  * host memory, which *entry then is. NULL: there will be none. */
-static enum amb_deliver_way taker_way(const struct amb_taker *taker, struct amb_entry **entry)
+static enum amb_deliver_way taker_way(struct amb_taker *taker, struct amb_entry **entry)
 {
     const struct amb_subscription *sub = taker->sub;
     if ((*entry)->segment->gpu == NULL) {
         return amb_deliver_way(sub, *entry);
     }
     enum amb_mapping_state state = amb_deliver_in_gpu(sub, *entry);
+    amb_seat_in_place(taker, (*entry)->segment->gpu,
+                      state == AMB_MAPPING_READY || state == AMB_MAPPING_ASKED);
     if (state == AMB_MAPPING_READY || state == AMB_MAPPING_ASKED) {
         return state == AMB_MAPPING_READY ? AMB_DELIVER_MAP : AMB_DELIVER_WAIT;
     }

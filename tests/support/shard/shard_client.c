@@ -41,6 +41,7 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
                                         client->id, &client->session),
                      AMB_OK);
     client->session->may_map = options->may_map;
+    client->session->is_on_host = true;
     const struct amb_link_events *events[2] = {&amb_dispatch_events, &shard_client_events};
     void *args[2] = {client->session, client};
     struct amb_link *ends[2];

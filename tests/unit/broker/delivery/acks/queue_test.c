@@ -104,6 +104,89 @@ static void test_who_has_no_credit_left_gets_nothing_others_do(void **state)
     client_drain(w->b, 0);
 }
 
+/* a and c are on the host, b is not. Opens the queue on topic "near". */
+static void open_near(struct world *w, enum amb_ack ack)
+{
+    w->topic = harness_topic(&w->h, "near", 0);
+    w->b->session->is_on_host = false;
+    client_open_pub(w->p, 1, w->topic, false);
+    open_with(w, &(struct amb_queue_options){.ack = ack, .ack_wait_ns = AMB_ACK_WAIT_DEFAULT_NS});
+    const struct amb_subscription_options credit = {.credit_msgs = 40};
+    client_join(w->b, 0, &w->q, &credit);
+    client_join(w->a, 0, &w->q, &credit);
+    client_join(w->c, 0, &w->q, &credit);
+}
+
+static void publish_near(struct world *w, unsigned batches)
+{
+    for (unsigned i = 0; i < batches; i++) {
+        client_send(w->p, 1, 4, 32);
+        harness_settle(&w->h);
+    }
+}
+
+static void near_members_go_first_while_they_keep_up(struct world *w, enum amb_ack ack)
+{
+    open_near(w, ack);
+    publish_near(w, 10);
+    assert_int_equal(w->a->subs[0].msgs, 20); /* half of their credit */
+    assert_int_equal(w->c->subs[0].msgs, 20);
+    assert_int_equal(w->b->subs[0].msgs, 0);
+    publish_near(w, 4); /* They keep up no longer, and the other one does. */
+    assert_true(w->b->subs[0].msgs >= 12);
+    uint64_t given = w->b->subs[0].msgs, from_a = 0, from_b = 0, from_c = 0;
+    if (ack == AMB_ACK_NONE) {
+        client_release_all(w->a, 0);
+        client_release_all(w->c, 0);
+        harness_settle(&w->h);
+    } else {
+        ack_all(w->a, &from_a);
+        ack_all(w->c, &from_c);
+    }
+    publish_near(w, 5);
+    assert_int_equal(w->b->subs[0].msgs, given);
+    expect_seen(w, 1, 76, 1);
+    if (ack == AMB_ACK_NONE) {
+        client_drain(w->b, 0);
+    } else {
+        ack_all(w->a, &from_a);
+        ack_all(w->b, &from_b);
+        ack_all(w->c, &from_c);
+    }
+    client_drain(w->a, 0);
+    client_drain(w->c, 0);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    assert_int_equal(harness_queue(&w->q)->given_remote, given);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+static void test_near_members_go_first_while_they_keep_up(void **state)
+{
+    near_members_go_first_while_they_keep_up(*state, AMB_ACK_NONE);
+}
+
+static void test_near_members_that_acknowledge_go_first_while_they_keep_up(void **state)
+{
+    near_members_go_first_while_they_keep_up(*state, AMB_ACK_EXPLICIT);
+}
+
+static void test_what_near_members_refuse_comes_to_others_too(void **state)
+{
+    struct world *w = *state;
+    open_near(w, AMB_ACK_EXPLICIT);
+    publish_near(w, 1);
+    struct shard_client *near[] = {w->a, w->c};
+    for (unsigned i = 0; i < 2; i++) {
+        for (uint64_t n = 1; n <= near[i]->subs[0].last && w->b->subs[0].msgs == 0; n++) {
+            client_say(near[i], 0, n, 0, client_count(near[i], 0, n), AMB_ACK_KIND_NAK, 0);
+        }
+    }
+    assert_true(w->b->subs[0].msgs > 0);
+    client_drain(w->a, 0);
+    client_drain(w->b, 0);
+    client_drain(w->c, 0);
+}
+
 static void test_what_a_member_leaves_unsettled_the_others_get(void **state)
 {
     struct world *w = *state;
@@ -207,6 +290,9 @@ int main(void)
         BOTH(test_what_waits_to_come_again_counts_against_the_credit),
         BOTH(test_each_message_goes_to_exactly_one_member),
         BOTH(test_who_has_no_credit_left_gets_nothing_others_do),
+        BOTH(test_near_members_go_first_while_they_keep_up),
+        BOTH(test_near_members_that_acknowledge_go_first_while_they_keep_up),
+        BOTH(test_what_near_members_refuse_comes_to_others_too),
         BOTH(test_what_a_member_leaves_unsettled_the_others_get),
         BOTH(test_a_queue_outlives_its_member_and_goes_on),
         BOTH(test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap),

@@ -37,6 +37,7 @@ static const char queue_rules[] =
     "memory = { host = { size = \"24M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
     "topics = ( { match = \"small\"; max_messages = 10; full = \"drop-oldest\"; },\n"
     "           { match = \"reject\"; max_messages = 10; full = \"reject\"; },\n"
+    "           { match = \"near\"; prefer = \"near\"; },\n"
     "           { match = \"kept\"; retain = { messages = 100; }; },\n"
     "           { match = \"$DLQ.>\"; full = \"drop-oldest\"; } );\n";
 
