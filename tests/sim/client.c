@@ -58,6 +58,9 @@ static void note_messages(struct sim_client *client, struct sim_sub *sub, struct
         if (i < frame->first) {
             continue;
         }
+        if (sub->queue != 0) {
+            sim_near_given(s, sub, held, held->seq + (i - frame->first), view.key_hash);
+        }
         if (frame->type == AMB_FRAME_LAZY) {
             note_lazy_message(client, sub, held, &view, i - frame->first);
             continue;

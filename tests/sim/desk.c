@@ -105,7 +105,7 @@ bool sim_desk_open(struct sim *s, struct sim_client *client)
     struct amb_shard *shard = s->peers[client->shard];
     amb_assert(amb_session_create(shard, index, client->generation, 0, visit->id, &session) ==
                AMB_OK);
-    session->may_map = client->may_map;
+    session->may_map = session->is_on_host = client->may_map;
     const struct amb_link_events *events[2] = {&amb_dispatch_events, &sim_client_events};
     void *args[2] = {session, client};
     struct amb_link *ends[2];

@@ -248,6 +248,8 @@ static void subscribe(struct sim *s, struct visit *visit, const struct sim_ask *
     struct amb_order_subscription_open *open =
         desk_order(&amb_order_subscription_open, subscribe_step, visit, request);
     visit->subs[ask->handle] = sub;
+    wish->id = sub->id;
+    wish->given = 0;
     request->sub = sub->id;
     open->handle = ask->handle;
     open->options = sub->options;

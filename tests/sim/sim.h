@@ -105,6 +105,8 @@ struct sim_sub {
     struct amb_begin begin;
     bool resumes;    /* from where its readings are */
     bool is_leaving; /* the broker may give to others what it has */
+    uint64_t id;     /* the directory's */
+    uint64_t given;  /* messages that came to it as a member */
     uint32_t wish;   /* for a queue, the model's; 0: it reads itself */
     uint32_t queue;  /* that it has become a member of */
     uint64_t last, released, first;
@@ -220,6 +222,7 @@ struct sim {
     bool spills;         /* some readers' policy is SPILL */
     bool has_leases;     /* some clients lease */
     bool has_lazy;       /* some subscriptions are lazy, some messages have properties */
+    bool has_near;       /* most topics prefer near members */
     bool is_slow;        /* workers have few turns, and read a frame of a link in each */
     bool is_tight;       /* a session may not hold much, or memory is short */
     struct model model;
@@ -368,6 +371,16 @@ static inline uint64_t sim_delivery_bytes(const struct sim_sub *sub, const struc
 
 void sim_watch_before(struct sim *s, const struct amb_shard *shard);
 void sim_watch_after(struct sim *s, const struct amb_shard *shard);
+
+/* watch_near.c -----------------------------------------------------------------------------------
+ */
+
+void sim_near_begin(void);
+void sim_near_before(const struct amb_shard *shard);
+void sim_near_after(const struct sim *s, const struct amb_shard *shard);
+/* A message with that key (0: none) has come to a member of a queue. */
+void sim_near_given(struct sim *s, struct sim_sub *sub, const struct sim_held *held, uint64_t seq,
+                    uint32_t key);
 
 /* client.c ----------------------------------------------------------------------------------------
  */

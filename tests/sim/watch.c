@@ -181,6 +181,7 @@ void sim_watch_before(struct sim *s, const struct amb_shard *shard)
 {
     ranked_count = s->has_priorities ? note_ranked(shard, ranked) : 0;
     tail_count = s->spills ? note_tails(shard, tails) : 0;
+    sim_near_before(shard);
 }
 
 void sim_watch_after(struct sim *s, const struct amb_shard *shard)
@@ -191,4 +192,5 @@ void sim_watch_after(struct sim *s, const struct amb_shard *shard)
     if (s->spills) {
         check_tails(s, shard, tails, tail_count);
     }
+    sim_near_after(s, shard);
 }

@@ -30,32 +30,40 @@
 #define START_NS AMB_NS_PER_SEC
 
 struct sim_profile {
-    const char *text;
+    const char *const *texts;
     unsigned shards;
     uint64_t memory; /* of all segments */
 };
 
-#define TOPICS                                                                                     \
-    "topics = ( { match = \"b.>\"; spill_max = \"32K\"; },\n"                                      \
+/* Of most topics: the member of a group that a message goes to. */
+#define TOPICS(prefer)                                                                             \
+    "topics = ( { match = \"b.>\"; spill_max = \"32K\";" prefer " },\n"                            \
     "           { match = \"d.>\"; full = \"drop-oldest\"; max_messages = 30; spill_max = "        \
-    "\"8K\"; },\n"                                                                                 \
+    "\"8K\";" prefer " },\n"                                                                       \
     "           { match = \"r.>\"; full = \"reject\"; max_messages = 40; trust = \"verify\"; },\n" \
-    "           { match = \"t.>\"; ttl = \"20ms\"; },\n"                                           \
-    "           { match = \"h.>\"; retain = { messages = 50; }; },\n"                              \
-    "           { match = \"a.>\"; retain = { age = \"50ms\"; }; },\n"                             \
+    "           { match = \"t.>\"; ttl = \"20ms\";" prefer " },\n"                                 \
+    "           { match = \"h.>\"; retain = { messages = 50; };" prefer " },\n"                    \
+    "           { match = \"a.>\"; retain = { age = \"50ms\"; };" prefer " },\n"                   \
     "           { match = \"s.>\"; max_bytes = \"64K\"; spill_max = \"24K\"; slow_block = "        \
-    "\"15ms\"; },\n"                                                                               \
+    "\"15ms\";" prefer " },\n"                                                                     \
     "           { match = \"l.>\"; max_messages = 20; slow = \"drop-oldest\"; spill_max = "        \
     "\"4K\"; },\n"                                                                                 \
     "           { match = \"$DLQ.>\"; full = \"drop-oldest\"; } );\n"
+#define NEAR " prefer = \"near\";"
 
-static const char plain[] =
-    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
-    "limits = { max_topics = 24; topic_idle = \"1s\"; durable_expiry = \"10m\"; };\n" TOPICS;
-static const char tight[] =
-    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
-    "limits = { max_topics = 8; topic_idle = \"1s\"; durable_expiry = \"10m\"; window = \"64K\";\n"
-    "           max_mapped_per_session = \"1M\"; };\n" TOPICS;
+#define PLAIN                                                                                      \
+    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"         \
+    "limits = { max_topics = 24; topic_idle = \"1s\"; durable_expiry = \"10m\"; };\n"
+#define TIGHT                                                                                      \
+    "memory = { host = { size = \"64M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"         \
+    "limits = { max_topics = 8; topic_idle = \"1s\"; durable_expiry = \"10m\"; window = "          \
+    "\"64K\";\n"                                                                                   \
+    "           max_mapped_per_session = \"1M\"; };\n"
+
+/* By whether the seed's topics prefer near members. */
+static const char *const plain[] = {PLAIN TOPICS(""), PLAIN TOPICS(NEAR)}, *const tight[] = {
+                                                                               TIGHT TOPICS(""),
+                                                                               TIGHT TOPICS(NEAR)};
 
 static const struct sim_profile profiles[] = {
     {plain, 1, UINT64_C(64) << 20}, {plain, 2, UINT64_C(64) << 20}, {plain, 3, UINT64_C(64) << 20},
@@ -63,7 +71,9 @@ static const struct sim_profile profiles[] = {
 };
 #define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 
-static struct amb_config *configs[PROFILES];
+#define TIGHT_FROM 3u
+
+static struct amb_config *configs[PROFILES][2];
 
 static const char *const all_names[SIM_NAMES] = {"b.1", "d.1", "r.1", "t.1",
                                                  "h.1", "a.1", "s.1", "l.1"};
@@ -78,12 +88,12 @@ uint64_t sim_random(struct sim *s)
 
 /* Once ----------------------------------------------------------------------------------------- */
 
-static struct amb_config *read_config(const struct sim_profile *profile)
+static struct amb_config *read_config(const char *text)
 {
     static const struct amb_config_machine machine = {
         .cores = 4, .ram = UINT64_C(16) << 30, .descriptors = 1024, .host = "sim"};
     const struct amb_config_source source = {
-        .text = profile->text, .text_len = strlen(profile->text), .machine = &machine};
+        .text = text, .text_len = strlen(text), .machine = &machine};
     char error[AMB_CONFIG_ERROR_MAX] = "";
     struct amb_config *config = NULL;
     if (amb_config_create(&source, error, sizeof(error), &config) != AMB_OK) {
@@ -103,7 +113,9 @@ static void *memory(size_t size)
 void sim_init(struct sim *s)
 {
     for (unsigned i = 0; i < PROFILES; i++) {
-        configs[i] = read_config(&profiles[i]);
+        for (unsigned near = 0; near < 2; near++) {
+            configs[i][near] = read_config(profiles[i].texts[near]);
+        }
     }
     for (unsigned i = 0; i < SIM_CLIENTS; i++) {
         struct sim_client *client = &s->clients[i];
@@ -132,7 +144,8 @@ void sim_fini(struct sim *s)
     model_fini(s);
     sim_segments_fini();
     for (unsigned i = 0; i < PROFILES; i++) {
-        amb_config_destroy(&configs[i]);
+        amb_config_destroy(&configs[i][0]);
+        amb_config_destroy(&configs[i][1]);
     }
 }
 
@@ -196,7 +209,8 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     s->is_ending = false;
     unsigned which = sim_pick(s, PROFILES);
     s->profile = &profiles[which];
-    s->config = configs[which];
+    s->has_near = seed % 7 >= 4;
+    s->config = configs[which][s->has_near];
     s->shard_count = s->profile->shards;
     memset(&s->budget, 0, sizeof(s->budget));
     s->budget.max = s->profile->memory;
@@ -206,7 +220,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     s->has_leases = seed % 3 == 1;
     s->has_lazy = seed % 5 >= 3;
     s->is_slow = seed % 8 == 5;
-    s->is_tight = s->config != configs[0] && s->config != configs[1] && s->config != configs[2];
+    s->is_tight = which >= TIGHT_FROM;
     s->topic_count = 0;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
         if (sim_chance(s, 45) || s->topic_count + SIM_NAMES - i <= 2) {
@@ -233,6 +247,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
         }
     }
     model_begin(s);
+    sim_near_begin();
     for (unsigned i = 0; i < s->shard_count; i++) {
         s->peers[i] = &s->shards[i];
     }
