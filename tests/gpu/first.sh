@@ -48,7 +48,7 @@ write_page() { # OUT
             echo
             echo "| | |"
             echo "|---|---|"
-            echo "| driver | $(sed -n 's/.*Kernel Module *\([^ ]*\).*/\1/p' /proc/driver/nvidia/version 2>/dev/null | grep . || echo none) |"
+            echo "| driver | $(sed -nE 's/.*Kernel Module .* ([0-9]+(\.[0-9]+)+) .*/\1/p' /proc/driver/nvidia/version 2>/dev/null | grep . || echo none) |"
             echo "| GPU | $(sed -n 's/^first: //p' "$out/1.log" 2>/dev/null) |"
             echo "| UCX | $("$build/broker/brokerd" --version | sed -n 's/.*(\(UCX[^)]*\)).*/\1/p') |"
         fi

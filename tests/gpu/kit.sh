@@ -31,7 +31,10 @@ pack_ucx() { # build kit
     # Without it UCX has no module that watches the driver, and then cannot send what lies on a GPU.
     cp -L "$from"/../../*.libs/libcudart* "$2/lib/" 2>/dev/null || true
     # ucx_perftest lies beside the libraries.
-    [ ! -x "$from/../bin/ucx_perftest" ] || cp "$from/../bin/ucx_perftest" "$2/tools/"
+    if [ -x "$from/../bin/ucx_perftest" ]; then
+        cp "$from/../bin/ucx_perftest" "$2/tools/"
+        cp -L "$from"/../../*.libs/libgomp* "$2/lib/" 2>/dev/null || true
+    fi
 }
 
 pack_begin() { # build kit

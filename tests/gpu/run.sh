@@ -68,7 +68,7 @@ bench() { # name argument...
         *'"workload":"latency"'*)
             row "$name" "$(echo "$line" | value p50_us) us one way, first $(echo "$line" | value first_us), by $(echo "$line" | value path)" ;;
         *'"workload":"copies"'*)
-            row "$name" "$(echo "$line" | tr '}' '\n' | sed -n 's/.*"path":"\([^"]*\)".*"mb_per_s":\([0-9.]*\).*/\1 \2 MB\/s;/p' | tr '\n' ' ')" ;;
+            row "$name" "$(echo "$line" | tr '}' '\n' | sed -n 's/.*"path":"\([^"]*\)".*"mb_per_s":\([0-9.e+]*\).*/\1 \2 MB\/s;/p' | tr '\n' ' ')" ;;
         *)
             row "$name" "$(echo "$line" | value msgs_per_s) /s, $(echo "$line" | value mb_per_s) MB/s, by $(echo "$line" | value path), $(echo "$line" | value status)"
             case $line in *'"status":"ok"'*) ;; *) failed=1 ;; esac ;;
