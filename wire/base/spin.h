@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #define AMB_SPIN_WORTH_NS (40 * AMB_NS_PER_US) /* a longer while has the same share of it: */
+#define AMB_SPIN_WAKE_NS (15 * AMB_NS_PER_US)
 #define AMB_SPIN_USUAL_NS (200 * AMB_NS_PER_US)
 /* Waits so many times as long as the work between them are worth it. */
 #define AMB_SPIN_PER_WORK 6
@@ -68,6 +69,9 @@ static inline void amb_spin_mean(int64_t *mean_ns, int64_t ns, int64_t most_ns)
 static inline void amb_spin_note(struct amb_spin *spin, int64_t worked_ns, int64_t waited_ns)
 {
     int64_t most = spin->max_ns < INT64_MAX / 4 ? 4 * spin->max_ns : INT64_MAX;
+    if (spin->budget_ns == 0) { /* A wait that slept has its own wake-up in it. */
+        waited_ns = waited_ns > AMB_SPIN_WAKE_NS ? waited_ns - AMB_SPIN_WAKE_NS : 0;
+    }
     amb_spin_mean(&spin->gap_ns, waited_ns, most);
     amb_spin_mean(&spin->work_ns, worked_ns, spin->max_ns);
     bool helps = spin->gap_ns < spin->worth_ns || spin->gap_ns < AMB_SPIN_PER_WORK * spin->work_ns;

@@ -46,9 +46,23 @@ static void between_regular_messages_a_thread_sleeps(void **state)
     assert_int_equal(spin.budget_ns, 200 * US);
     /* Beyond the bound the price is not asked. */
     for (int i = 0; i < 10; i++) {
-        amb_spin_note(&spin, 400 * US, 210 * US);
+        amb_spin_note(&spin, 400 * US, 260 * US);
     }
     assert_int_equal(spin.budget_ns, 0);
+}
+
+/* A wait of 35 us takes 47 where it sleeps. */
+static void a_sleep_does_not_make_itself_last(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    amb_spin_note(&spin, 3 * US, 1 * MS);
+    assert_int_equal(spin.budget_ns, 0);
+    for (int i = 0; i < 30; i++) {
+        amb_spin_note(&spin, 3 * US, spin.budget_ns == 0 ? 47 * US : 35 * US);
+    }
+    assert_int_equal(spin.budget_ns, 200 * US);
 }
 
 static void a_higher_bound_takes_longer_waits(void **state)
@@ -198,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yielding_is_given_up_when_it_does_not_help),
         cmocka_unit_test(between_regular_messages_a_thread_sleeps),
+        cmocka_unit_test(a_sleep_does_not_make_itself_last),
         cmocka_unit_test(a_higher_bound_takes_longer_waits),
         cmocka_unit_test(on_one_core_nobody_yields),
         cmocka_unit_test(a_free_core_is_yielded_for_the_whole_budget),
