@@ -9,5 +9,8 @@
 
 /* Takes the link down: settles the open body and the queue, then on_down. Once. */
 void ring_down(struct ring *ring, enum amb_status why, const char *text);
+/* The client: the broker has taken the memory back. Its indices grow, and are 0 again only where
+ * their pages are gone. */
+bool ring_is_emptied(const struct ring *ring);
 /* Settles the open body and the queue. */
 void ring_settle(struct ring *ring, enum amb_status body_status, enum amb_status tx_status);

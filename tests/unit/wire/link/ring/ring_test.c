@@ -178,6 +178,54 @@ static void test_a_disposed_ring_frees_pages_that_its_client_has_mapped(void **s
     link_peer_fini(&c.broker);
 }
 
+static struct couple *ending;
+
+/* The broker ends the session when its client has seen a frame's head, and not its body. */
+static enum amb_status frame_and_end(void *arg, const struct amb_frame *frame, void **dst,
+                                     void **cookie, struct amb_link_mem **mem)
+{
+    enum amb_status status = link_peer_events.on_frame(arg, frame, dst, cookie, mem);
+    if (ending != NULL) {
+        link_peer_close(&ending->broker);
+        left->dispose(left, true);
+        ending = NULL;
+    }
+    return status;
+}
+
+/* A broker that does not know its client's process does not wait for it. */
+static void test_bytes_that_were_taken_back_meanwhile_are_no_body(void **state)
+{
+    (void)state;
+    struct amb_link_events events = link_peer_events, client_events = link_peer_events;
+    struct amb_ring_fds fds;
+    struct couple c;
+    events.on_waste = keep_waste;
+    client_events.on_frame = frame_and_end;
+    link_peer_init(&c.client, &c.broker, false);
+    link_peer_init(&c.broker, &c.client, true);
+    assert_int_equal(amb_ring_create(SMALL, &events, &c.broker, &fds, &c.broker.link), AMB_OK);
+    assert_int_equal(amb_ring_attach(SMALL, &fds, &client_events, &c.client, &c.client.link),
+                     AMB_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)link_peer_send(&c.broker, link_peer_type(&c.broker, 0), 4096);
+        amb_link_flush(c.broker.link);
+        ending = i == 1 ? &c : NULL;
+        for (unsigned turn = 0; turn < 10; turn++) {
+            (void)amb_link_poll(c.client.link, 16); /* link_peer.c compares every byte. */
+        }
+    }
+    assert_null(ending);
+    assert_int_equal(c.client.frames, 2);
+    assert_int_equal(c.client.bodies_ok, 1);
+    assert_int_equal(c.client.body_failure, AMB_ELOST);
+    assert_int_equal(c.client.downs, 1);
+    assert_int_equal(c.client.down_status, AMB_ELOST);
+    link_peer_close(&c.client);
+    link_peer_fini(&c.client);
+    link_peer_fini(&c.broker);
+}
+
 enum tampering {
     SIZE,
     SEALS,
@@ -665,6 +713,7 @@ int main(void)
         cmocka_unit_test(test_no_descriptor_is_left_behind),
         cmocka_unit_test(test_memory_is_sealed_and_private),
         cmocka_unit_test(test_a_disposed_ring_frees_pages_that_its_client_has_mapped),
+        cmocka_unit_test(test_bytes_that_were_taken_back_meanwhile_are_no_body),
         cmocka_unit_test(test_attach_refuses_what_could_hurt_it),
         cmocka_unit_test(test_small_frames_with_room_are_settled_at_once),
         cmocka_unit_test(test_a_full_ring_queues_and_goes_on_when_polled),
