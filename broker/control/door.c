@@ -251,26 +251,24 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* The oldest connection in that state; NULL: there is none. */
-static struct amb_client *door_oldest(struct amb_control *control, enum amb_client_state state)
-{
-    AMB_LIST_FOR_EACH (node, &control->clients) {
-        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->state == state) {
-            return client;
-        }
-    }
-    return NULL;
-}
-
 /* The oldest connection that has not said who it is goes. One that has said nothing goes first, so
- * that a crowd of those does not push out a client that is half through. False: there is none. */
+ * that a crowd of those does not push out a client that is half through. If more than half are half
+ * through, the crowd is one of those, and its oldest goes. False: there is none. */
 static bool door_evict(struct amb_control *control)
 {
-    struct amb_client *client = door_oldest(control, AMB_CLIENT_HELLO);
-    if (client == NULL) {
-        client = door_oldest(control, AMB_CLIENT_AUTH);
+    struct amb_client *silent = NULL, *halfway = NULL;
+    uint32_t halfway_count = 0;
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->state == AMB_CLIENT_HELLO && silent == NULL) {
+            silent = client;
+        } else if (client->state == AMB_CLIENT_AUTH) {
+            halfway = halfway == NULL ? client : halfway;
+            halfway_count++;
+        }
     }
+    bool is_halfway = silent == NULL || halfway_count > control->config->server.max_half_open / 2;
+    struct amb_client *client = is_halfway ? halfway : silent;
     if (client == NULL) {
         return false;
     }

@@ -129,7 +129,9 @@ static unsigned links_poll_link(struct amb_shard *shard, struct amb_session *ses
     }
     unsigned done = amb_link_poll(session->link, LINKS_POLL_BUDGET);
     if (session->is_watched) {
-        session->has_edge = done != 0 && !session->link->is_dry;
+        /* A push that ended with its burst goes on without an edge. */
+        bool has_more = session->link->is_pending && !session->link->is_blocked;
+        session->has_edge = (done != 0 && !session->link->is_dry) || has_more;
         shard->poll.resting += !session->has_edge;
         shard->poll.busy += session->has_edge;
     }

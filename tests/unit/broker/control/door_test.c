@@ -360,6 +360,46 @@ static void test_where_too_many_stand_silent_the_oldest_goes(void **state)
     door_close(&door);
 }
 
+/* Hello costs nothing. Clients that come behind such a crowd are heard. */
+static void test_where_too_many_stand_half_through_the_oldest_goes(void **state)
+{
+    (void)state;
+    struct door door;
+    struct rlimit files, few;
+    static struct door_client crowd[64];
+    struct door_client silent[4], honest;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = 400;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    door_open(&door, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    const unsigned count = door.config->server.max_half_open - 1;
+    assert_true(count < 64);
+    for (unsigned i = 0; i < count; i++) {
+        door_connect_unix(&door, &crowd[i]);
+        door_send_hello(&crowd[i], "");
+        amb_control_free(door_expect(&crowd[i], AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    }
+    door_connect_unix(&door, &honest);
+    for (unsigned i = 0; i < 4; i++) {
+        door_connect_unix(&door, &silent[i]);
+    }
+    door_expect_closed(&crowd[0]);
+    door_send_hello(&honest, "");
+    amb_control_free(door_expect(&honest, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    door_send_auth(&honest, NULL);
+    amb_control_free(door_expect(&honest, AMB__CONTROL__CONTROL__BODY_WELCOME));
+    for (unsigned i = 0; i < 4; i++) {
+        door_disconnect(&silent[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        door_disconnect(&crowd[i]);
+    }
+    door_disconnect(&honest);
+    door_close(&door);
+}
+
 /* They may not take the descriptors of clients. */
 static void test_with_few_descriptors_fewer_may_stand_silent(void **state)
 {
@@ -394,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_brokers_that_start_together_do_not_remove_each_other_s_socket),
         cmocka_unit_test(test_with_few_descriptors_fewer_may_stand_silent),
         cmocka_unit_test(test_where_too_many_stand_silent_the_oldest_goes),
+        cmocka_unit_test(test_where_too_many_stand_half_through_the_oldest_goes),
     };
     return cmocka_run_group_tests_name("broker/door", tests, NULL, NULL);
 }
