@@ -12,7 +12,8 @@ static void check_round_trip(const struct amb_url *url)
     amb_assert(amb_url_parse(text, &again, error, sizeof(error)) == AMB_OK);
     amb_assert(again.scheme == url->scheme && again.link == url->link && again.port == url->port &&
                again.mode == url->mode && strcmp(again.path, url->path) == 0 &&
-               strcmp(again.host, url->host) == 0 && strcmp(again.group, url->group) == 0);
+               strcmp(again.host, url->host) == 0 && strcmp(again.group, url->group) == 0 &&
+               strcmp(again.interface, url->interface) == 0);
     amb_url_format(&again, again_text, sizeof(again_text));
     amb_assert(strcmp(text, again_text) == 0);
 }

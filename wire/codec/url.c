@@ -19,7 +19,7 @@ struct piece {
 
 struct parser {
     struct amb_url url;
-    bool has_link, has_group;
+    bool has_link, has_group, has_interface;
     char *error;
     size_t error_size;
 };
@@ -151,7 +151,10 @@ static enum amb_status parse_host(struct parser *parser, struct piece place, str
         rest->text = host.text + host.len;
         rest->len = place.len - host.len;
         if (rest->len > 0 && memchr(rest->text + 1, ':', rest->len - 1) != NULL) {
-            return refuse(parser, "more than one ':' (an IPv6 address needs brackets) in", place);
+            return refuse(parser,
+                          "more than one ':' (an IPv6 address needs brackets, and an alias as "
+                          "eth0:1 is written as its address) in",
+                          place);
         }
     }
     if (!copy_piece(host, parser->url.host, sizeof(parser->url.host))) {
@@ -226,6 +229,24 @@ static enum amb_status parse_group(struct parser *parser, struct piece value)
     return AMB_OK;
 }
 
+static enum amb_status parse_interface(struct parser *parser, struct piece value)
+{
+    if (parser->has_interface) {
+        return refuse(parser, "interface given twice:", value);
+    }
+    if (memchr(value.text, ':', value.len) != NULL) {
+        return refuse(parser, "an alias is no interface: name the interface alone, not", value);
+    }
+    if (!copy_piece(value, parser->url.interface, sizeof(parser->url.interface))) {
+        return refuse(parser, "interface longer than 15 bytes:", value);
+    }
+    if (!amb_interface_is_name(parser->url.interface)) {
+        return refuse(parser, "not the name of an interface:", value);
+    }
+    parser->has_interface = true;
+    return AMB_OK;
+}
+
 static enum amb_status parse_option(struct parser *parser, struct piece option)
 {
     struct piece value = option;
@@ -238,6 +259,9 @@ static enum amb_status parse_option(struct parser *parser, struct piece option)
     }
     if (parser->url.scheme == AMB_URL_UNIX && piece_is(name, "group")) {
         return parse_group(parser, value);
+    }
+    if (parser->url.scheme == AMB_URL_TCP && piece_is(name, "interface")) {
+        return parse_interface(parser, value);
     }
     return refuse(parser, "unknown option", option);
 }
@@ -329,6 +353,10 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size)
             append(out, size, "tcp://[%s]:%u", url->host, (unsigned)url->port);
         } else {
             append(out, size, "tcp://%s:%u", url->host, (unsigned)url->port);
+        }
+        if (url->interface[0] != '\0') {
+            append(out, size, "?interface=%s", url->interface);
+            separator = '&';
         }
         break;
     }

@@ -3,11 +3,14 @@
  * The URLs that listeners and clients use:
  *   unix:///path?mode=0666&group=NAME      (mode, group: listeners only)
  *   tcp://host:port?link=ucx               (host: name, IPv4, [IPv6]; port 0: listeners only)
+ *   tcp://host:port?interface=ib0          (clients only)
  * Any URL may say ?link=ring|stream|ucx. tls:// is known and refused with ENOTSUP.
+ * The host of a listener may also be the name of an interface, which only its user can tell.
  * Threads: any. Memory: the parsed URL holds copies.
  */
 #pragma once
 
+#include "wire/base/interface.h"
 #include "wire/base/status.h"
 
 #include <stdbool.h>
@@ -33,7 +36,8 @@ struct amb_url {
     char path[108]; /* UNIX: fits struct sockaddr_un */
     char host[256]; /* TCP: without brackets */
     uint16_t port;
-    int32_t mode; /* UNIX: octal permissions, -1 if not given */
+    char interface[AMB_INTERFACE_NAME_MAX + 1]; /* TCP: to connect from; "" if not given */
+    int32_t mode;                               /* UNIX: octal permissions, -1 if not given */
     char group[64];
 };
 

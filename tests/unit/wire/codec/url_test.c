@@ -58,6 +58,17 @@ static void tcp_urls_have_a_host_and_a_port(void **state)
     assert_string_equal(parse("tcp://[fe80::1%eth0.5]:1").host, "fe80::1%eth0.5");
 }
 
+static void tcp_urls_may_name_an_interface(void **state)
+{
+    (void)state;
+    assert_string_equal(parse("tcp://h:1").interface, "");
+    assert_string_equal(parse("tcp://h:1?interface=ib0").interface, "ib0");
+    struct amb_url url = parse("tcp://[fe80::1]:1?link=stream&interface=eth0.5-fifteen");
+    assert_string_equal(url.interface, "eth0.5-fifteen");
+    assert_int_equal(url.link, AMB_LINK_STREAM);
+    assert_string_equal(parse("tcp://eth0.5:1").host, "eth0.5"); /* who listens may ask for it */
+}
+
 static void formatting_gives_a_url_that_parses_to_the_same(void **state)
 {
     (void)state;
@@ -69,6 +80,8 @@ static void formatting_gives_a_url_that_parses_to_the_same(void **state)
         "unix:///run/x.sock?link=ring",
         "tcp://host:1",
         "tcp://[2001:db8::7]:4733?link=ucx",
+        "tcp://host:1?interface=ib0",
+        "tcp://[fe80::1%eth0]:1?interface=fifteen-bytes-i&link=stream",
     };
     char text[512];
     for (size_t i = 0; i < COUNT(canonical); i++) {
@@ -147,6 +160,17 @@ static const struct {
     {"tcp://[fe80::1%a/b]:5", "'fe80::1%a/b'"},
     {"tcp://h:1?mode=0600", "'mode=0600'"},
     {"tcp://h:1?group=a", "'group=a'"},
+    {"tcp://eth0:1:4733", "alias"},
+    {"tcp://h:1?interface", "not the name of an interface: ''"},
+    {"tcp://h:1?interface=", "not the name of an interface: ''"},
+    {"tcp://h:1?interface=-a", "'-a'"},
+    {"tcp://h:1?interface=a/b", "'a/b'"},
+    {"tcp://h:1?interface=a b", "'a b'"},
+    {"tcp://h:1?interface=eth0:1", "alias"},
+    {"tcp://h:1?interface=sixteen-bytes-it", "longer than 15 bytes: 'sixteen-bytes-it'"},
+    {"tcp://h:1?interface=a&interface=a", "interface given twice"},
+    {"tcp://h:1?Interface=a", "unknown option"},
+    {"unix:///a?interface=eth0", "unknown option"},
 };
 
 static void bad_urls_are_refused_and_the_error_names_the_part(void **state)
@@ -208,6 +232,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unix_urls_have_a_path_and_listener_options),
         cmocka_unit_test(tcp_urls_have_a_host_and_a_port),
+        cmocka_unit_test(tcp_urls_may_name_an_interface),
         cmocka_unit_test(formatting_gives_a_url_that_parses_to_the_same),
         cmocka_unit_test(formatting_into_too_little_room_is_cut_and_terminated),
         cmocka_unit_test(bad_urls_are_refused_and_the_error_names_the_part),
