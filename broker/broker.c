@@ -249,6 +249,7 @@ static enum amb_status broker_make_workers(struct amb_broker *broker)
 {
     unsigned count = broker->config->server.workers;
     _Static_assert(AMB_SHARDS_MAX == AMB_WORKERS_MAX, "a shard for each worker");
+    _Static_assert(AMB_LISTENERS_MAX == AMB_CONFIG_DOORS_MAX, "a listener for each door");
     amb_assert(count >= 1 && count <= AMB_SHARDS_MAX);
     broker->workers = calloc(count, sizeof(*broker->workers));
     if (broker->workers == NULL) {

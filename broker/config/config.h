@@ -29,6 +29,7 @@
 #define AMB_WORKERS_MAX 64u
 #define AMB_HALF_OPEN_MAX 512u      /* connections that have not said who they are */
 #define AMB_CONFIG_LEASES_LEAST 32u /* of the whole broker, beside server.max_leases */
+#define AMB_CONFIG_DOORS_MAX 64u
 
 /* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
 enum amb_switch {
@@ -189,7 +190,8 @@ struct amb_config_private;
 
 struct amb_config {
     struct amb_config_server server;
-    struct amb_config_urls listen; /* at least one */
+    struct amb_config_urls listen; /* at least one, as they were written */
+    struct amb_config_urls doors;  /* the same, with addresses for the names of interfaces */
     struct amb_config_transports transports;
     struct {
         struct amb_config_host_memory host;
@@ -214,6 +216,8 @@ struct amb_config_machine {
     uint64_t ram;         /* bytes */
     uint64_t descriptors; /* RLIMIT_NOFILE now */
     char host[256];
+    const struct amb_interfaces *interfaces; /* NULL: they are read where a listener needs them */
+    int (*resolve)(const char *host);        /* 0, or EAI_; NULL: getaddrinfo */
 };
 
 /* Where a configuration comes from. All zero: built-in defaults alone. */
@@ -231,10 +235,11 @@ struct amb_config_source {
 };
 
 /*
- * Reads, checks, resolves; opens nothing but configuration files. EINVAL: error holds "file:line:
- * key: reason (got X, allowed Y)". The variable's or the option's name stands in place of file:line
- * where the value came from there. error may be NULL, else AMB_CONFIG_ERROR_MAX bytes fit any text.
- * ENOMEM.
+ * Reads, checks, resolves; opens nothing but configuration files. The resolver is asked for the
+ * host of a listener that could be the name of an interface, and is none. EINVAL: error holds
+ * "file:line: key: reason (got X, allowed Y)". The variable's or the option's name stands in place
+ * of file:line where the value came from there. error may be NULL, else AMB_CONFIG_ERROR_MAX bytes
+ * fit any text. ENOMEM.
  */
 AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source *source,
                                                  char *error, size_t error_size,

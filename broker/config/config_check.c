@@ -2,10 +2,10 @@
 #include "broker/config/config_check.h"
 
 #include "broker/config/config_build.h"
+#include "broker/config/config_listen.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -144,54 +144,6 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
     }
     uint64_t left = there - FDS_PER_CONNECTION * wanted;
     config->server.max_leases = (uint32_t)(left > wanted ? wanted : left);
-    return AMB_OK;
-}
-
-static bool is_loopback(const char *host)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1) {
-        return ntohl(v4.s_addr) >> 24 == 127;
-    }
-    if (inet_pton(AF_INET6, host, &v6) == 1) {
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    }
-    return strcmp(host, "localhost") == 0;
-}
-
-static bool is_same_place(const struct amb_url *a, const struct amb_url *b)
-{
-    if (a->scheme != b->scheme) {
-        return false;
-    }
-    if (a->scheme == AMB_URL_UNIX) {
-        return strcmp(a->path, b->path) == 0;
-    }
-    return a->port == b->port && a->port != 0 && strcmp(a->host, b->host) == 0;
-}
-
-static enum amb_status check_listen(const struct amb_config_build *build)
-{
-    const struct amb_config *config = build->config;
-    const struct amb_config_place *place = amb_config_place_of(config, "listen");
-    for (size_t i = 0; i < config->listen.count; i++) {
-        char url[512];
-        const struct amb_url *item = &config->listen.items[i];
-        amb_url_format(item, url, sizeof(url));
-        if (item->scheme == AMB_URL_TCP && !is_loopback(item->host) && !config->server.insecure) {
-            return amb_config_fail(build, place, "listen",
-                                   "%.200s is reachable from other machines, without encryption "
-                                   "and guarded by auth.token only; say server.insecure = true to "
-                                   "accept that (got false, allowed true)",
-                                   url);
-        }
-        for (size_t j = 0; j < i; j++) {
-            if (is_same_place(item, &config->listen.items[j])) {
-                return amb_config_fail(build, place, "listen", "%.200s is there twice", url);
-            }
-        }
-    }
     return AMB_OK;
 }
 
@@ -336,7 +288,7 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
         status = check_times(build);
     }
     if (status == AMB_OK) {
-        status = check_listen(build);
+        status = amb_config_listen_finish(build, machine);
     }
     if (status == AMB_OK) {
         status = check_descriptors(build, machine);

@@ -120,8 +120,9 @@ static const struct amb_config_key keys[] = {
      .default_text = "unix:///run/ambroker/broker.sock",
      .min = 1,
      .max = 64,
-     .help = "Where clients connect: unix:///path?mode=0660&group=NAME, tcp://host:port (port 0: "
-             "any free one, named when ready)."},
+     .help = "Where clients connect: unix:///path?mode=0660&group=NAME, tcp://host:port, or "
+             "tcp://eth0:port: each address of an interface (port 0: any free one, named when "
+             "ready)."},
     {.path = "tls",
      .not_yet = true,
      .example_value = "{ certificate = \"/etc/ambroker/server.pem\"; }",

@@ -64,8 +64,8 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
     if (status == AMB_OK) {
         status = amb_parties_init(&control->parties);
     }
-    for (size_t i = 0; i < control->config->listen.count && status == AMB_OK; i++) {
-        status = amb_door_open(control, &control->config->listen.items[i], error, error_size);
+    for (size_t i = 0; i < control->config->doors.count && status == AMB_OK; i++) {
+        status = amb_door_open(control, &control->config->doors.items[i], error, error_size);
     }
     return status;
 }

@@ -11,8 +11,8 @@
 #include "broker/control/clients/control.h"
 
 /*
- * Opens one listener. A stale socket file is removed; one that somebody answers on is
- * EUNREACHABLE. error (may be NULL) then holds a sentence.
+ * Opens one listener, whose host is no interface any more (config->doors). A stale socket file is
+ * removed; one that somebody answers on is EUNREACHABLE. error (may be NULL) then holds a sentence.
  */
 AMB_MUST_CHECK enum amb_status amb_door_open(struct amb_control *control, const struct amb_url *url,
                                              char *error, size_t error_size);

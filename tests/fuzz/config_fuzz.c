@@ -7,13 +7,23 @@
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/interfaces.h"
 #include "wire/base/assert.h"
+
+#include <netdb.h>
+
+static int resolve(const char *host)
+{
+    return host[0] == 'h' ? 0 : EAI_NONAME;
+}
 
 static const struct amb_config_machine machine = {
     .cores = 4,
     .ram = UINT64_C(16) << 30,
     .descriptors = UINT64_C(1) << 20,
     .host = "fuzz",
+    .interfaces = &try_interfaces,
+    .resolve = resolve,
 };
 
 /* libconfig 1.5 forgets the string it was scanning when it meets a syntax error. */

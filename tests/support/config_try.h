@@ -6,7 +6,9 @@
 #pragma once
 
 #include "broker/config/config.h"
+#include "tests/support/interfaces.h"
 
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -15,12 +17,20 @@
 
 #include <cmocka.h>
 
+/* Of the names that could be an interface's, this one is a host's. */
+static inline int try_resolve(const char *host)
+{
+    return strcmp(host, "node7") == 0 ? 0 : EAI_NONAME;
+}
+
 static const struct amb_config_machine try_machine = {
     .cores = 4,
     .cpus = {{0xf}},
     .ram = UINT64_C(16) << 30,
     .descriptors = 1024,
     .host = "testhost",
+    .interfaces = &try_interfaces,
+    .resolve = try_resolve,
 };
 
 /* The source of `text` alone. */

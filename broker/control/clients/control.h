@@ -21,7 +21,7 @@
 
 #include <stdatomic.h>
 
-#define AMB_LISTENERS_MAX 64u /* as many as the configuration takes */
+#define AMB_LISTENERS_MAX 64u /* as many doors as a configuration has */
 /* A descriptor that was passed in place of a pidfd is not closed: a file's server could hold that
  * up for ever. Where there are so many, no client is asked for a pidfd any more. */
 #define AMB_KEPT_FDS_MAX 64u

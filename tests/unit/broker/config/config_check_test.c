@@ -178,38 +178,6 @@ static void test_half_open_connections_are_counted(void **state)
     amb_config_destroy(&config);
 }
 
-static void test_listeners_off_loopback_need_consent(void **state)
-{
-    (void)state;
-    try_refuse("listen = ( \"tcp://0.0.0.0:4733\" );",
-               "configuration:1: listen: tcp://0.0.0.0:4733 is reachable from other machines, "
-               "without encryption and guarded by auth.token only; say server.insecure = true to "
-               "accept that (got false, allowed true)");
-    struct amb_config_source source = try_source("listen = ( \"tcp://[::]:4733\" );");
-    try_refuse_with(&source, "is reachable from other machines");
-    source = try_source("listen = ( \"tcp://127.0.0.1.example.org:4733\" );");
-    try_refuse_with(&source, "is reachable from other machines");
-    struct amb_config *config =
-        try_accept("listen = ( \"tcp://127.1.2.3:1\", \"tcp://[::1]:1\", \"tcp://localhost:1\" );");
-    amb_config_destroy(&config);
-    config = try_accept("listen = ( \"tcp://0.0.0.0:4733\" ); server = { insecure = true; };");
-    assert_true(config->server.insecure);
-    amb_config_destroy(&config);
-}
-
-static void test_a_listener_is_there_once(void **state)
-{
-    (void)state;
-    try_refuse("listen = ( \"tcp://localhost:5\", \"tcp://localhost:5\" );",
-               "configuration:1: listen: tcp://localhost:5 is there twice");
-    struct amb_config_source source =
-        try_source("listen = ( \"unix:///a\", \"unix:///a?mode=0666\" );");
-    try_refuse_with(&source, "is there twice");
-    struct amb_config *config =
-        try_accept("listen = ( \"tcp://localhost:0\", \"tcp://localhost:0\" );");
-    amb_config_destroy(&config);
-}
-
 static void test_heartbeats_fit_into_the_timeout(void **state)
 {
     (void)state;
@@ -281,8 +249,6 @@ int main(void)
         cmocka_unit_test(test_a_pool_on_a_gpu_has_a_least_size),
         cmocka_unit_test(test_too_few_descriptors_name_the_limit),
         cmocka_unit_test(test_half_open_connections_are_counted),
-        cmocka_unit_test(test_listeners_off_loopback_need_consent),
-        cmocka_unit_test(test_a_listener_is_there_once),
         cmocka_unit_test(test_heartbeats_fit_into_the_timeout),
         cmocka_unit_test(test_a_token_comes_from_a_private_file),
     };

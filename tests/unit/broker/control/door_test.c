@@ -4,6 +4,7 @@
  * the door.
  */
 #include "tests/support/door/door_harness.h"
+#include "wire/base/interface.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -150,6 +151,31 @@ static void test_addresses_that_are_not_ours_are_refused(void **state)
     assert_non_null(strstr(error, "tcp://192.0.2.1:4733: "));
     assert_int_equal(door_try(&door, nowhere, insecure, error, sizeof(error)), AMB_EUNREACHABLE);
     assert_non_null(strstr(error, "no-such-host.invalid"));
+}
+
+static void test_an_interface_s_name_opens_its_addresses(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {"tcp://lo:0", NULL};
+    struct amb_interfaces here;
+    struct door door;
+    char error[256] = "";
+    assert_int_equal(amb_interfaces_read(&here), AMB_OK);
+    const struct amb_interface *row = amb_interfaces_next(&here, "lo", NULL);
+    if (row == NULL) {
+        amb_interfaces_fini(&here);
+        skip();
+    }
+    if (door_try(&door, urls, NULL, error, sizeof(error)) != AMB_OK) {
+        fail_msg("%s", error);
+    }
+    for (; row != NULL; row = amb_interfaces_next(&here, "lo", row)) {
+        char address[AMB_INTERFACE_ADDRESS_MAX];
+        amb_interface_text(row, address);
+        assert_non_null(strstr(amb_broker_urls(door.broker), address));
+    }
+    amb_interfaces_fini(&here);
+    door_close(&door);
 }
 
 static void expect_mode(const char *parameters, unsigned mode)
@@ -426,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_a_file_that_has_become_another_s_stays),
         cmocka_unit_test(test_a_port_that_is_taken_is_named_with_its_owner),
         cmocka_unit_test(test_addresses_that_are_not_ours_are_refused),
+        cmocka_unit_test(test_an_interface_s_name_opens_its_addresses),
         cmocka_unit_test(test_mode_is_0660_or_what_the_url_says),
         cmocka_unit_test(test_group_is_what_the_url_says),
         cmocka_unit_test(test_max_connections_counts_sessions_not_their_streams),

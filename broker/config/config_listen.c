@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config/config_listen.h"
+
+#include "broker/config/config_build.h"
+#include "wire/base/assert.h"
+#include "wire/base/text.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define URL_MAX 512u
+
+/* The doors while they are gathered. */
+struct doors {
+    const struct amb_config_build *build;
+    const struct amb_config_place *place;
+    const struct amb_config_machine *machine;
+    const struct amb_interfaces *interfaces;
+    struct amb_url *items;
+    size_t count;
+};
+
+static bool is_address(const char *host)
+{
+    struct in6_addr parsed;
+    return inet_pton(AF_INET, host, &parsed) == 1 || strchr(host, ':') != NULL;
+}
+
+static bool is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == 127;
+    }
+    if (inet_pton(AF_INET6, host, &v6) == 1) {
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    }
+    return strcmp(host, "localhost") == 0;
+}
+
+static bool is_same_place(const struct amb_url *a, const struct amb_url *b)
+{
+    if (a->scheme != b->scheme) {
+        return false;
+    }
+    if (a->scheme == AMB_URL_UNIX) {
+        return strcmp(a->path, b->path) == 0;
+    }
+    return a->port == b->port && a->port != 0 && strcmp(a->host, b->host) == 0;
+}
+
+/* text: the listener as it was written. */
+static enum amb_status add_door(struct doors *doors, const struct amb_url *url, const char *text)
+{
+    const struct amb_config *config = doors->build->config;
+    if (url->scheme == AMB_URL_TCP && !is_loopback(url->host) && !config->server.insecure) {
+        return amb_config_fail(doors->build, doors->place, "listen",
+                               "%.200s is reachable from other machines, without encryption "
+                               "and guarded by auth.token only; say server.insecure = true to "
+                               "accept that (got false, allowed true)",
+                               text);
+    }
+    for (size_t i = 0; i < doors->count; i++) {
+        if (is_same_place(url, &doors->items[i])) {
+            char twice[URL_MAX];
+            amb_url_format(url, twice, sizeof(twice));
+            return amb_config_fail(doors->build, doors->place, "listen", "%.200s is there twice",
+                                   twice);
+        }
+    }
+    if (doors->count == AMB_CONFIG_DOORS_MAX) {
+        return amb_config_fail(doors->build, doors->place, "listen",
+                               "too many addresses (got more than %u, allowed %u)",
+                               AMB_CONFIG_DOORS_MAX, AMB_CONFIG_DOORS_MAX);
+    }
+    doors->items[doors->count++] = *url;
+    return AMB_OK;
+}
+
+static bool is_scope(const struct amb_interfaces *interfaces, const char *scope)
+{
+    return amb_interfaces_find(interfaces, scope) != NULL ||
+           strspn(scope, "0123456789") == strlen(scope);
+}
+
+/* A link-local IPv6 address is one of each interface: only with a scope it is one alone. */
+static enum amb_status check_scope(const struct doors *doors, const struct amb_url *url,
+                                   const char *text)
+{
+    char list[AMB_INTERFACES_LIST_MAX];
+    struct in6_addr address;
+    const char *scope = strchr(url->host, '%');
+    if (scope != NULL && !is_scope(doors->interfaces, scope + 1)) {
+        return amb_config_fail(doors->build, doors->place, "listen",
+                               "%.100s: there is no interface %s (there are %s)", text, scope + 1,
+                               amb_interfaces_list(doors->interfaces, list));
+    }
+    if (scope != NULL || inet_pton(AF_INET6, url->host, &address) != 1 ||
+        !IN6_IS_ADDR_LINKLOCAL(&address)) {
+        return AMB_OK;
+    }
+    return amb_config_fail(doors->build, doors->place, "listen",
+                           "%.100s is an address of any interface, so it needs the name of one, "
+                           "as [fe80::1%%eth0] (there are %s)",
+                           text, amb_interfaces_list(doors->interfaces, list));
+}
+
+static int resolve(const char *host)
+{
+    struct addrinfo *found = NULL;
+    int failed = getaddrinfo(host, NULL, NULL, &found);
+    if (failed == 0) {
+        freeaddrinfo(found);
+    }
+    return failed;
+}
+
+/* "eth0", or "eth0.5" of a VLAN. A host that may come later has another name, or this machine's. */
+static bool looks_like_an_interface(const struct doors *doors, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return amb_interface_is_name(name) && strcmp(name, doors->machine->host) != 0 &&
+           (dot == NULL || strspn(dot + 1, "0123456789") == strlen(dot + 1));
+}
+
+/* An interface that is gone does not come by trying again, so it is a wrong configuration. */
+static enum amb_status check_name(const struct doors *doors, const struct amb_url *url,
+                                  const char *text)
+{
+    char list[AMB_INTERFACES_LIST_MAX];
+    if (!looks_like_an_interface(doors, url->host)) {
+        return AMB_OK;
+    }
+    int failed = (doors->machine->resolve == NULL ? resolve : doors->machine->resolve)(url->host);
+    if (failed == 0) {
+        return AMB_OK;
+    }
+    return amb_config_fail(doors->build, doors->place, "listen",
+                           "%.100s: there is no interface %s (there are %s), and no such host: %s",
+                           text, url->host, amb_interfaces_list(doors->interfaces, list),
+                           gai_strerror(failed));
+}
+
+/* Each address of the interface that the host names. */
+static enum amb_status add_interface(struct doors *doors, const struct amb_url *url,
+                                     const char *text)
+{
+    char reason[AMB_CONFIG_ERROR_MAX / 2];
+    enum amb_status status =
+        amb_interfaces_check(doors->interfaces, url->host, reason, sizeof(reason));
+    if (status != AMB_OK) {
+        return amb_config_fail(doors->build, doors->place, "listen", "%s", reason);
+    }
+    const struct amb_interface *row = NULL;
+    while (status == AMB_OK &&
+           (row = amb_interfaces_next(doors->interfaces, url->host, row)) != NULL) {
+        char address[AMB_INTERFACE_ADDRESS_MAX];
+        struct amb_url door = *url;
+        amb_interface_text(row, address);
+        (void)snprintf(door.host, sizeof(door.host), "%s", address);
+        status = add_door(doors, &door, text);
+    }
+    return status;
+}
+
+static enum amb_status add_listener(struct doors *doors, const struct amb_url *url)
+{
+    char text[URL_MAX];
+    amb_url_format(url, text, sizeof(text));
+    if (url->interface[0] != '\0') {
+        return amb_config_fail(doors->build, doors->place, "listen",
+                               "%.200s: interface is for clients; a listener has it in place of "
+                               "the host, as tcp://%s:%u",
+                               text, url->interface, (unsigned)url->port);
+    }
+    if (url->scheme != AMB_URL_TCP || strcmp(url->host, "localhost") == 0) {
+        return add_door(doors, url, text);
+    }
+    if (amb_interfaces_find(doors->interfaces, url->host) != NULL) {
+        return add_interface(doors, url, text);
+    }
+    enum amb_status status =
+        is_address(url->host) ? check_scope(doors, url, text) : check_name(doors, url, text);
+    return status == AMB_OK ? add_door(doors, url, text) : status;
+}
+
+/* Does the answer depend on the interfaces that there are? */
+static bool is_plain(const char *host)
+{
+    struct in6_addr v6;
+    struct in_addr v4;
+    return inet_pton(AF_INET, host, &v4) == 1 || strcmp(host, "localhost") == 0 ||
+           (inet_pton(AF_INET6, host, &v6) == 1 && !IN6_IS_ADDR_LINKLOCAL(&v6));
+}
+
+static bool asks_for_interfaces(const struct amb_config_urls *listen)
+{
+    for (size_t i = 0; i < listen->count; i++) {
+        const struct amb_url *url = &listen->items[i];
+        if (url->scheme == AMB_URL_TCP && !is_plain(url->host)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum amb_status add_all(struct doors *doors)
+{
+    struct amb_config *config = doors->build->config;
+    enum amb_status status = AMB_OK;
+    doors->items = amb_config_alloc(config, AMB_CONFIG_DOORS_MAX * sizeof(*doors->items));
+    if (doors->items == NULL) {
+        return AMB_ENOMEM;
+    }
+    for (size_t i = 0; status == AMB_OK && i < config->listen.count; i++) {
+        status = add_listener(doors, &config->listen.items[i]);
+    }
+    if (status == AMB_OK) {
+        config->doors = (struct amb_config_urls){doors->items, doors->count};
+    }
+    return status;
+}
+
+enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
+                                         const struct amb_config_machine *machine)
+{
+    struct amb_interfaces here = {NULL, 0};
+    struct doors doors = {
+        .build = build,
+        .place = amb_config_place_of(build->config, "listen"),
+        .machine = machine,
+        .interfaces = machine->interfaces == NULL ? &here : machine->interfaces,
+    };
+    if (machine->interfaces == NULL && asks_for_interfaces(&build->config->listen)) {
+        enum amb_status status = amb_interfaces_read(&here);
+        if (status != AMB_OK) {
+            return amb_config_fail(build, doors.place, "listen",
+                                   "the interfaces of this machine cannot be read: %s",
+                                   amb_status_text(status));
+        }
+    }
+    enum amb_status status = add_all(&doors);
+    amb_interfaces_fini(&here);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The listeners of a configuration: which may be there, and the addresses of those whose host is
+ * the name of an interface.
+ *
+ * A host is an address, "localhost", the name of an interface of this machine, or a host's name.
+ * The table of interfaces decides between the last two, and an interface goes first. A name that
+ * could be an interface's, and is neither that nor a host's, is refused here. All other hosts are
+ * resolved when the listener is opened.
+ *
+ * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
+ */
+#pragma once
+
+#include "broker/config/config_build.h"
+
+/* Fills config->doors from config->listen. */
+AMB_MUST_CHECK enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
+                                                        const struct amb_config_machine *machine);
