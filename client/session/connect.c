@@ -165,6 +165,9 @@ static enum amb_status connect_one(const struct amb_url *url, const struct reach
     with.name = conn->settings.name;
     struct amb_dial dial;
     enum amb_status status = amb_dial_open(&dial, url, reach->deadline_ns, reach->cancel_fd, error);
+    if (status == AMB_EINVAL && reach->former != NULL) {
+        status = error->status = AMB_EUNREACHABLE; /* The interface was there, and may come back. */
+    }
     if (status == AMB_OK) {
         status = amb_handshake_run(conn, &dial, &with);
     }
@@ -194,9 +197,13 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
         if (!has_port) {
             (void)snprintf(port, sizeof(port), ":%u", before->port);
         }
-        (void)snprintf(full, sizeof(full), "tcp://%s%s%s%s", text, port,
-                       before->link != AMB_LINK_ANY ? "?link=" : "",
-                       before->link != AMB_LINK_ANY ? amb_link_kind_name(before->link) : "");
+        bool has_link = before->link != AMB_LINK_ANY, has_interface = before->interface[0] != '\0';
+        (void)snprintf(full, sizeof(full), "tcp://%s%s%s%s%s%s", text, port,
+                       has_link ? "?link=" : "", has_link ? amb_link_kind_name(before->link) : "",
+                       !has_interface ? ""
+                       : has_link     ? "&interface="
+                                      : "?interface=",
+                       before->interface);
     }
     enum amb_status status = amb_url_parse(full, url, error->text, sizeof(error->text));
     error->status = status;

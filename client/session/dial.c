@@ -2,6 +2,7 @@
 #include "client/session/dial.h"
 
 #include "client/drive/control.h"
+#include "client/session/via.h"
 #include "wire/base/clock.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#define NAME_MAX_BYTES 400u /* of a URL in an error */
 
 enum amb_status amb_dial_fail(struct amb_dial *dial, enum amb_status status, const char *format,
                               ...)
@@ -53,17 +56,37 @@ static enum amb_status wait_for(struct amb_dial *dial, short events)
     }
 }
 
-static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr *address,
-                                  socklen_t len, const char *name)
+/* A socket, bound to `from` unless that is NULL or has no family. */
+static enum amb_status open_socket(struct amb_dial *dial, const struct sockaddr_storage *from,
+                                   int family, const char *name)
 {
-    dial->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    dial->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (dial->fd < 0) {
         return amb_dial_fail(dial, amb_status_from_errno(errno), "%s: %s", name,
                              strerrordesc_np(errno));
     }
-    if (address->sa_family != AF_UNIX) {
-        int on = 1;
+    int on = 1;
+    if (family != AF_UNIX) {
         (void)setsockopt(dial->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    }
+    if (from == NULL || from->ss_family == AF_UNSPEC) {
+        return AMB_OK;
+    }
+    /* Its port is chosen when it connects, so that all ports serve each target. */
+    (void)setsockopt(dial->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    socklen_t len = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (bind(dial->fd, (const struct sockaddr *)from, len) != 0) {
+        return amb_dial_fail(dial, AMB_EUNREACHABLE, "%s: %s", name, strerrordesc_np(errno));
+    }
+    return AMB_OK;
+}
+
+static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr_storage *from,
+                                  const struct sockaddr *address, socklen_t len, const char *name)
+{
+    enum amb_status opened = open_socket(dial, from, address->sa_family, name);
+    if (opened != AMB_OK) {
+        return opened;
     }
     int error = 0;
     while (connect(dial->fd, address, len) != 0) {
@@ -96,25 +119,84 @@ static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr *
     return AMB_OK;
 }
 
-static enum amb_status open_tcp(struct amb_dial *dial, const struct amb_url *url, const char *name)
+/* "URL from 192.0.2.2" */
+static void name_source(const struct sockaddr_storage *from, const char *url, char *out,
+                        size_t size)
 {
-    char port[8];
-    (void)snprintf(port, sizeof(port), "%u", url->port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    int error = getaddrinfo(url->host, port, &hints, &found);
-    if (error != 0) {
-        return amb_dial_fail(dial, AMB_EUNREACHABLE, "%s: %s", name, gai_strerror(error));
-    }
+    char address[NI_MAXHOST] = "";
+    socklen_t len =
+        from->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    bool is_known =
+        from->ss_family != AF_UNSPEC && getnameinfo((const struct sockaddr *)from, len, address,
+                                                    sizeof(address), NULL, 0, NI_NUMERICHOST) == 0;
+    (void)snprintf(out, size, "%s%s%s", url, is_known ? " from " : "", address);
+}
+
+/* The first of the host's addresses that answers. */
+static enum amb_status connect_first(struct amb_dial *dial, const struct amb_url *url,
+                                     const struct amb_interfaces *here,
+                                     const struct addrinfo *found, const char *name)
+{
     enum amb_status status = AMB_EUNREACHABLE;
+    bool is_tried = false;
     for (const struct addrinfo *a = found; a != NULL && status != AMB_OK; a = a->ai_next) {
+        struct sockaddr_storage to = {.ss_family = AF_UNSPEC}, from;
+        char reason[sizeof(dial->error->text)], whole[NAME_MAX_BYTES + NI_MAXHOST];
+        memcpy(&to, a->ai_addr, a->ai_addrlen);
+        enum amb_status usable = amb_via_prepare(here, url, &to, &from, reason, sizeof(reason));
+        if (usable != AMB_OK) {
+            status = is_tried ? status : amb_dial_fail(dial, usable, "%s", reason);
+            continue;
+        }
         if (dial->fd >= 0) {
             (void)close(dial->fd);
             dial->fd = -1;
         }
-        status = connect_to(dial, a->ai_addr, a->ai_addrlen, name);
+        is_tried = true;
+        name_source(&from, name, whole, sizeof(whole));
+        status = connect_to(dial, &from, (const struct sockaddr *)&to, a->ai_addrlen, whole);
     }
-    freeaddrinfo(found);
+    return status;
+}
+
+/* A host that is not found may be an interface's name. */
+static enum amb_status not_found(struct amb_dial *dial, const struct amb_url *url, int failed,
+                                 const char *name)
+{
+    char reason[sizeof(dial->error->text)];
+    struct amb_interfaces here = {NULL, 0};
+    bool is_mistaken = amb_interfaces_read(&here) == AMB_OK &&
+                       amb_via_mistaken(&here, url, reason, sizeof(reason));
+    amb_interfaces_fini(&here);
+    return is_mistaken
+               ? amb_dial_fail(dial, AMB_EINVAL, "%s", reason)
+               : amb_dial_fail(dial, AMB_EUNREACHABLE, "%s: %s", name, gai_strerror(failed));
+}
+
+static enum amb_status open_tcp(struct amb_dial *dial, const struct amb_url *url, const char *name)
+{
+    char port[8], reason[sizeof(dial->error->text)];
+    struct amb_interfaces here = {NULL, 0};
+    enum amb_status status = amb_via_asks(url) ? amb_interfaces_read(&here) : AMB_OK;
+    if (status != AMB_OK) {
+        return amb_dial_fail(dial, status, "%s: the interfaces of this machine cannot be read",
+                             name);
+    }
+    if (amb_via_check(&here, url, reason, sizeof(reason)) != AMB_OK) {
+        amb_interfaces_fini(&here);
+        return amb_dial_fail(dial, AMB_EINVAL, "%s", reason);
+    }
+    (void)snprintf(port, sizeof(port), "%u", url->port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    int failed = getaddrinfo(url->host, port, &hints, &found);
+    if (failed != 0) {
+        status = not_found(dial, url, failed, name);
+    } else {
+        status = connect_first(dial, url, &here, found, name);
+        freeaddrinfo(found);
+    }
+    amb_interfaces_fini(&here);
     return status;
 }
 
@@ -127,14 +209,14 @@ enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url, 
     dial->cancel_fd = cancel_fd;
     dial->error = error;
     amb_control_reader_init(&dial->reader);
-    char name[400];
+    char name[NAME_MAX_BYTES];
     amb_url_format(url, name, sizeof(name));
     if (url->scheme == AMB_URL_TCP) {
         return open_tcp(dial, url, name);
     }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, url->path, sizeof(address.sun_path));
-    return connect_to(dial, (const struct sockaddr *)&address, sizeof(address), name);
+    return connect_to(dial, NULL, (const struct sockaddr *)&address, sizeof(address), name);
 }
 
 static void drop_fds(struct amb_dial *dial)

@@ -26,7 +26,8 @@ struct amb_dial {
     struct amb_error *error; /* filled in by the first failure */
 };
 
-/* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT. */
+/* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT; EINVAL: an interface that does not do, or that is in
+ * the place of a host. */
 AMB_MUST_CHECK enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url,
                                              int64_t deadline_ns, int cancel_fd,
                                              struct amb_error *error);

@@ -22,7 +22,7 @@
 #define AMB_INTERFACE_NAME_MAX 15u /* IFNAMSIZ - 1 */
 /* An IPv6 address, '%', a name, and NUL. */
 #define AMB_INTERFACE_ADDRESS_MAX 64u
-#define AMB_INTERFACES_LIST_MAX 128u /* what an error says of them */
+#define AMB_INTERFACES_LIST_MAX 128u /* their names in an error */
 
 struct ifaddrs;
 struct sockaddr;

@@ -333,10 +333,26 @@ static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of libam
 
 /* ---- connection ---- */
 
+#define AMB_ADDRESS_MAX 72 /* bytes that hold any address, with its NUL */
+
+/*
+ * An address of this machine that others can use, as it stands in a URL: "192.0.2.7" or
+ * "[2001:db8::7]". It asks the kernel, and neither blocks nor needs a broker.
+ *   interface  its name, as "ib0"; NULL: the first interface with such an address, and not loopback
+ *   out        the text, with its NUL; AMB_ADDRESS_MAX bytes are enough
+ *   error      NULL, or a sentence for a failure
+ * IPv4 goes before IPv6. Link-local IPv6 addresses are left out: other machines need a scope of
+ * their own for them. EINVAL: no such interface, or no such address; the sentence has the
+ * interfaces that there are. ETOOLARGE: size is too small. ENOMEM, ELIMIT, EFORBIDDEN, EINTERNAL.
+ */
+AMB_CHECK enum amb_status amb_interface_address(const char *interface, char *out, size_t size,
+                                                struct amb_error *error);
+
 /*
  * Opens a session with a broker. Blocks up to options.connect_timeout_ns.
  *   url      NULL: $AMB_URL, else unix:///run/ambroker/broker.sock. A comma list is tried in order.
  *            unix:///path, tcp://host:port; ?link=ring|stream|ucx insists on a link.
+ *            tcp://host:port?interface=ib0 connects from an address of that interface.
  *   options  NULL: all defaults
  *   out      the connection, to be given back to amb_close
  * EUNREACHABLE, EAUTH, EVERSION, EBUSY, EINVAL, ENOTSUP, ETIMEDOUT; options.error says more.

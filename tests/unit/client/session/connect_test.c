@@ -71,6 +71,32 @@ static void what_cannot_be_reached_is_named(void **state)
                      AMB_EUNREACHABLE);
 }
 
+/* Of this machine: lo is there, and no host has its name. */
+static void interfaces_are_named_in_their_place(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    assert_int_equal(try_url("tcp://127.0.0.1:1?interface=no-such-one", &error), AMB_EINVAL);
+    assert_non_null(strstr(error.text, "no-such-one: there is no interface with this name"));
+    assert_int_equal(try_url("tcp://[fe80::7]:1", &error), AMB_EINVAL);
+    assert_non_null(strstr(error.text, "needs the name of one"));
+    if (amb_interface_address("lo", (char[AMB_ADDRESS_MAX]){0}, AMB_ADDRESS_MAX, NULL) != AMB_OK) {
+        skip();
+    }
+    assert_int_equal(try_url("tcp://127.0.0.1:1?interface=lo", &error), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error.text, "tcp://127.0.0.1:1?interface=lo from 127.0.0.1: "));
+    /* The rest of a list has what it lacks from the URL before it. */
+    assert_int_equal(try_url("tcp://127.0.0.1:1?interface=lo&link=stream,127.0.0.2", &error),
+                     AMB_EUNREACHABLE);
+    assert_non_null(
+        strstr(error.text, "tcp://127.0.0.2:1?interface=lo&link=stream from 127.0.0.1"));
+    if (try_url("tcp://lo:1", &error) == AMB_EINVAL) { /* Else somebody's host is called lo. */
+        assert_non_null(strstr(error.text,
+                               "lo is an interface of this machine and no host: write "
+                               "tcp://HOST:1?interface=lo, or for a broker here tcp://"));
+    }
+}
+
 static void wrong_urls_and_options_are_explained(void **state)
 {
     (void)state;
@@ -195,6 +221,7 @@ int main(void)
         cmocka_unit_test(the_environment_names_the_broker_if_nobody_else_does),
         cmocka_unit_test(a_list_is_tried_in_order),
         cmocka_unit_test(what_cannot_be_reached_is_named),
+        cmocka_unit_test(interfaces_are_named_in_their_place),
         cmocka_unit_test(wrong_urls_and_options_are_explained),
         cmocka_unit_test(a_spin_that_is_no_time_is_refused),
         cmocka_unit_test(a_thread_that_has_bound_itself_spins_as_others_do),

@@ -17,7 +17,7 @@
 
 #define MAX 16
 
-/* What getifaddrs would give. */
+/* A list as getifaddrs gives it. */
 struct list {
     struct ifaddrs entries[MAX];
     struct sockaddr_storage addresses[MAX], masks[MAX];

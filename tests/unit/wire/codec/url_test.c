@@ -66,7 +66,8 @@ static void tcp_urls_may_name_an_interface(void **state)
     struct amb_url url = parse("tcp://[fe80::1]:1?link=stream&interface=eth0.5-fifteen");
     assert_string_equal(url.interface, "eth0.5-fifteen");
     assert_int_equal(url.link, AMB_LINK_STREAM);
-    assert_string_equal(parse("tcp://eth0.5:1").host, "eth0.5"); /* who listens may ask for it */
+    assert_string_equal(parse("tcp://eth0.5:1").host,
+                        "eth0.5"); /* a listener may mean the interface */
 }
 
 static void formatting_gives_a_url_that_parses_to_the_same(void **state)
