@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/broker.h"
 
+#include "tools/common/brokerd.h"
 #include "wire/base/clock.h"
 
 #include <errno.h>
@@ -18,27 +19,6 @@
 #define START_NS (20 * AMB_SEC)
 #define STOP_NS (5 * AMB_SEC)
 #define ARGV_MAX (2 * AMB_BENCH_BROKER_OPTIONS_MAX + 8)
-
-/* The brokerd that was built or installed together with this program, else the one in PATH. */
-static void find_brokerd(char *out, size_t size)
-{
-    static const char *const places[] = {"brokerd", "../broker/brokerd", "../sbin/brokerd"};
-    char self[512];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char *slash = NULL;
-    if (n > 0) {
-        self[n] = '\0';
-        slash = strrchr(self, '/');
-    }
-    for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
-        slash[1] = '\0';
-        (void)snprintf(out, size, "%s%s", self, places[i]);
-        if (access(out, X_OK) == 0) {
-            return;
-        }
-    }
-    (void)snprintf(out, size, "brokerd");
-}
 
 static void child_main(const struct amb_bench *bench, const struct amb_bench_broker *broker,
                        const char *path, int out_fd)
@@ -129,7 +109,7 @@ static void say_log(const struct amb_bench_broker *broker)
 
 enum amb_exit amb_bench_broker_start(const struct amb_bench *bench, struct amb_bench_broker *out)
 {
-    char found[600];
+    char found[AMB_BROKERD_PATH_MAX];
     char line[1024];
     int pipe_fds[2];
     const char *tmp = getenv("TMPDIR");
@@ -142,7 +122,7 @@ enum amb_exit amb_bench_broker_start(const struct amb_bench *bench, struct amb_b
     }
     const char *path = bench->brokerd;
     if (path == NULL) {
-        find_brokerd(found, sizeof(found));
+        amb_brokerd_find(found, sizeof(found));
         path = found;
     }
     (void)fflush(NULL);

@@ -5,6 +5,7 @@
 #include "tools/ctl/ctl.h"
 
 #include "tools/common/output.h"
+#include "tools/ctl/address.h"
 #include "tools/ctl/admin.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/pub.h"
@@ -27,6 +28,8 @@ static const struct amb_ctl_command commands[] = {
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},
     {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},
     {"doctor", amb_ctl_admin, "", "what is not as it could be, and what to do about it: GPUs"},
+    {"address", amb_ctl_address, "[--interface I] [--config FILE]",
+     "the URLs that others can use for a broker on this machine; asks no broker"},
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]\n"
@@ -62,7 +65,8 @@ static void print_help(void)
     }
     (void)printf(
         "\noptions, before or after the command:\n"
-        "  --url URL            unix:///path or tcp://host:port, ?link=ring|stream|ucx insists\n"
+        "  --url URL            unix:///path or tcp://host:port, ?link=ring|stream|ucx insists,\n"
+        "                       ?interface=ib0 connects from there\n"
         "                       ($AMB_URL, else unix:///run/ambroker/broker.sock)\n"
         "  -o, --output FORM    table or json\n"
         "  --credentials FILE   the token for a TCP listener is its first line\n"

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The listeners of a configuration are those that `brokerd --print-config` prints: so a file means
+ * here what it means there, and no second program reads it.
+ */
+#include "tools/ctl/address.h"
+
+#include "tools/common/brokerd.h"
+#include "tools/ctl/connect.h"
+#include "tools/ctl/reachable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PORT_DEFAULT 4733
+#define CONFIG_TEXT_MAX (UINT64_C(1) << 20)
+#define EXEC_FAILED 127
+
+enum {
+    OPT_INTERFACE = 256,
+    OPT_CONFIG,
+};
+
+struct wanted {
+    const char *interface; /* NULL: all */
+    const char *config;    /* NULL: the port of --url, or the default one */
+};
+
+/* In the child: brokerd's output and errors go to `fd`. */
+static void print_config(const char *config, int fd)
+{
+    char path[AMB_BROKERD_PATH_MAX];
+    char option[] = "--config", action[] = "--print-config";
+    char *file = strdup(config);
+    amb_brokerd_find(path, sizeof(path));
+    char *const argv[] = {path, option, file, action, NULL};
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    (void)execvp(path, argv);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
+    _exit(EXEC_FAILED);
+}
+
+/* All of it, to be freed; NULL: it is too long, or there is no memory. */
+static char *read_all(int fd)
+{
+    char *text = malloc(CONFIG_TEXT_MAX);
+    size_t len = 0;
+    while (text != NULL) {
+        ssize_t n = read(fd, text + len, CONFIG_TEXT_MAX - len);
+        if (n > 0) {
+            len += (size_t)n;
+        }
+        if (len == CONFIG_TEXT_MAX || (n < 0 && errno != EINTR)) {
+            break;
+        }
+        if (n == 0) {
+            text[len] = '\0';
+            return text;
+        }
+    }
+    free(text);
+    return NULL;
+}
+
+/* The printed configuration, to be freed. */
+static enum amb_exit read_config(const char *config, char **out)
+{
+    int fds[2], status = 0;
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        amb_tool_error("address: %s", strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        print_config(config, fds[1]);
+    }
+    (void)close(fds[1]);
+    char *text = pid < 0 ? NULL : read_all(fds[0]);
+    (void)close(fds[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (text == NULL) {
+        amb_tool_error("address: the configuration cannot be read");
+        return AMB_EXIT_SOFTWARE;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        text[strcspn(text, "\n")] = '\0';
+        amb_tool_error("address: %s", text[0] != '\0' ? text : "brokerd ended");
+        free(text);
+        return WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED ? AMB_EXIT_SOFTWARE
+                                                                       : AMB_EXIT_DATA;
+    }
+    *out = text;
+    return AMB_EXIT_OK;
+}
+
+/* What is listened on; 0: none, which has been said. */
+static enum amb_exit find_listeners(const struct amb_ctl *ctl, const struct wanted *wanted,
+                                    struct amb_listener_url *out, size_t *count)
+{
+    if (wanted->config != NULL) {
+        char *text = NULL;
+        enum amb_exit code = read_config(wanted->config, &text);
+        if (code != AMB_EXIT_OK) {
+            return code;
+        }
+        *count = amb_listeners_of(text, out, AMB_LISTENER_URLS_MAX);
+        free(text);
+        if (*count == 0) {
+            amb_tool_error("address: %.200s has no TCP listener, so others cannot connect",
+                           wanted->config);
+            return AMB_EXIT_DATA;
+        }
+        return AMB_EXIT_OK;
+    }
+    struct amb_listener_url url = {.host = "::", .port = PORT_DEFAULT};
+    if (ctl->url != NULL && !amb_listener_parse(ctl->url, &url)) {
+        return amb_ctl_bad("--url", ctl->url, "address takes the port of one, as tcp://host:4733");
+    }
+    (void)snprintf(url.host, sizeof(url.host), "::"); /* On each address, whatever is asked. */
+    url.options[0] = '\0';
+    out[0] = url;
+    *count = 1;
+    return AMB_EXIT_OK;
+}
+
+static void print(const struct amb_ctl *ctl, const struct amb_reachables *found)
+{
+    json_t *rows = json_array();
+    for (size_t i = 0; i < found->count; i++) {
+        const struct amb_reachable *item = &found->items[i];
+        const char *family = item->family == AF_INET    ? "IPv4"
+                             : item->family == AF_INET6 ? "IPv6"
+                                                        : "any";
+        if (ctl->is_json) {
+            (void)json_array_append_new(rows,
+                                        json_pack("{s:s, s:s, s:s}", "url", item->url, "interface",
+                                                  item->interface, "family", family));
+        } else {
+            (void)printf("%s\n", item->url);
+        }
+    }
+    if (ctl->is_json) {
+        amb_ctl_print(ctl, rows);
+    } else {
+        json_decref(rows);
+    }
+    if (found->is_full) {
+        (void)fflush(stdout);
+        amb_tool_error("address: there are more than %u", AMB_REACHABLE_MAX);
+    }
+}
+
+static enum amb_exit show(const struct amb_ctl *ctl, const struct wanted *wanted,
+                          const struct amb_interfaces *here)
+{
+    static struct amb_listener_url listeners[AMB_LISTENER_URLS_MAX];
+    static struct amb_reachables found;
+    char text[400], list[AMB_INTERFACES_LIST_MAX];
+    size_t count = 0;
+    if (wanted->interface != NULL &&
+        amb_interfaces_check(here, wanted->interface, text, sizeof(text)) != AMB_OK) {
+        amb_tool_error("--interface %s", text);
+        return AMB_EXIT_USAGE;
+    }
+    enum amb_exit code = find_listeners(ctl, wanted, listeners, &count);
+    if (code != AMB_EXIT_OK) {
+        return code;
+    }
+    bool has_port = false;
+    for (size_t i = 0; i < count; i++) {
+        has_port = has_port || listeners[i].port != 0;
+        amb_reachable_add(here, &listeners[i], wanted->interface, &found);
+    }
+    if (found.count == 0) {
+        amb_tool_error("address: %s%s (there are %s)",
+                       !has_port ? "port 0 is any free one, which the broker's ready line tells"
+                                 : "no listener has an address that others can use",
+                       wanted->interface != NULL && has_port ? " on that interface" : "",
+                       amb_interfaces_list(here, list));
+        return AMB_EXIT_DATA;
+    }
+    print(ctl, &found);
+    return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_ctl_address(struct amb_ctl *ctl, int argc, char **argv)
+{
+    static const struct option options[] = {AMB_CTL_OPTIONS,
+                                            {"interface", required_argument, NULL, OPT_INTERFACE},
+                                            {"config", required_argument, NULL, OPT_CONFIG},
+                                            {NULL, 0, NULL, 0}};
+    struct wanted wanted = {.interface = NULL};
+    int option;
+    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+        if (option == OPT_INTERFACE) {
+            wanted.interface = optarg;
+        } else if (option == OPT_CONFIG) {
+            wanted.config = optarg;
+        } else if (!amb_ctl_option(ctl, option, optarg)) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    if (ctl->is_help_wanted) {
+        return AMB_EXIT_OK;
+    }
+    if (optind < argc) {
+        amb_tool_error("address takes no argument '%.40s'", argv[optind]);
+        return AMB_EXIT_USAGE;
+    }
+    if (wanted.config != NULL && ctl->url != NULL) {
+        amb_tool_error("address takes --url or --config, not both");
+        return AMB_EXIT_USAGE;
+    }
+    struct amb_interfaces here = {NULL, 0};
+    enum amb_status status = amb_interfaces_read(&here);
+    if (status != AMB_OK) {
+        amb_tool_error("address: the interfaces of this machine: %s", amb_strerror(status));
+        return AMB_EXIT_SOFTWARE;
+    }
+    enum amb_exit code = show(ctl, &wanted, &here);
+    amb_interfaces_fini(&here);
+    return code;
+}
