@@ -34,7 +34,7 @@ void amb_command_line_usage(FILE *out)
         ", none with --dev)\n"
         "      --dev          for this user on this machine: a socket under\n"
         "                     $XDG_RUNTIME_DIR or /tmp, memory on demand, loopback trusted\n"
-        "      --listen URL   unix:///path or tcp://host:port, in place of the "
+        "      --listen URL   unix:///path, tcp://host:port or tcp://eth0:port, in place of the "
         "configured ones\n"
         "  -o KEY=VALUE       one key of the configuration, as server.workers=2\n"
         "  -t, --test-config  check the configuration and end\n"

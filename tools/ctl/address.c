@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The listeners of a configuration are those that `brokerd --print-config` prints: so a file means
- * here what it means there, and no second program reads it.
+ * The listeners of a configuration are those that `brokerd --print-config` prints. So a file means
+ * the same here and there.
  */
 #include "tools/ctl/address.h"
 
@@ -103,7 +103,7 @@ static enum amb_exit read_config(const char *config, char **out)
     return AMB_EXIT_OK;
 }
 
-/* What is listened on; 0: none, which has been said. */
+/* The listeners; a failure has been said. */
 static enum amb_exit find_listeners(const struct amb_ctl *ctl, const struct wanted *wanted,
                                     struct amb_listener_url *out, size_t *count)
 {
