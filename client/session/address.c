@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/session/address.h"
 
+#include "wire/base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +42,7 @@ static int worth(const struct amb_interface *row, const char *interface)
 enum amb_status amb_address_choose(const struct amb_interfaces *interfaces, const char *interface,
                                    char *out, size_t size, struct amb_error *error)
 {
-    char list[AMB_INTERFACES_LIST_MAX], address[AMB_INTERFACE_ADDRESS_MAX];
+    char list[AMB_INTERFACES_LIST_MAX], address[AMB_INTERFACE_ADDRESS_MAX], shown[32];
     const struct amb_interface *best = NULL, *row = NULL;
     if (interface != NULL &&
         amb_interfaces_check(interfaces, interface, error->text, sizeof(error->text)) != AMB_OK) {
@@ -55,7 +57,8 @@ enum amb_status amb_address_choose(const struct amb_interfaces *interfaces, cons
     if (best == NULL) {
         return fail(
             error, AMB_EINVAL, "%s has no address that other machines can use (there are %s)",
-            interface != NULL ? interface : "this machine", amb_interfaces_list(interfaces, list));
+            interface != NULL ? amb_text_show(interface, shown, sizeof(shown)) : "this machine",
+            amb_interfaces_list(interfaces, list));
     }
     amb_interface_text(best, address);
     bool is_v6 = best->family == AF_INET6;

@@ -8,6 +8,7 @@
 #include "tools/common/brokerd.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/reachable.h"
+#include "wire/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,9 +143,11 @@ static void print(const struct amb_ctl *ctl, const struct amb_reachables *found)
                              : item->family == AF_INET6 ? "IPv6"
                                                         : "any";
         if (ctl->is_json) {
-            (void)json_array_append_new(rows,
-                                        json_pack("{s:s, s:s, s:s}", "url", item->url, "interface",
-                                                  item->interface, "family", family));
+            char name[sizeof(item->interface)]; /* A machine's name may be any bytes. */
+            (void)json_array_append_new(
+                rows,
+                json_pack("{s:s, s:s, s:s}", "url", item->url, "interface",
+                          amb_text_show(item->interface, name, sizeof(name)), "family", family));
         } else {
             (void)printf("%s\n", item->url);
         }
