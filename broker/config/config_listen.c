@@ -135,7 +135,8 @@ static enum amb_status check_name(const struct doors *doors, const struct amb_ur
         return AMB_OK;
     }
     int failed = (doors->machine->resolve == NULL ? resolve : doors->machine->resolve)(url->host);
-    if (failed == 0) {
+    /* Only "there is none" is an answer. All else may be better soon, and the door says it then. */
+    if (failed != EAI_NONAME && failed != EAI_NODATA) {
         return AMB_OK;
     }
     return amb_config_fail(doors->build, doors->place, "listen",

@@ -222,6 +222,7 @@ static enum amb_status connect_any(char *list, const struct reach *reach, struct
     for (char *one = strtok_r(list, ", ", &rest); one != NULL; one = strtok_r(NULL, ", ", &rest)) {
         struct amb_error own = {.status = AMB_OK};
         enum amb_status result = parse_next(one, &before, has_before, &url, &own);
+        bool is_wrong = result != AMB_OK; /* The list is; an interface that is away is not. */
         if (result == AMB_OK) {
             before = url;
             has_before = true;
@@ -234,7 +235,7 @@ static enum amb_status connect_any(char *list, const struct reach *reach, struct
             status = result;
             *error = own;
         }
-        if (result == AMB_EINVAL) {
+        if (is_wrong) {
             break;
         }
     }

@@ -207,6 +207,9 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
     struct amb_dial second;
     enum amb_status status =
         amb_dial_open(&second, url, dial->deadline_ns, dial->cancel_fd, dial->error);
+    if (status == AMB_EINVAL) { /* The first connection went this way: its interface may be back. */
+        status = dial->error->status = AMB_EUNREACHABLE;
+    }
     if (status == AMB_OK) {
         Amb__Control__Attach attach;
         amb__control__attach__init(&attach);

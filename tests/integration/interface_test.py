@@ -211,6 +211,15 @@ def test_a_client_s_wrong_names(machines):
     broker.stop()
 
 
+def resolver_answers(machine):
+    """Does a name that nobody has get an answer there, or only no server?"""
+    script = ("import socket\ntry: socket.getaddrinfo('none0', 1)\n"
+              "except socket.gaierror as error: print(error.errno == socket.EAI_AGAIN)")
+    done = subprocess.run([*machine.prefix, "python3", "-c", script], capture_output=True, timeout=60,
+                          check=True)
+    return b"True" not in done.stdout
+
+
 def test_a_broker_s_wrong_names(machines):
     here, _ = machines
     names = ["amb0", "amb1", "bare0 (no address)", "down0 (down)"]
@@ -221,6 +230,8 @@ def test_a_broker_s_wrong_names(machines):
              ("amb0:1", ["an alias"]),
              ("[fe80::1]", ["needs the name of one", *names]),
              ("[fe80::1%none0]", ["there is no interface none0", *names])]
+    if not resolver_answers(here):
+        wrong = wrong[2:]  # "There is none" cannot be said; the door says so and ends with 69.
     for host, words in wrong:
         url = f"tcp://{host}:{PORT}"
         here.fails(CONFIG, words, "brokerd", "--dev", *INSECURE, "--listen", url)

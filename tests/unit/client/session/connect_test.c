@@ -58,6 +58,12 @@ static void a_list_is_tried_in_order(void **state)
     (void)snprintf(list, sizeof(list), "unix:///nonexistent/a.sock,%s", fake_broker_url(fake));
     assert_int_equal(try_url(list, &error), AMB_OK);
     fake_broker_stop(fake);
+    /* Also where this machine cannot go the first way. */
+    fake = fake_broker_start(NULL);
+    (void)snprintf(list, sizeof(list), "tcp://127.0.0.1:1?interface=no-such-one,%s",
+                   fake_broker_url(fake));
+    assert_int_equal(try_url(list, &error), AMB_OK);
+    fake_broker_stop(fake);
 }
 
 static void what_cannot_be_reached_is_named(void **state)
