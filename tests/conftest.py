@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from harness import LINKS, SKIPPED, Rig  # noqa: E402
 
 # Of single tests, whose heads say what they mean.
-OPTIONS = ("time", "window", "rounds", "tries", "cases", "policy", "fast", "pairs", "ratio", "backlog")
+OPTIONS = ("time", "window", "rounds", "tries", "late", "cases", "policy", "fast", "pairs", "ratio", "backlog")
 
 
 def pytest_addoption(parser):

@@ -8,9 +8,17 @@ add_executable(test-promptness ${CMAKE_CURRENT_LIST_DIR}/promptness.c)
 target_link_libraries(test-promptness PRIVATE amb_flags amb Threads::Threads)
 set_target_properties(test-promptness PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(name IN ITEMS audience bad_input frozen interface lazy lease near policies priority promptness queues reconnect request steady_state stopped users)
+foreach(name IN ITEMS audience bad_input frozen interface lazy lease near policies priority queues reconnect request steady_state stopped users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
+set(promptness ${CMAKE_CURRENT_LIST_DIR}/promptness_test.py)
+amb_python_test(integration-promptness integration ${promptness}::test_nothing_comes_late)
+# Milliseconds beside busy cores: not for continuous integration, and not for slower, sanitized code.
+if(NOT AMB_SANITIZE)
+    amb_python_test(stress-promptness-beside stress
+        ${promptness}::test_nothing_comes_late_beside_busy_cores)
+    amb_alone(stress-promptness-beside)
+endif()
 set(idle ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/bench/idle.py ${CMAKE_BINARY_DIR})
 amb_process_test(integration-idle integration ${idle} --idle 3 --limit 2 --ucx 1)
 amb_alone(integration-idle integration-policies integration-promptness integration-steady_state)
