@@ -200,6 +200,16 @@ CUcontext fake_current(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
+void fake_fault(CUcontext context, CUresult result)
+{
+    if (context->sticky == CUDA_SUCCESS && is_sticky(result)) {
+        context->sticky = result;
+        while (fake.running == context) { /* The last that runs there. */
+            (void)pthread_cond_wait(&fake.changed, &fake.lock);
+        }
+    }
+}
+
 CUresult fake_enter(const char *name, bool needs_context)
 {
     (void)pthread_mutex_lock(&fake.lock);
@@ -218,11 +228,8 @@ CUresult fake_enter(const char *name, bool needs_context)
         take_time(name);
     }
     CUresult result = planned(name);
-    if (context != NULL && is_sticky(result)) {
-        context->sticky = result;
-        while (fake.running == context) { /* The last that runs there. */
-            (void)pthread_cond_wait(&fake.changed, &fake.lock);
-        }
+    if (context != NULL) {
+        fake_fault(context, result);
     }
     if (result == CUDA_SUCCESS && needs_context && (context == NULL || context->retained == 0)) {
         result = context == NULL ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -113,6 +113,10 @@ extern struct fake_state fake;
  * fake_leave is the call's. needs: a current context is needed, and must be well.
  */
 CUresult fake_enter(const char *name, bool needs_context);
+
+/* If result is a sticky error, context is lost: nothing runs there once this returns. */
+void fake_fault(CUcontext context, CUresult result);
+
 CUresult fake_leave(CUresult result);
 /* The thread runs a host function of a stream, which may call nothing of the driver's. */
 extern _Thread_local bool fake_is_in_host_function;

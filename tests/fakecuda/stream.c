@@ -608,9 +608,11 @@ CUresult cuEventRecord(CUevent event, CUstream handle)
     return fake_leave(result);
 }
 
-/* An event of a context that is lost says so, whichever context is current. */
+/* An event of a context that is lost says so, whichever context is current, if any. What a plan
+ * says of it is its context's fault. */
 static CUresult fault_of(CUevent event, CUresult result)
 {
+    fake_fault(event->context, result);
     return result == CUDA_SUCCESS ? event->context->sticky : result;
 }
 

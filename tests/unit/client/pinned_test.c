@@ -41,16 +41,21 @@ static struct amb_pub *open_pinned(struct session *s, const struct fake_options 
     return open_pub(s, options, AMB_PUB(.lease_mem = AMB_MEM_PINNED));
 }
 
-/* Nothing of it stays pinned. The last thread of the connection's may end after the close. */
-static void close_pinned(struct session *s)
+/* The last thread of a connection's may end after its close. */
+static void nothing_stays_pinned(void)
 {
-    assert_int_equal(amb_close(s->conn, 5 * AMB_SEC), AMB_OK);
-    fake_broker_stop(s->fake);
     amb_later_wait();
     for (int i = 0; i < 5000 && fakecuda_live_pinned() != 0; i++) {
         (void)usleep(1000);
     }
     assert_int_equal(fakecuda_live_pinned(), 0);
+}
+
+static void close_pinned(struct session *s)
+{
+    assert_int_equal(amb_close(s->conn, 5 * AMB_SEC), AMB_OK);
+    fake_broker_stop(s->fake);
+    nothing_stays_pinned();
 }
 
 static struct amb_lease *take(struct amb_pub *pub, size_t len)
@@ -262,11 +267,7 @@ static void it_outlives_its_connection(void **state)
         assert_int_equal(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL), AMB_ECLOSED);
         amb_lease_abandon(other);
         fake_broker_stop(s.fake);
-        for (unsigned n = 0; n < 500 && fakecuda_live_pinned() != 0; n++) {
-            fake_broker_nap();
-        }
-        amb_later_wait();
-        assert_int_equal(fakecuda_live_pinned(), 0);
+        nothing_stays_pinned();
     }
 }
 
@@ -292,9 +293,7 @@ static void no_close_waits_for_its_stream(void **state)
     fakecuda_hold(false);
     FAKE_WAIT(s.fake, &s.seen, s.seen.said_bye);
     fake_broker_stop(s.fake);
-    while (fakecuda_live_pinned() != 0) {
-        fake_broker_nap();
-    }
+    nothing_stays_pinned();
 }
 
 /* The slot was the former broker's: once its GPU has done with it, it goes to the next one. */
@@ -337,8 +336,7 @@ static void what_waits_when_a_session_ends_goes_to_the_next(void **state)
     FAKE_WAIT(second, &seen, seen.commits[0] == 1);
     assert_int_equal(amb_close(conn, 5 * AMB_SEC), AMB_OK);
     fake_broker_stop(second);
-    amb_later_wait();
-    assert_int_equal(fakecuda_live_pinned(), 0);
+    nothing_stays_pinned();
 }
 
 /* When the first one goes, the library goes to the second. */
@@ -378,8 +376,7 @@ static void pair_close(struct pair *pair)
 {
     assert_int_equal(amb_close(pair->conn, 5 * AMB_SEC), AMB_OK);
     fake_broker_stop(pair->second);
-    amb_later_wait();
-    assert_int_equal(fakecuda_live_pinned(), 0);
+    nothing_stays_pinned();
 }
 
 static void a_lease_waits_for_the_next_session(void **state)
@@ -592,8 +589,7 @@ static void without_a_thread_memory_is_there_before_the_next_heartbeat(void **st
     assert_int_equal(pthread_join(thread, NULL), 0);
     (void)amb_close(s.conn, AMB_NOWAIT);
     fake_broker_stop(s.fake);
-    amb_later_wait();
-    assert_int_equal(fakecuda_live_pinned(), 0);
+    nothing_stays_pinned();
 }
 
 static void an_idle_pinned_segment_makes_room_for_plain_leases(void **state)
