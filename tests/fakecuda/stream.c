@@ -608,8 +608,8 @@ CUresult cuEventRecord(CUevent event, CUstream handle)
     return fake_leave(result);
 }
 
-/* An event of a context that is lost says so, whichever context is current, if any. What a plan
- * says of it is its context's fault. */
+/* An event of a context that is lost says so, whichever context is current, if any. An error
+ * that a plan gives it is its context's. */
 static CUresult fault_of(CUevent event, CUresult result)
 {
     fake_fault(event->context, result);
