@@ -234,7 +234,7 @@ static void worker_loop(struct amb_worker *worker)
     while (!worker->is_stopping) {
         worker_note_turn(shard, turn_ns, now_ns);
         turn_ns = now_ns;
-        shard->poll.sleeps_at_once = !amb_spin_pays(&spin, 0, now_ns);
+        shard->poll.sleeps_at_once = amb_spin_rests(&spin, now_ns);
         if (looked_ns == 0 || now_ns - looked_ns > WORKER_REAL_NS) {
             looked_ns = now_ns;
             real_ahead_ns = amb_clock_realtime_ns() - now_ns;

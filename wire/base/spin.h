@@ -8,6 +8,11 @@
  * work for a good part of the time between them. Its core is taken anyway then, as by copies of
  * large messages. A thread that gets a short message every 100 us sleeps in between.
  *
+ * The price is what a wait takes from the core. Time in which others run is theirs: the thread has
+ * lent them the core for a system call. Where 16 readers share two cores each of them waits long,
+ * and yielding costs less than 16 sleeps. A thread that is to sleep yields once before, so it finds
+ * out whether others run there.
+ *
  * And it is worth it only on a free core. A yield there costs a system call. On a core with work of
  * its own it costs a slice of the scheduler, which is milliseconds. A thread that sleeps is put
  * ahead of that work when it is woken. So the share of late yields among the last ones is known.
@@ -32,6 +37,8 @@
 #define AMB_SPIN_USUAL_NS (200 * AMB_NS_PER_US)
 /* Waits so many times as long as the work between them are worth it. */
 #define AMB_SPIN_PER_WORK 6
+/* A yield on a free core is over by then. Else others ran meanwhile. */
+#define AMB_SPIN_CALL_NS (1 * AMB_NS_PER_US)
 /* A yield this late has met a slice of another's. With two cores and more Linux gives 1.4 to 3 ms:
  * 0.7 or 0.75 ms, times one and the logarithm of the cores. */
 #define AMB_SPIN_LATE_NS AMB_NS_PER_MS
@@ -48,6 +55,7 @@
 struct amb_spin {
     int64_t budget_ns, max_ns, worth_ns;
     int64_t gap_ns, work_ns;  /* means: of a wait, and from one wait to the next */
+    int64_t lent_ns;          /* to others, in the yields of this wait */
     int64_t crowd_ns;         /* between two trials; 0: the core is free */
     int64_t crowded_until_ns; /* the next trial */
     uint32_t late;            /* share of the last yields, of AMB_SPIN_ONE */
@@ -68,6 +76,8 @@ static inline void amb_spin_mean(int64_t *mean_ns, int64_t ns, int64_t most_ns)
 /* A wait has ended after so long. It began so long after the end of the one before. */
 static inline void amb_spin_note(struct amb_spin *spin, int64_t worked_ns, int64_t waited_ns)
 {
+    waited_ns = waited_ns > spin->lent_ns ? waited_ns - spin->lent_ns : 0;
+    spin->lent_ns = 0;
     int64_t most = spin->max_ns < INT64_MAX / 4 ? 4 * spin->max_ns : INT64_MAX;
     if (spin->budget_ns == 0) { /* A wait that slept has its own wake-up in it. */
         waited_ns = waited_ns > AMB_SPIN_WAKE_NS ? waited_ns - AMB_SPIN_WAKE_NS : 0;
@@ -78,10 +88,18 @@ static inline void amb_spin_note(struct amb_spin *spin, int64_t worked_ns, int64
     spin->budget_ns = helps && spin->gap_ns < spin->max_ns ? spin->max_ns : 0;
 }
 
+/* Whether it is to sleep as soon as it has nothing to do, but for one yield. */
+static inline bool amb_spin_rests(const struct amb_spin *spin, int64_t now_ns)
+{
+    return spin->budget_ns == 0 || now_ns < spin->crowded_until_ns;
+}
+
 /* Whether a thread that has had nothing to do for idle_ns yields once more. */
 static inline bool amb_spin_pays(const struct amb_spin *spin, int64_t idle_ns, int64_t now_ns)
 {
-    return idle_ns < spin->budget_ns && now_ns >= spin->crowded_until_ns;
+    int64_t own_ns = idle_ns - spin->lent_ns;
+    return (own_ns < spin->budget_ns || (idle_ns == 0 && spin->max_ns != 0)) &&
+           now_ns >= spin->crowded_until_ns;
 }
 
 /* The part of amb_spin_yielded that a free core does not need. */
@@ -91,6 +109,9 @@ void amb_spin_judge(struct amb_spin *spin, bool is_late, int64_t now_ns);
 static inline void amb_spin_yielded(struct amb_spin *spin, int64_t due_ns, int64_t now_ns)
 {
     bool is_late = now_ns - due_ns > AMB_SPIN_LATE_NS;
+    if (now_ns - due_ns > AMB_SPIN_CALL_NS && !is_late && spin->crowd_ns == 0) {
+        spin->lent_ns += now_ns - due_ns - AMB_SPIN_CALL_NS;
+    }
     if (__builtin_expect(is_late || spin->late != 0 || spin->crowd_ns != 0, 0)) {
         amb_spin_judge(spin, is_late, now_ns);
     }

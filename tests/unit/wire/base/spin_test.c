@@ -193,6 +193,58 @@ static void a_core_that_is_free_again_is_found_out(void **state)
     assert_int_equal(spin.crowd_ns, AMB_SPIN_CROWD_MIN_NS);
 }
 
+/* One wait: a yield that others use for lent_ns each, until count of them have passed. */
+static void wait_in_yields(struct amb_spin *spin, int64_t *now_ns, unsigned count, int64_t lent_ns)
+{
+    int64_t begin_ns = *now_ns;
+    for (unsigned i = 0; i < count && amb_spin_pays(spin, *now_ns - begin_ns, *now_ns); i++) {
+        yield(spin, now_ns, lent_ns);
+    }
+    int64_t slept_ns = count * lent_ns - (*now_ns - begin_ns);
+    *now_ns += slept_ns > 0 ? slept_ns : 0;
+    amb_spin_note(spin, 2 * US, *now_ns - begin_ns);
+}
+
+/* Sixteen readers on two cores: a wait is long, and nearly all of it is the others' work. */
+static void time_that_others_use_is_no_price(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    int64_t now_ns = 5 * MS;
+    for (int i = 0; i < 100; i++) {
+        wait_in_yields(&spin, &now_ns, 4, 150 * US);
+        assert_int_equal(spin.budget_ns, 200 * US);
+    }
+    /* As long on a core of its own. */
+    for (int i = 0; i < 100; i++) {
+        wait_in_yields(&spin, &now_ns, 600, 1 * US);
+    }
+    assert_int_equal(spin.budget_ns, 0);
+    assert_true(amb_spin_rests(&spin, now_ns));
+    /* The one yield before each sleep finds others out. */
+    for (int i = 0; i < 20; i++) {
+        wait_in_yields(&spin, &now_ns, 1, 150 * US);
+    }
+    assert_int_equal(spin.budget_ns, 200 * US);
+    assert_false(amb_spin_rests(&spin, now_ns));
+}
+
+static void before_a_sleep_there_is_one_yield(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    for (int i = 0; i < 10; i++) {
+        amb_spin_note(&spin, 1 * US, 10 * MS);
+    }
+    int64_t now_ns = 5 * MS;
+    assert_true(amb_spin_pays(&spin, 0, now_ns));
+    assert_false(amb_spin_pays(&spin, 1, now_ns));
+    amb_spin_init(&spin, 0); /* server.spin = 0: none at all */
+    assert_false(amb_spin_pays(&spin, 0, now_ns));
+}
+
 static void a_pause_is_not_taken_for_work_of_others(void **state)
 {
     (void)state;
@@ -220,6 +272,8 @@ int main(void)
         cmocka_unit_test(two_late_yields_of_five_tell),
         cmocka_unit_test(beside_work_a_thread_sleeps_at_once),
         cmocka_unit_test(a_core_that_is_free_again_is_found_out),
+        cmocka_unit_test(time_that_others_use_is_no_price),
+        cmocka_unit_test(before_a_sleep_there_is_one_yield),
         cmocka_unit_test(a_pause_is_not_taken_for_work_of_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
