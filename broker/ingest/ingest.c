@@ -88,7 +88,7 @@ static void ingest_refuse(struct amb_publisher *publisher, struct amb_entry *ent
 enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_frame *frame,
                                 void **dst, void **cookie, struct amb_link_mem **mem)
 {
-    struct amb_publisher *publisher = session->publishers[frame->handle];
+    struct amb_publisher *publisher = amb_session_publisher(session, frame->handle);
     if (publisher == NULL) {
         session->frames_ignored++; /* Closed while this was under way: its body is thrown away. */
         return AMB_OK;
@@ -155,7 +155,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
                                   const void *meta, uint64_t len, void **dst, void **cookie)
 {
     struct amb_shard *shard = session->shard;
-    struct amb_publisher *publisher = session->publishers[frame->handle];
+    struct amb_publisher *publisher = amb_session_publisher(session, frame->handle);
     if (frame->type != AMB_FRAME_BATCH || publisher == NULL || publisher->avoids_gpu ||
         shard->is_draining || !amb_publisher_may_send(publisher, frame)) {
         return AMB_ENOTSUP; /* Its faults are told as of any other. */
@@ -198,7 +198,7 @@ static enum amb_status commit_violation(struct amb_session *session, const char 
 enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_frame *frame,
                                   void **dst, void **cookie, struct amb_link_mem **mem)
 {
-    struct amb_publisher *publisher = session->publishers[frame->handle];
+    struct amb_publisher *publisher = amb_session_publisher(session, frame->handle);
     if (frame->number != session->book.committed + 1) {
         return commit_violation(session, "whose number is not expected");
     }
@@ -239,7 +239,7 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
 static struct amb_publisher *ingest_publisher(struct amb_session *session,
                                               const struct amb_entry *entry)
 {
-    struct amb_publisher *publisher = session->publishers[entry->origin.handle];
+    struct amb_publisher *publisher = amb_session_publisher(session, entry->origin.handle);
     return publisher != NULL && publisher->opened == entry->origin.opened ? publisher : NULL;
 }
 

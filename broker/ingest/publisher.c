@@ -24,7 +24,7 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
                                      unsigned home, bool wants_settled, bool is_private,
                                      struct amb_publisher **out)
 {
-    amb_assert(handle < AMB_HANDLES_MAX && session->publishers[handle] == NULL);
+    amb_assert(handle < AMB_HANDLES_MAX && amb_session_publisher(session, handle) == NULL);
     struct amb_past *past = amb_session_past(session, handle);
     if (past != NULL && !amb_heap_charge(&session->heap, PUBLISHER_HEAP)) {
         return AMB_ELIMIT;
@@ -56,7 +56,7 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     amb_list_init(&publisher->starving);
     amb_list_init(&publisher->preparing);
     amb_list_push_back(&session->publisher_list, &publisher->node);
-    session->publishers[handle] = publisher;
+    amb_session_set_publisher(session, handle, publisher);
     *out = publisher;
     return AMB_OK;
 }
@@ -79,7 +79,7 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
     amb_publisher_unreserve(p, p->reserved); /* Nothing comes while it is closed. */
     amb_list_remove(&p->starving);
     amb_list_remove(&p->node);
-    p->session->publishers[p->handle] = NULL;
+    amb_session_set_publisher(p->session, p->handle, NULL);
     *amb_session_past(p->session, p->handle) = (struct amb_past){
         .batches = p->batches,
         .bytes = p->received,
@@ -186,7 +186,7 @@ static void publisher_accept(struct amb_publisher *publisher)
 
 static void refusal_settled(struct amb_session *session, uint32_t handle, uint32_t opened)
 {
-    struct amb_publisher *publisher = session->publishers[handle];
+    struct amb_publisher *publisher = amb_session_publisher(session, handle);
     if (publisher == NULL || publisher->opened != opened || session->is_link_down) {
         return;
     }

@@ -22,7 +22,7 @@ static struct amb_publisher *route_publisher(struct amb_shard *shard,
     if (session == NULL) {
         return NULL;
     }
-    struct amb_publisher *publisher = session->publishers[origin->handle];
+    struct amb_publisher *publisher = amb_session_publisher(session, origin->handle);
     return publisher != NULL && publisher->opened == origin->opened ? publisher : NULL;
 }
 

@@ -98,7 +98,9 @@ void amb_session_destroy(struct amb_session **session)
     leave_heat(s);
     s->shard->sessions.at[s->index] = NULL;
     amb_party_unref(&s->party);
-    free(s->past);
+    for (unsigned i = 0; i < AMB_HANDLES_MAX / AMB_HANDLES_EACH; i++) {
+        free(s->handles[i]);
+    }
     free(s);
 }
 
@@ -149,16 +151,17 @@ void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint
     amb_link_flow(session->link, kind, handle, value);
 }
 
-struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle)
+struct amb_handles *amb_session_handles(struct amb_session *session, uint32_t handle)
 {
     amb_assert(handle < AMB_HANDLES_MAX);
-    if (session->past == NULL) {
-        session->past = calloc(AMB_HANDLES_MAX, sizeof(*session->past));
-        if (session->past != NULL) {
-            amb_heap_take(&session->heap, AMB_HANDLES_MAX * sizeof(*session->past));
+    struct amb_handles **handles = &session->handles[handle / AMB_HANDLES_EACH];
+    if (*handles == NULL) {
+        *handles = calloc(1, sizeof(**handles));
+        if (*handles != NULL) {
+            amb_heap_take(&session->heap, sizeof(**handles) + AMB_HEAP_OVERHEAD);
         }
     }
-    return session->past == NULL ? NULL : &session->past[handle];
+    return *handles;
 }
 
 enum amb_status amb_session_broken(struct amb_session *session, const char *why)

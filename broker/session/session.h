@@ -69,6 +69,15 @@ struct amb_past {
     uint64_t delivered;              /* of a subscription */
 };
 
+#define AMB_HANDLES_EACH 16u
+
+/* Some handles of a session: most sessions use few. It stays where it is until the session ends. */
+struct amb_handles {
+    struct amb_publisher *publishers[AMB_HANDLES_EACH];
+    struct amb_subscription *subscriptions[AMB_HANDLES_EACH];
+    struct amb_past past[AMB_HANDLES_EACH];
+};
+
 /* Counters that its client is to be told, where a flush is a system call: worker/tell.h. */
 struct amb_session_word {
     bool has_news;    /* set since the last flush, */
@@ -94,10 +103,8 @@ struct amb_session {
     bool is_on_host;    /* its client came by a Unix socket */
     bool may_map;
     bool may_map_gpu; /* trusted with all of a device's pool */
-    struct amb_publisher *publishers[AMB_HANDLES_MAX];
-    struct amb_subscription *subscriptions[AMB_HANDLES_MAX];
-    uint32_t openings;     /* counts publishers ever opened: names one of a reused handle */
-    struct amb_past *past; /* by handle; NULL until the first one is opened */
+    struct amb_handles *handles[AMB_HANDLES_MAX / AMB_HANDLES_EACH]; /* NULL: none was used yet */
+    uint32_t openings; /* counts publishers ever opened: names one of a reused handle */
     struct amb_list_node live;
     struct amb_list_node clearing; /* of shard->clearing.sessions: its deliveries are given up */
     struct amb_list_node heat;     /* of shard->poll.warm, cold or dormant */
@@ -149,8 +156,38 @@ AMB_MUST_CHECK enum amb_status amb_session_create(struct amb_shard *shard, uint3
                                                   uint64_t client_id, struct amb_session **out);
 /* Without link, publishers, subscriptions and quarantine. */
 void amb_session_destroy(struct amb_session **session);
-/* Of a handle. NULL: no memory; never after the first time. */
-struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle);
+/* Those of handle, made at its first use. NULL: no memory. handle < AMB_HANDLES_MAX. */
+struct amb_handles *amb_session_handles(struct amb_session *session, uint32_t handle);
+static inline struct amb_past *amb_session_past(struct amb_session *session, uint32_t handle)
+{
+    struct amb_handles *handles = amb_session_handles(session, handle);
+    return handles == NULL ? NULL : &handles->past[handle % AMB_HANDLES_EACH];
+}
+/* The open one of handle, or NULL. handle < AMB_HANDLES_MAX. */
+static inline struct amb_publisher *amb_session_publisher(const struct amb_session *session,
+                                                          uint32_t handle)
+{
+    const struct amb_handles *handles = session->handles[handle / AMB_HANDLES_EACH];
+    return handles == NULL ? NULL : handles->publishers[handle % AMB_HANDLES_EACH];
+}
+static inline struct amb_subscription *amb_session_subscription(const struct amb_session *session,
+                                                                uint32_t handle)
+{
+    const struct amb_handles *handles = session->handles[handle / AMB_HANDLES_EACH];
+    return handles == NULL ? NULL : handles->subscriptions[handle % AMB_HANDLES_EACH];
+}
+/* The handle has been used before: amb_session_handles answered. */
+static inline void amb_session_set_publisher(struct amb_session *session, uint32_t handle,
+                                             struct amb_publisher *publisher)
+{
+    session->handles[handle / AMB_HANDLES_EACH]->publishers[handle % AMB_HANDLES_EACH] = publisher;
+}
+static inline void amb_session_set_subscription(struct amb_session *session, uint32_t handle,
+                                                struct amb_subscription *subscription)
+{
+    session->handles[handle / AMB_HANDLES_EACH]->subscriptions[handle % AMB_HANDLES_EACH] =
+        subscription;
+}
 /* EPROTO, and why, for the client and the log: a sentence without numbers. */
 enum amb_status amb_session_broken(struct amb_session *session, const char *why);
 /* ELIMIT, once its use of the broker's heap is past its limit and nothing can be refused any more.

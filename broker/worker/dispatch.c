@@ -22,7 +22,7 @@
 static enum amb_status dispatch_release_range(struct amb_session *session,
                                               const struct amb_frame *frame)
 {
-    struct amb_subscription *sub = session->subscriptions[frame->handle];
+    struct amb_subscription *sub = amb_session_subscription(session, frame->handle);
     if (sub == NULL) {
         session->frames_ignored++; /* Unsubscribed while this was under way. */
         return AMB_OK;
@@ -122,11 +122,11 @@ static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t hand
 {
     struct amb_session *session = arg;
     if (kind == AMB_FLOW_WANT) {
-        struct amb_publisher *publisher = session->publishers[handle];
+        struct amb_publisher *publisher = amb_session_publisher(session, handle);
         return publisher == NULL ? AMB_OK : amb_publisher_want(publisher, value);
     }
     if (kind == AMB_FLOW_RELEASE) {
-        struct amb_subscription *sub = session->subscriptions[handle];
+        struct amb_subscription *sub = amb_session_subscription(session, handle);
         return sub == NULL ? AMB_OK : amb_subscription_release(sub, value);
     }
     return amb_session_broken(session, "a flow value that only a broker sends");

@@ -164,7 +164,7 @@ static void publisher_open(struct amb_shard *shard, struct amb_order *order)
     if (session == NULL) {
         return;
     }
-    if (session->publishers[open->handle] != NULL) {
+    if (amb_session_publisher(session, open->handle) != NULL) {
         order->status = AMB_ESTATE;
         return;
     }
@@ -198,7 +198,8 @@ static void publisher_close(struct amb_shard *shard, struct amb_order *order)
     const struct amb_order_publisher_close *close =
         AMB_CONTAINER_OF(order, struct amb_order_publisher_close, order);
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_publisher *publisher = session == NULL ? NULL : session->publishers[close->handle];
+    struct amb_publisher *publisher =
+        session == NULL ? NULL : amb_session_publisher(session, close->handle);
     if (publisher == NULL || publisher->is_ending) {
         amb_order_answer(order);
         return;
@@ -217,8 +218,9 @@ static void publisher_subscribers(struct amb_shard *shard, struct amb_order *ord
     const struct amb_order_publisher_subscribers *told =
         AMB_CONTAINER_OF(order, struct amb_order_publisher_subscribers, order);
     struct amb_session *session = amb_order_session(shard, order);
-    if (session != NULL && session->link != NULL && session->publishers[told->handle] != NULL) {
-        session->publishers[told->handle]->copies = told->copies;
+    if (session != NULL && session->link != NULL &&
+        amb_session_publisher(session, told->handle) != NULL) {
+        amb_session_publisher(session, told->handle)->copies = told->copies;
         amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, told->handle, told->count);
     }
 }

@@ -92,7 +92,7 @@ static void subscription_open(struct amb_shard *shard, struct amb_order *order)
     struct amb_session *session = amb_order_session(shard, order);
     struct amb_subscription *sub = NULL;
     uint32_t handle = open->handle;
-    if (session != NULL && session->subscriptions[handle] != NULL) {
+    if (session != NULL && amb_session_subscription(session, handle) != NULL) {
         order->status = AMB_ESTATE;
     } else if (session != NULL) {
         order->status = amb_subscription_create(session, handle, open->id, &open->options, &sub);
@@ -160,7 +160,8 @@ static void subscription_sync(struct amb_shard *shard, struct amb_order *order)
     struct amb_order_subscription_sync *sync =
         AMB_CONTAINER_OF(order, struct amb_order_subscription_sync, order);
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_subscription *sub = session == NULL ? NULL : session->subscriptions[sync->handle];
+    struct amb_subscription *sub =
+        session == NULL ? NULL : amb_session_subscription(session, sync->handle);
     if (sub == NULL || sub->taker == NULL) {
         order->status = AMB_ENOTFOUND;
         amb_order_answer(order);
@@ -190,7 +191,8 @@ static void subscription_close(struct amb_shard *shard, struct amb_order *order)
     struct amb_order_subscription_close *close =
         AMB_CONTAINER_OF(order, struct amb_order_subscription_close, order);
     struct amb_session *session = amb_order_session(shard, order);
-    struct amb_subscription *sub = session == NULL ? NULL : session->subscriptions[close->handle];
+    struct amb_subscription *sub =
+        session == NULL ? NULL : amb_session_subscription(session, close->handle);
     if (sub == NULL || sub->has_ended) {
         amb_order_answer(order);
         return;

@@ -167,7 +167,7 @@ static void order_attach(struct amb_shard *shard, struct amb_order *order, uint3
     if (session == NULL) {
         return;
     }
-    struct amb_subscription *sub = session->subscriptions[handle];
+    struct amb_subscription *sub = amb_session_subscription(session, handle);
     /* Not one that has ended and keeps the handle until its deliveries are back. */
     if (sub == NULL || sub->id != sub_id || sub->has_ended || topic == NULL) {
         order->status = AMB_ENOTFOUND;

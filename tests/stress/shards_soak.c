@@ -184,7 +184,8 @@ static void do_create(struct soak *s)
 
 static void do_open_pub(struct soak *s, struct shard_client *client, uint32_t handle)
 {
-    if (client->session->publishers[handle] != NULL || client->pubs[handle].batches != 0) {
+    if (amb_session_publisher(client->session, handle) != NULL ||
+        client->pubs[handle].batches != 0) {
         return; /* Numbers of a publisher go on for ever: a handle is opened once. */
     }
     client_open_pub(client, handle, s->topics[pick(s, TOPICS)], chance(s, 30));
@@ -264,7 +265,7 @@ static void do_publish(struct soak *s, struct shard_client *client, uint32_t han
 
 static void do_subscribe(struct soak *s, struct shard_client *client, uint32_t handle)
 {
-    if (client->session->subscriptions[handle] != NULL || client->subs[handle].is_open) {
+    if (amb_session_subscription(client->session, handle) != NULL || client->subs[handle].is_open) {
         return;
     }
     /* Release ranges of the handle's former use must not be under way: flow values overtake them.
@@ -292,7 +293,7 @@ static void do_subscribe(struct soak *s, struct shard_client *client, uint32_t h
 static void do_release(struct soak *s, struct shard_client *client, uint32_t handle)
 {
     struct client_sub *sub = &client->subs[handle];
-    if (client->session->subscriptions[handle] == NULL || sub->last == sub->released) {
+    if (amb_session_subscription(client->session, handle) == NULL || sub->last == sub->released) {
         return;
     }
     client_check_held(client, handle);
@@ -409,7 +410,7 @@ static bool drain_once(struct soak *s)
     for (unsigned i = 0; i < s->h.client_count; i++) {
         struct shard_client *client = s->h.clients[i];
         for (uint32_t h = 0; client != NULL && !client->is_closed && h < CLIENT_HANDLES; h++) {
-            if (client->session->subscriptions[h] != NULL &&
+            if (amb_session_subscription(client->session, h) != NULL &&
                 client->subs[h].last > client->subs[h].released) {
                 client_release_all(client, h);
                 any = true;

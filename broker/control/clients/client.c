@@ -115,26 +115,27 @@ bool amb_client_opened(struct amb_client *client, enum amb_status status)
 static void client_leave_directory(struct amb_client *client)
 {
     struct amb_directory *directory = &client->control->directory;
-    for (unsigned i = 0; client->publishers != NULL && i < AMB_HANDLES_MAX; i++) {
-        if (client->publishers[i] != NULL) {
-            amb_directory_unpublish(directory, client->publishers[i]);
-            amb_identity_give(&client->control->identities, client->publishers[i]->identity,
+    for (uint32_t i = 0; i < client->publishers.count; i++) {
+        struct amb_dir_publisher *publisher = amb_client_publisher(client, i);
+        if (publisher != NULL) {
+            amb_directory_unpublish(directory, publisher);
+            amb_identity_give(&client->control->identities, publisher->identity,
                               client->control->now_ns);
-            free(client->publishers[i]);
+            free(publisher);
         }
     }
-    for (unsigned i = 0; client->subs != NULL && i < AMB_HANDLES_MAX; i++) {
-        if (client->subs[i] != NULL) {
-            amb_queues_unsubscribe(directory, client->subs[i]); /* Harmless twice. */
-            free(client->subs[i]);
+    for (uint32_t i = 0; i < client->subs.count; i++) {
+        struct amb_dir_sub *sub = amb_client_sub(client, i);
+        if (sub != NULL) {
+            amb_queues_unsubscribe(directory, sub); /* Harmless twice. */
+            free(sub);
             amb_client_count_sub(client, -1);
         }
     }
-    free(client->publishers);
-    free(client->subs);
-    client->publishers = NULL;
+    free(client->publishers.at);
+    free(client->subs.at);
+    client->publishers = client->subs = (struct amb_client_table){0};
     client->publisher_count = 0;
-    client->subs = NULL;
     if (client->account != NULL) {
         client->account->owner = NULL; /* Queues that go on may keep it. */
         amb_pair_account_unref(&client->account);

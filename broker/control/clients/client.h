@@ -44,6 +44,12 @@ enum amb_client_state {
     AMB_CLIENT_ENDING,
 };
 
+/* The things that a client has open, by handle. It grows with use: most clients have little. */
+struct amb_client_table {
+    void **at;
+    uint32_t count;
+};
+
 struct amb_client {
     struct amb_watch watch;       /* the connection */
     struct amb_watch pidfd_watch; /* the process */
@@ -100,12 +106,22 @@ struct amb_client {
     int64_t pong_ns;          /* ... of the Ping's */
     struct amb_heap_account heap;
 
-    /* By handle; the tables are made with the first of a kind. */
-    struct amb_dir_publisher **publishers;
+    struct amb_client_table publishers; /* struct amb_dir_publisher */
     uint32_t publisher_count;
-    struct amb_dir_sub **subs;
+    struct amb_client_table subs;     /* struct amb_dir_sub */
     struct amb_pair_account *account; /* of its subscriptions' pairs; NULL: it has none yet */
 };
+
+/* The open one of a handle, or NULL; also for a handle that cannot be. */
+static inline struct amb_dir_publisher *amb_client_publisher(const struct amb_client *client,
+                                                             uint32_t handle)
+{
+    return handle < client->publishers.count ? client->publishers.at[handle] : NULL;
+}
+static inline struct amb_dir_sub *amb_client_sub(const struct amb_client *client, uint32_t handle)
+{
+    return handle < client->subs.count ? client->subs.at[handle] : NULL;
+}
 
 /* Takes fd, also on failure. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,

@@ -53,7 +53,7 @@ void amb_client_note(struct amb_client *client, const struct amb_note *note)
                                          "$SYS.sub.spill_begin", "$SYS.sub.spill_end"};
     static const char *const reasons[] = {"none",     "slow",           "trimmed", "expired",
                                           "transfer", "broker restart", "mixed"};
-    const struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[note->handle];
+    const struct amb_dir_sub *sub = amb_client_sub(client, note->handle);
     if (sub == NULL || sub->id != note->sub) {
         return;
     }

@@ -21,8 +21,7 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
 {
     const char *reason = "";
     size_t len = strlen(open->topic);
-    if (open->handle >= AMB_HANDLES_MAX ||
-        (client->publishers != NULL && client->publishers[open->handle] != NULL)) {
+    if (open->handle >= AMB_HANDLES_MAX || amb_client_publisher(client, open->handle) != NULL) {
         amb_client_send_error(client, id, AMB_EINVAL,
                               "publisher: the handle is in use or too large");
         return false;
@@ -75,8 +74,7 @@ static void identity_known(void *control, struct amb_order *fence)
     identity->was_taken = true;
     struct amb_request *request = open->order.context;
     const struct amb_client *client = request->client;
-    const struct amb_dir_publisher *publisher =
-        client->publishers == NULL ? NULL : client->publishers[request->handle];
+    const struct amb_dir_publisher *publisher = amb_client_publisher(client, request->handle);
     if (publisher != NULL && publisher->topic != NULL) {
         /* Those who came while the fence was away were told to a worker that did not know them. */
         request->subscribers = amb_directory_matched(publisher->topic);

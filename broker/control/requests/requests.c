@@ -12,9 +12,11 @@
 #include "broker/worker/orders_session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* No request needs more than this. */
 #define HEAP_FEW (UINT64_C(64) << 10)
+#define TABLE_MIN 8u
 
 void *amb_request_order(struct amb_client *client, uint64_t id, uint32_t handle, bool is_work,
                         const struct amb_order_kind *kind, amb_order_done_fn done)
@@ -59,12 +61,29 @@ void amb_request_free(struct amb_request *request)
     }
 }
 
-bool amb_request_handles_ready(struct amb_client *client, void ***table)
+bool amb_request_table_ready(struct amb_client *client, struct amb_client_table *table,
+                             uint32_t handle)
 {
-    if (*table == NULL && amb_heap_charge(&client->heap, AMB_HANDLES_MAX * sizeof(void *))) {
-        *table = calloc(AMB_HANDLES_MAX, sizeof(void *));
+    amb_assert(handle < AMB_HANDLES_MAX);
+    if (handle < table->count) {
+        return true;
     }
-    return *table != NULL;
+    uint32_t count = table->count == 0 ? TABLE_MIN : table->count;
+    while (count <= handle) {
+        count *= 2;
+    }
+    size_t more = (count - table->count) * sizeof(void *);
+    if (!amb_heap_charge(&client->heap, more)) {
+        return false;
+    }
+    void **grown = realloc(table->at, count * sizeof(void *));
+    if (grown == NULL) {
+        amb_heap_give(&client->heap, more);
+        return false;
+    }
+    memset(&grown[table->count], 0, more);
+    *table = (struct amb_client_table){.at = grown, .count = count};
+    return true;
 }
 
 void amb_request_no_memory(struct amb_client *client, uint64_t id)

@@ -34,8 +34,10 @@ struct amb_request {
 void *amb_request_order(struct amb_client *client, uint64_t id, uint32_t handle, bool is_work,
                         const struct amb_order_kind *kind, amb_order_done_fn done);
 void amb_request_free(struct amb_request *request);
-/* Makes the table of handles of one kind with the first of it. False without memory. */
-bool amb_request_handles_ready(struct amb_client *client, void ***table);
+/* Has the table a cell for handle, which is below AMB_HANDLES_MAX? False without memory, or with
+ * the client's heap used up. */
+bool amb_request_table_ready(struct amb_client *client, struct amb_client_table *table,
+                             uint32_t handle);
 /* Answers that its heap is used up: ELIMIT, and which key says so. */
 void amb_request_no_heap(struct amb_client *client, uint64_t id);
 /* The same where that is so, else that there is no memory. */

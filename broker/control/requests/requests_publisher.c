@@ -21,13 +21,14 @@
 
 static void publisher_forget(struct amb_client *client, uint32_t handle)
 {
-    if (client->publishers != NULL && client->publishers[handle] != NULL) {
-        amb_directory_unpublish(&client->control->directory, client->publishers[handle]);
-        amb_identity_give(&client->control->identities, client->publishers[handle]->identity,
+    struct amb_dir_publisher *publisher = amb_client_publisher(client, handle);
+    if (publisher != NULL) {
+        amb_directory_unpublish(&client->control->directory, publisher);
+        amb_identity_give(&client->control->identities, publisher->identity,
                           client->control->now_ns);
-        free(client->publishers[handle]);
+        free(publisher);
         amb_heap_give(&client->heap, PUBLISHER_HEAP);
-        client->publishers[handle] = NULL;
+        client->publishers.at[handle] = NULL;
         client->publisher_count--;
     }
 }
@@ -101,7 +102,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     struct amb_order *fence = identity == NULL ? NULL : amb_naming_fence();
     struct amb_order_publisher_open *ask = NULL;
     if (publisher != NULL && (identity == NULL || fence != NULL) &&
-        amb_request_handles_ready(client, (void ***)&client->publishers) &&
+        amb_request_table_ready(client, &client->publishers, open->handle) &&
         amb_heap_charge(&client->heap, PUBLISHER_HEAP)) {
         ask = amb_request_order(client, id, open->handle, true, &amb_order_publisher_open,
                                 publisher_opened);
@@ -126,7 +127,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     publisher->user = client->user;
     publisher->party = client->party;
     publisher->is_auto = amb_config_topic(control->config, open->topic)->trust == AMB_TRUST_AUTO;
-    client->publishers[open->handle] = publisher;
+    client->publishers.at[open->handle] = publisher;
     client->publisher_count++;
     amb_directory_publish(publisher, topic);
     ask->identity = identity;
@@ -212,9 +213,8 @@ static void publisher_closed(void *control, struct amb_order *order)
 void amb_request_pub_close(struct amb_client *client, uint64_t id,
                            const Amb__Control__PubClose *close)
 {
-    if (close->handle >= AMB_HANDLES_MAX || client->publishers == NULL ||
-        client->publishers[close->handle] == NULL ||
-        client->publishers[close->handle]->is_closing) {
+    struct amb_dir_publisher *publisher = amb_client_publisher(client, close->handle);
+    if (publisher == NULL || publisher->is_closing) {
         amb_client_send_error(client, id, AMB_ENOTFOUND, "publisher: no such handle is open");
         return;
     }
@@ -225,7 +225,7 @@ void amb_request_pub_close(struct amb_client *client, uint64_t id,
         amb_request_no_memory(client, id);
         return;
     }
-    client->publishers[close->handle]->is_closing = true;
+    publisher->is_closing = true;
     ask->handle = close->handle;
     ask->batches = close->batches;
     amb_order_post(client->control->shards[client->session.shard], &ask->order);

@@ -30,12 +30,12 @@ static uint64_t sub_heap(const struct amb_dir_sub *sub)
 /* The client's subscription with that handle is forgotten, unless the handle has been used anew. */
 static void sub_forget(struct amb_client *client, uint32_t handle, uint64_t id)
 {
-    struct amb_dir_sub *sub = client->subs == NULL ? NULL : client->subs[handle];
+    struct amb_dir_sub *sub = amb_client_sub(client, handle);
     if (sub != NULL && sub->id == id) {
         amb_queues_unsubscribe(&client->control->directory, sub);
         amb_heap_give(&client->heap, sub_heap(sub));
         free(sub);
-        client->subs[handle] = NULL;
+        client->subs.at[handle] = NULL;
         amb_client_count_sub(client, -1);
     }
 }
@@ -141,7 +141,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     struct amb_control *control = client->control;
     struct amb_dir_sub *sub = subscribe_sub(client, subscribe);
     struct amb_order_subscription_open *ask = NULL;
-    if (sub != NULL && amb_request_handles_ready(client, (void ***)&client->subs) &&
+    if (sub != NULL && amb_request_table_ready(client, &client->subs, subscribe->handle) &&
         amb_heap_charge(&client->heap, sub_heap(sub))) {
         ask = amb_request_order(client, id, subscribe->handle, true, &amb_order_subscription_open,
                                 subscribe_step);
@@ -155,7 +155,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
         amb_request_no_memory(client, id);
         return;
     }
-    client->subs[subscribe->handle] = sub;
+    client->subs.at[subscribe->handle] = sub;
     amb_client_count_sub(client, 1);
     struct amb_request *request = ask->order.context;
     request->sub = sub->id;
@@ -185,7 +185,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     }
     amb_order_free(&ask->order);
     amb_request_free(request);
-    client->subs[subscribe->handle] = NULL;
+    client->subs.at[subscribe->handle] = NULL;
     amb_heap_give(&client->heap, sub_heap(sub));
     amb_client_count_sub(client, -1);
     free(sub);
@@ -209,8 +209,8 @@ void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
                              const Amb__Control__Unsubscribe *unsubscribe)
 {
     uint32_t handle = unsubscribe->handle;
-    if (handle >= AMB_HANDLES_MAX || client->subs == NULL || client->subs[handle] == NULL ||
-        client->subs[handle]->is_closing) {
+    struct amb_dir_sub *sub = amb_client_sub(client, handle);
+    if (sub == NULL || sub->is_closing) {
         amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
         return;
     }
@@ -222,10 +222,9 @@ void amb_request_unsubscribe(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_request *request = ask->order.context;
-    request->sub = client->subs[handle]->id;
+    request->sub = sub->id;
     ask->handle = handle;
     ask->acks = unsubscribe->acks;
-    struct amb_dir_sub *sub = client->subs[handle];
     if (sub->queue == NULL) {
         amb_directory_unsubscribe(&client->control->directory, sub);
     } else {
@@ -254,8 +253,8 @@ static void acks_synced(void *control, struct amb_order *order)
 
 void amb_request_ack_sync(struct amb_client *client, uint64_t id, const Amb__Control__AckSync *sync)
 {
-    if (sync->handle >= AMB_HANDLES_MAX || client->subs == NULL ||
-        client->subs[sync->handle] == NULL) {
+    struct amb_dir_sub *sub = amb_client_sub(client, sync->handle);
+    if (sub == NULL) {
         amb_client_send_error(client, id, AMB_ENOTFOUND, "subscription: no such handle is open");
         return;
     }
@@ -270,7 +269,7 @@ void amb_request_ack_sync(struct amb_client *client, uint64_t id, const Amb__Con
     ask->acks = sync->acks;
     ask->stop = sync->stop != 0;
     if (sync->stop != 0) {
-        amb_queues_stop(&client->control->directory, client->subs[sync->handle]);
+        amb_queues_stop(&client->control->directory, sub);
     }
     amb_order_post(client->control->shards[client->session.shard], &ask->order);
 }

@@ -44,8 +44,7 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
                     const Amb__Control__Subscribe *subscribe)
 {
     const char *reason = "";
-    if (subscribe->handle >= AMB_HANDLES_MAX ||
-        (client->subs != NULL && client->subs[subscribe->handle] != NULL)) {
+    if (subscribe->handle >= AMB_HANDLES_MAX || amb_client_sub(client, subscribe->handle) != NULL) {
         amb_client_send_error(client, id, AMB_EINVAL,
                               "subscription: the handle is in use or too large");
         return false;

@@ -137,7 +137,10 @@ static uint64_t subs_at(struct amb_status_walk *walk, uint64_t at)
     if (s == NULL || amb_list_is_empty(&s->subscription_list)) {
         return (at / AMB_HANDLES_MAX + 1) * AMB_HANDLES_MAX;
     }
-    const struct amb_subscription *sub = s->subscriptions[at % AMB_HANDLES_MAX];
+    if (s->handles[at % AMB_HANDLES_MAX / AMB_HANDLES_EACH] == NULL) {
+        return (at / AMB_HANDLES_EACH + 1) * AMB_HANDLES_EACH;
+    }
+    const struct amb_subscription *sub = amb_session_subscription(s, at % AMB_HANDLES_MAX);
     if (sub == NULL || sub->id > walk->query->last_id || !walk_may(walk)) {
         return at + 1;
     }

@@ -27,7 +27,8 @@ void amb_taker_arrived(struct amb_mail *mail, void *owner)
     struct amb_shard *shard = owner;
     struct amb_take *take = AMB_CONTAINER_OF(mail, struct amb_take, mail);
     struct amb_session *session = amb_session_find(shard, take->to.session, take->to.generation);
-    struct amb_subscription *sub = session == NULL ? NULL : session->subscriptions[take->to.handle];
+    struct amb_subscription *sub =
+        session == NULL ? NULL : amb_session_subscription(session, take->to.handle);
     if (sub == NULL || sub->id != take->to.sub || sub->taker == NULL || sub->taker->seat == NULL) {
         amb_take_go_home(shard, take, AMB_TAKE_UNSENT);
         return;

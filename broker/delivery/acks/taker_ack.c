@@ -131,13 +131,14 @@ static struct amb_taker_waiter *taker_next_waiter(struct amb_taker *taker)
 static void taker_tell_waiters(struct amb_taker *taker)
 {
     struct amb_subscription *sub = taker->sub;
-    struct amb_subscription *const *slot = &sub->session->subscriptions[sub->handle];
+    const struct amb_session *session = sub->session;
+    uint32_t handle = sub->handle;
     struct amb_taker_waiter *waiter;
     while ((waiter = taker_next_waiter(taker)) != NULL) {
         amb_list_remove(&waiter->node);
         taker->waiter_count--;
         waiter->done(waiter, sub);
-        if (*slot == NULL) {
+        if (amb_session_subscription(session, handle) == NULL) {
             return; /* It was waited for with its end. */
         }
     }
@@ -146,7 +147,7 @@ static void taker_tell_waiters(struct amb_taker *taker)
 enum amb_status amb_taker_ack(struct amb_session *session, const struct amb_frame *frame,
                               const char *reason)
 {
-    struct amb_subscription *sub = session->subscriptions[frame->handle];
+    struct amb_subscription *sub = amb_session_subscription(session, frame->handle);
     if (sub == NULL || sub->has_ended) {
         session->frames_ignored++;
         return AMB_OK;

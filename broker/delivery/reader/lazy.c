@@ -205,7 +205,7 @@ static enum amb_status fetch_from(struct amb_session *session, const struct amb_
 
 enum amb_status amb_lazy_fetch(struct amb_session *session, const struct amb_frame *frame)
 {
-    struct amb_subscription *sub = session->subscriptions[frame->handle];
+    struct amb_subscription *sub = amb_session_subscription(session, frame->handle);
     if (session->fetches >= AMB_LAZY_FETCHES_MAX) {
         return amb_session_broken(session, "the client asks for more than it reads");
     }

@@ -49,7 +49,7 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
                                         const struct amb_subscription_options *options,
                                         struct amb_subscription **out)
 {
-    amb_assert(handle < AMB_HANDLES_MAX && session->subscriptions[handle] == NULL);
+    amb_assert(handle < AMB_HANDLES_MAX && amb_session_subscription(session, handle) == NULL);
     const struct amb_past *past = amb_session_past(session, handle);
     struct amb_subscription *sub = past == NULL ? NULL : calloc(1, sizeof(*sub));
     if (sub == NULL) {
@@ -82,7 +82,7 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
         return AMB_ENOMEM;
     }
     amb_list_push_back(&session->subscription_list, &sub->node);
-    session->subscriptions[handle] = sub;
+    amb_session_set_subscription(session, handle, sub);
     *out = sub;
     return AMB_OK;
 }
@@ -132,7 +132,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     unsigned all = UINT_MAX;
     (void)amb_subscription_give_up(sub, keep_held, &all);
     amb_list_remove(&sub->node);
-    sub->session->subscriptions[sub->handle] = NULL;
+    amb_session_set_subscription(sub->session, sub->handle, NULL);
     amb_session_past(sub->session, sub->handle)->delivered = sub->delivered;
     if (sub->hooks != NULL) {
         sub->hooks->destroyed(sub);

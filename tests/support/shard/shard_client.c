@@ -202,7 +202,8 @@ void client_open_pub(struct shard_client *client, uint32_t handle, uint32_t topi
 void client_close_pub(struct shard_client *client, uint32_t handle)
 {
     client->pubs[handle].is_open = false;
-    amb_publisher_destroy(&client->session->publishers[handle]);
+    struct amb_publisher *publisher = amb_session_publisher(client->session, handle);
+    amb_publisher_destroy(&publisher);
 }
 
 uint64_t client_batch_bytes(uint32_t count, uint64_t len)
@@ -278,7 +279,7 @@ void client_want(struct shard_client *client, uint32_t handle, uint64_t bytes)
 
 uint64_t client_granted(const struct shard_client *client, uint32_t handle)
 {
-    return client->session->publishers[handle]->freed;
+    return amb_session_publisher(client->session, handle)->freed;
 }
 
 void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
@@ -290,8 +291,9 @@ void client_attach(struct shard_client *client, uint32_t handle, uint32_t topic)
     if (client->shard == client->harness->topic_home[topic]) {
         struct amb_begun begun;
         amb_begin_find(home, &sub->begin, &begun);
-        assert_int_equal(
-            amb_subscription_attach(client->session->subscriptions[handle], home, &begun), AMB_OK);
+        assert_int_equal(amb_subscription_attach(amb_session_subscription(client->session, handle),
+                                                 home, &begun),
+                         AMB_OK);
     } else {
         harness_lend(client->harness, topic, client, handle, +1, sub_holds(sub, home));
     }
@@ -349,7 +351,7 @@ void client_subscribe_from(struct shard_client *client, uint32_t handle, uint32_
 
 void client_unsubscribe(struct shard_client *client, uint32_t handle)
 {
-    amb_subscription_end(client->session->subscriptions[handle], NULL, NULL);
+    amb_subscription_end(amb_session_subscription(client->session, handle), NULL, NULL);
     unlend(client, handle);
     client->subs[handle].is_open = false;
 }

@@ -461,7 +461,7 @@ static void test_a_turn_ends_however_much_its_readers_would_take(void **state)
 static void fall_behind(struct world *w, uint32_t id)
 {
     struct amb_topic *topic = harness_home(&w->h, id);
-    struct amb_subscription *sub = w->near->session->subscriptions[0];
+    struct amb_subscription *sub = amb_session_subscription(w->near->session, 0);
     for (unsigned i = 0; i < 2 * AMB_FORWARD_TURN; i++) {
         struct amb_begun begun;
         amb_begin_find(topic, NULL, &begun);
@@ -579,7 +579,7 @@ static void test_one_reader_leaves_out_so_many_entries_in_a_walk(void **state)
     client_subscribe(w->near, 0, topic, &options);
     harness_settle(&w->h);
     const struct amb_cursor *cursor = AMB_CONTAINER_OF(
-        w->near->session->subscriptions[0]->cursors.next, struct amb_cursor, of_sub);
+        amb_session_subscription(w->near->session, 0)->cursors.next, struct amb_cursor, of_sub);
     hand_over(w, 0, AMB_ADVANCE_RUN + 100);
     (void)harness_turn(&w->h, 1);
     assert_int_equal(cursor->position, AMB_ADVANCE_RUN);

@@ -160,7 +160,7 @@ static void test_thousands_of_cursors_are_looked_at_in_parts(void **state)
     struct world *w = *state;
     uint32_t id = begin(w, "a", AMB_SLOW_BLOCK, 1);
     struct amb_topic *topic = harness_home(&w->h, id);
-    struct amb_subscription *sub = w->s->session->subscriptions[0];
+    struct amb_subscription *sub = amb_session_subscription(w->s->session, 0);
     for (unsigned i = 0; i < 2 * AMB_SLOW_CURSORS; i++) {
         struct amb_begun begun;
         amb_begin_find(topic, NULL, &begun);

@@ -139,7 +139,7 @@ static void test_a_mapped_reader_gets_the_very_bytes(void **state)
 static void test_another_users_reader_has_bytes_that_nobody_changes(void **state)
 {
     struct world *w = *state;
-    struct amb_publisher *publisher = w->p->session->publishers[0];
+    struct amb_publisher *publisher = amb_session_publisher(w->p->session, 0);
     client_subscribe(w->mapper, 0, w->topic, NULL);
     warm_up(w);
     w->mapper->session->user = 7;
@@ -166,7 +166,7 @@ static void test_nobody_reads_what_nobody_can_still_write(void **state)
     struct world *w = *state;
     client_subscribe(w->mapper, 0, w->topic, NULL);
     warm_up(w);
-    w->p->session->publishers[0]->lease_user = AMB_USER_NOBODY;
+    amb_session_publisher(w->p->session, 0)->lease_user = AMB_USER_NOBODY;
     w->mapper->session->user = AMB_USER_NOBODY;
     commit(w, 5, 1, 50000);
     assert_int_equal(client_delivery(w->mapper, 0, 2)->frame.type, AMB_FRAME_DELIVER);

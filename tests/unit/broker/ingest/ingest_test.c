@@ -167,12 +167,12 @@ static void test_a_publisher_that_ends_waits_for_what_is_on_its_way(void **state
     unsigned gone = 0;
     client_send(w->c, 0, 1, 100);
     client_send(w->c, 0, 2, 100);
-    amb_publisher_end(w->c->session->publishers[0], 2, count_gone, &gone);
+    amb_publisher_end(amb_session_publisher(w->c->session, 0), 2, count_gone, &gone);
     assert_int_equal(gone, 0); /* the request was faster */
     harness_settle(&w->h);
     assert_int_equal(gone, 1);
     assert_int_equal(appended(w), 3);
-    assert_null(w->c->session->publishers[0]);
+    assert_null(amb_session_publisher(w->c->session, 0));
     assert_int_equal(w->c->session->frames_ignored, 0);
 }
 
@@ -182,7 +182,7 @@ static void test_a_publisher_that_ends_waits_for_late_bodies(void **state)
     unsigned gone = 0;
     struct head a = take(w, 1), b = take(w, 2);
     assert_int_equal(complete(w, &b), AMB_OK);
-    amb_publisher_end(w->c->session->publishers[0], 2, count_gone, &gone);
+    amb_publisher_end(amb_session_publisher(w->c->session, 0), 2, count_gone, &gone);
     assert_int_equal(gone, 0);
     assert_int_equal(complete(w, &a), AMB_OK);
     assert_int_equal(gone, 1);
@@ -193,7 +193,8 @@ static void test_a_publisher_that_ends_goes_with_its_session(void **state)
 {
     struct world *w = *state;
     unsigned gone = 0;
-    amb_publisher_end(w->c->session->publishers[0], 1000, count_gone, &gone); /* a liar */
+    amb_publisher_end(amb_session_publisher(w->c->session, 0), 1000, count_gone,
+                      &gone); /* a liar */
     harness_settle(&w->h);
     assert_int_equal(gone, 0);
     client_close(w->c, false);
@@ -233,7 +234,7 @@ static void test_while_draining_a_publisher_with_a_name_hears_no_more(void **sta
 {
     struct world *w = *state;
     uint64_t come = 0;
-    w->c->session->publishers[0]->seq = &come;
+    amb_session_publisher(w->c->session, 0)->seq = &come;
     struct head a = take(w, 1);
     w->h.shards[0].is_draining = true;
     assert_null(take(w, 2).dst);

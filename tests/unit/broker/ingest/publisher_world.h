@@ -56,5 +56,5 @@ static inline int teardown(void **state)
 
 static inline struct amb_publisher *publisher(struct world *w, uint32_t handle)
 {
-    return w->p->session->publishers[handle];
+    return amb_session_publisher(w->p->session, handle);
 }

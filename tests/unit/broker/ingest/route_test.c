@@ -142,7 +142,7 @@ static void test_what_comes_for_a_publisher_that_is_gone_is_nobodys(void **state
     client_open_pub(w->p, 0, topic, true); /* the handle again: not its receipt, not its window */
     harness_settle(&w->h);
     assert_int_equal(w->p->settle_count, 0);
-    struct amb_publisher *again = w->p->session->publishers[0];
+    struct amb_publisher *again = amb_session_publisher(w->p->session, 0);
     assert_int_equal(again->freed, again->received); /* of the former alone, all settled */
     assert_int_equal(again->received, client_batch_bytes(1, 100));
     client_send(w->p, 0, 1, 100);

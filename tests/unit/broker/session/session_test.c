@@ -50,6 +50,32 @@ static void test_a_session_is_found_by_index_and_generation_only(void **state)
     assert_null(amb_session_find(shard, AMB_SESSIONS_MAX - 1, 1));
 }
 
+/* Few handles cost few: blocks come with use, and each is charged. */
+static void test_handles_cost_heap_by_use(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_session *session = w->s->session;
+    uint64_t before = session->heap.bytes;
+    const uint32_t last = AMB_HANDLES_MAX - 1;
+    assert_null(amb_session_publisher(session, last));
+    assert_null(amb_session_subscription(session, last));
+    assert_int_equal(session->heap.bytes, before);
+    struct amb_handles *first = amb_session_handles(session, 0);
+    assert_ptr_equal(amb_session_handles(session, AMB_HANDLES_EACH - 1), first);
+    assert_int_equal(session->heap.bytes, before); /* 0 is in use. */
+    struct amb_handles *other = amb_session_handles(session, last);
+    assert_ptr_not_equal(other, first);
+    assert_int_equal(session->heap.bytes, before + sizeof(*other) + AMB_HEAP_OVERHEAD);
+    struct amb_subscription_options options = {0};
+    struct amb_subscription *sub;
+    assert_int_equal(amb_subscription_create(session, last, 7, &options, &sub), AMB_OK);
+    assert_ptr_equal(amb_session_subscription(session, last), sub);
+    assert_null(amb_session_subscription(session, last - 1));
+    assert_null(amb_session_publisher(session, last));
+    amb_subscription_destroy(&sub, false);
+    assert_null(amb_session_subscription(session, last));
+}
+
 static void test_small_bodies_are_copied_until_their_segment_is_mapped(void **state)
 {
     struct shard_pair *w = *state;
@@ -205,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_a_session_is_found_by_index_and_generation_only),
+        T(test_handles_cost_heap_by_use),
         T(test_small_bodies_are_copied_until_their_segment_is_mapped),
         T(test_large_bodies_wait_for_the_mapping),
         T(test_a_refused_mapping_means_copies),

@@ -203,7 +203,7 @@ static void expect_reserved(struct world *w)
     const struct amb_session *session = w->p->session;
     uint64_t open = 0;
     for (uint32_t i = 0; i < 3 && session != NULL; i++) {
-        const struct amb_publisher *pub = session->publishers[i];
+        const struct amb_publisher *pub = amb_session_publisher(session, i);
         open += pub == NULL                  ? 0
                 : pub->prepared.data != NULL ? pub->reserved
                                              : pub->window - pub->received;

@@ -14,7 +14,7 @@ static uint32_t open_topic(struct world *w, const char *name)
 {
     uint32_t topic = harness_topic(&w->h, name, w->h.count - 1);
     client_open_pub(w->p, 1, topic, false);
-    w->p->session->publishers[1]->confirms = true;
+    amb_session_publisher(w->p->session, 1)->confirms = true;
     return topic;
 }
 
@@ -94,7 +94,7 @@ static void test_without_a_tally_a_release_wakes_nobody(void **state)
 {
     struct world *w = *state;
     uint32_t topic = open_topic(w, "u");
-    w->p->session->publishers[1]->confirms = false;
+    amb_session_publisher(w->p->session, 1)->confirms = false;
     read_all(w, topic);
     send(w, 1, 3);
     assert_int_equal(w->b->subs[1].msgs, 3);

@@ -166,7 +166,7 @@ static void test_a_confirmation_says_what_is_of_the_others(void **state)
 {
     struct world *w = *state;
     topics_at(w, "a");
-    w->p->session->publishers[LOW]->confirms = true;
+    amb_session_publisher(w->p->session, LOW)->confirms = true;
     publish(w, "nnl", 16);
     assert_int_equal(w->p->settle_count, 3);
     assert_int_equal(w->p->settles[2].first_seq, 3);

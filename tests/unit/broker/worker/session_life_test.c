@@ -246,8 +246,9 @@ static void test_a_session_with_very_much_out_goes_over_several_turns(void **sta
     client_subscribe(c, 1, w->topic, NULL);
     for (unsigned i = 0; i < AMB_SHARD_CLEAR_TURN; i++) {
         for (unsigned sub = 0; sub < 2; sub++) {
-            assert_int_equal(amb_subscription_deliver(c->session->subscriptions[sub], 1, 16, NULL),
-                             AMB_OK);
+            assert_int_equal(
+                amb_subscription_deliver(amb_session_subscription(c->session, sub), 1, 16, NULL),
+                AMB_OK);
         }
     }
     struct shard_client *modest = shard_client_create(&w->h, 0, NULL);
@@ -271,8 +272,8 @@ static void test_a_session_that_does_not_open_is_gone_at_once(void **state)
     struct shard_client *c = shard_client_create(&w->h, 0, NULL);
     client_subscribe(c, 0, w->topic, NULL);
     for (unsigned i = 0; i <= AMB_SHARD_CLEAR_TURN; i++) {
-        assert_int_equal(amb_subscription_deliver(c->session->subscriptions[0], 1, 16, NULL),
-                         AMB_OK);
+        assert_int_equal(
+            amb_subscription_deliver(amb_session_subscription(c->session, 0), 1, 16, NULL), AMB_OK);
     }
     shard->clearing.budget = AMB_SHARD_CLEAR_TURN;
     client_close(c, false);

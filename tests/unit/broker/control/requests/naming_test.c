@@ -70,7 +70,7 @@ static void test_who_comes_back_at_once_is_told_all_that_it_has_sent(void **stat
     struct shard_client *young = shard_client_create(&harness, 0, NULL);
     struct amb_identity identity = {.shard = 1, .was_taken = true};
     client_open_pub(old, 0, topic, false);
-    old->session->publishers[0]->seq = &identity.seq;
+    amb_session_publisher(old->session, 0)->seq = &identity.seq;
     for (unsigned i = 0; i < batches; i++) {
         client_send(old, 0, 1, 0);
     }

@@ -207,6 +207,30 @@ static void test_handles_can_be_used_again(void **state)
     tear_down(&f);
 }
 
+/* The tables grow to where a handle lies. They keep their cells. */
+static void test_handles_may_lie_anywhere(void **state)
+{
+    (void)state;
+    static const uint32_t handles[] = {0, 8, 7, 500, 9, 1023};
+    const size_t count = sizeof(handles) / sizeof(handles[0]);
+    struct fixture f;
+    set_up(&f, NULL);
+    for (size_t i = 0; i < count; i++) {
+        door_pub_open(&f.client, handles[i], "a");
+        door_subscribe(&f.client, handles[i], "a");
+    }
+    for (size_t i = 0; i < count; i++) {
+        refuse_pub(&f, handles[i], "b", AMB_EINVAL, "in use");
+        refuse_sub(&f, handles[i], "b", AMB_EINVAL, "in use");
+    }
+    for (size_t i = 0; i < count; i++) {
+        door_expect_ok(&f.client, door_ask_pub_close(&f.client, handles[i]));
+        door_expect_ok(&f.client, door_ask_unsubscribe(&f.client, handles[i]));
+    }
+    door_expect_error(&f.client, door_ask_unsubscribe(&f.client, 500), AMB_ENOTFOUND, "no such");
+    tear_down(&f);
+}
+
 /* The next message answers one of these requests, each once, with a message of its kind. */
 static void expect_one_of(struct fixture *f, uint64_t *ids, const int *body_cases, size_t count)
 {
@@ -577,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_limit_of_subscriptions_is_everybody_s),
         cmocka_unit_test(test_handles_are_checked),
         cmocka_unit_test(test_handles_can_be_used_again),
+        cmocka_unit_test(test_handles_may_lie_anywhere),
         cmocka_unit_test(test_requests_sent_together_are_all_answered),
         cmocka_unit_test(test_later_features_are_refused_as_such),
         cmocka_unit_test(test_a_client_that_comes_back_with_nothing_held_reads_in_place),

@@ -75,7 +75,7 @@ static void test_in_progress_prolongs_all_that_stay_in_order(void **state)
                                              .ack_wait_ns = 30 * AMB_NS_PER_SEC});
     client_join(w->a, 0, &w->q, NULL);
     publish(w, 3, 1, 16);
-    struct amb_taker *taker = w->a->session->subscriptions[0]->taker;
+    struct amb_taker *taker = amb_session_subscription(w->a->session, 0)->taker;
     const struct amb_take *last = AMB_CONTAINER_OF(taker->pending.prev, struct amb_take, node);
     int64_t due_ns = last->due_ns;
     harness_pass(&w->h, 20 * AMB_NS_PER_SEC);
@@ -120,7 +120,7 @@ static void test_takes_are_charged_to_their_member(void **state)
     assert_int_equal(harness_queue(&w->q)->takes, 0);
     client_release_all(w->b, 0);
     harness_settle(&w->h);
-    assert_false(atomic_load(&w->b->session->subscriptions[0]->taker->seat->is_full));
+    assert_false(atomic_load(&amb_session_subscription(w->b->session, 0)->taker->seat->is_full));
 }
 
 /* They came from another worker before that had heard: past the limit the session ends. */

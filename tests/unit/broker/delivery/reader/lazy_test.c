@@ -160,7 +160,7 @@ static void what_is_not_pinned_goes_stale_from_the_oldest_on(void **state)
         there += status == AMB_OK;
     }
     assert_in_range(there, 5, 10);
-    assert_in_range(w->far->session->subscriptions[0]->kept_bytes, 5000, 10000);
+    assert_in_range(amb_session_subscription(w->far->session, 0)->kept_bytes, 5000, 10000);
     /* One that is given back makes room. */
     client_release_range(w->far, 0, 20, 1);
     harness_settle(&w->h);

@@ -162,7 +162,7 @@ static void test_a_topic_may_say_how_old_messages_get(void **state)
     publish(w, 1, 1);
     expect_last(w, 2, 6, 1, 4, AMB_LOSS_EXPIRED);
     finish(w);
-    const struct amb_subscription *sub = w->near->session->subscriptions[0];
+    const struct amb_subscription *sub = amb_session_subscription(w->near->session, 0);
     assert_int_equal(sub->lost, 4);
     assert_int_equal(sub->lost_by[AMB_LOSS_EXPIRED], 4);
 }

@@ -31,7 +31,7 @@ static void publish(struct shard_pair *w, unsigned batches, uint32_t count, uint
 
 static struct amb_subscription *sub_of(struct shard_pair *w, uint32_t handle)
 {
-    return w->s->session->subscriptions[handle];
+    return amb_session_subscription(w->s->session, handle);
 }
 
 static void test_credit_in_messages_is_exact(void **state)

@@ -43,7 +43,7 @@ static unsigned count(const struct amb_list_node *list)
 
 static void attach(struct world *w, uint32_t handle, unsigned cursors)
 {
-    struct amb_subscription *sub = w->wild->session->subscriptions[handle];
+    struct amb_subscription *sub = amb_session_subscription(w->wild->session, handle);
     for (unsigned i = 0; i < cursors; i++) {
         struct amb_begun begun;
         amb_begin_find(w->topic, NULL, &begun);
@@ -94,7 +94,7 @@ static void test_cursors_go_in_slices(void **state)
         left = now;
     }
     harness_settle(&w->h);
-    assert_null(w->wild->session->subscriptions[0]);
+    assert_null(amb_session_subscription(w->wild->session, 0));
     assert_true(amb_list_is_empty(&w->h.shards[0].sweep.owners));
 }
 
