@@ -28,6 +28,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/link/ucxlib/ucx_context.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -241,6 +242,18 @@ static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, s
     enum amb_status status = amb_transports_init(transports, broker->config, "", error, error_size);
     if (status != AMB_OK || !transports->has_ucx) {
         return status;
+    }
+    char library[AMB_UCX_FILE_MAX + 64];
+    if (amb_ucx_library() != NULL) {
+        amb_info("UCX %s, found as %s",
+                 amb_ucx_library_text(amb_ucx_library(), library, sizeof(library)),
+                 amb_ucx_origin_name(amb_ucx_library()->origin));
+    }
+    if (transports->wants_closest) {
+        const char *gpus[AMB_CUDA_DEVICES_MAX];
+        size_t count = amb_gpus_addresses(broker->config, gpus, AMB_CUDA_DEVICES_MAX);
+        amb_transports_narrow(transports, "", gpus, count);
+        amb_info("ucx: of %zu GPUs the closest devices are %s", count, transports->net_devices);
     }
     return amb_ucx_context_create(&transports->options, error, error_size, &broker->ucx);
 }

@@ -143,14 +143,18 @@ struct amb_config_server {
     uint32_t cores; /* of the machine that this process may use */
 };
 
+#define AMB_NET_DEVICES_CLOSEST "closest"
+
 struct amb_config_transports {
     struct amb_config_strings trusted; /* interfaces, each existed at start; empty: no ucx link */
     enum amb_switch tcp; /* the ucx link over TCP. AUTO: where the URL insists; ON: preferred */
-    enum amb_switch nvlink, infiniband, cuda_copy;
-    struct amb_config_strings net_devices; /* empty: auto, all trusted ones */
-    uint32_t rails;                        /* 0: auto */
-    const char *port_range;                /* "" or "5000-5100" */
-    uint64_t ring_size;                    /* bytes of each direction, a power of two */
+    enum amb_switch nvlink, infiniband, cuda_copy, rdmacm;
+    const char *library; /* of UCX: "auto", "wheel", "system", a path */
+    /* Empty: auto, all trusted ones. AMB_NET_DEVICES_CLOSEST alone: those near to the GPUs. */
+    struct amb_config_strings net_devices;
+    uint32_t rails;         /* 0: auto */
+    const char *port_range; /* "" or "5000-5100" */
+    uint64_t ring_size;     /* bytes of each direction, a power of two */
     struct amb_config_pairs ucx;
 };
 

@@ -127,8 +127,10 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
     struct amb_config_strings *field = field_of(target);
     bool has_text =
         value->kind == AMB_CONFIG_VALUE_UNTYPED || value->kind == AMB_CONFIG_VALUE_STRING;
-    if (has_text && amb_config_word_find(target->key->words, value->text) != NULL) {
-        *field = (struct amb_config_strings){NULL, 0};
+    const struct amb_config_word *word =
+        has_text ? amb_config_word_find(target->key->words, value->text) : NULL;
+    if (word != NULL) { /* The table stays, and so does the word in it. */
+        *field = (struct amb_config_strings){&word->word, word->value == 0 ? 0 : 1};
         return AMB_OK;
     }
     struct texts texts = {NULL, NULL, 0};

@@ -16,6 +16,8 @@
 #define RULE(member) offsetof(struct amb_topic_rule, member)
 
 static const struct amb_config_word auto_words[] = {{"auto", 0, false}, {NULL, 0, false}};
+static const struct amb_config_word net_devices_words[] = {
+    {"auto", 0, false}, {AMB_NET_DEVICES_CLOSEST, 1, false}, {NULL, 0, false}};
 static const struct amb_config_word spin_words[] = {{"auto", AMB_CONFIG_TIME_AUTO, false},
                                                     {NULL, 0, false}};
 static const struct amb_config_word forever_words[] = {{"forever", AMB_CONFIG_TIME_FOREVER, false},
@@ -161,16 +163,30 @@ static const struct amb_config_key keys[] = {
      .words = switch_words,
      .help = "Copies between host and GPU memory by the GPU's copy engines."},
     {.path = "transports.rdmacm",
-     .not_yet = true,
-     .example_value = "\"auto\"",
-     .help = "Connection management by RDMA; UCX endpoints are made from worker addresses."},
+     .type = AMB_CONFIG_WORD,
+     .offset = FIELD(transports.rdmacm),
+     .default_text = "auto",
+     .words = switch_words,
+     .help = "Connection management by RDMA. There is nothing to manage, as UCX endpoints are made "
+             "from worker addresses: on is refused, auto and off are the same."},
+    {.path = "transports.library",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(transports.library),
+     .default_text = "auto",
+     .min = 1,
+     .max = 255,
+     .help = "The UCX to load: wheel (beside this program), system, the path of a libucp or of its "
+             "folder; auto takes the system's where RDMA devices are trusted and it has their "
+             "module, else one with CUDA. AMB_UCX_LIBRARY wins."},
     {.path = "transports.net_devices",
      .type = AMB_CONFIG_STRINGS,
      .offset = FIELD(transports.net_devices),
      .default_text = "auto",
-     .words = auto_words,
+     .words = net_devices_words,
      .max = 16,
-     .help = "The trusted devices UCX uses (UCX's names, as mlx5_0:1); auto is all of them."},
+     .help =
+         "The trusted devices UCX uses (UCX's names, as mlx5_0:1); auto is all of them, closest "
+         "those nearest to the GPUs in use (broker-ctl topo)."},
     {.path = "transports.rails",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(transports.rails),

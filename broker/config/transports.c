@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/transports.h"
 
+#include "broker/config/closest.h"
 #include "wire/base/assert.h"
+#include "wire/link/ucxlib/ucx_find.h"
+#include "wire/link/ucxlib/ucx_lanes.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 #include <dirent.h>
@@ -178,6 +181,11 @@ static enum amb_status choose_devices(const struct probe *probe, struct amb_tran
 {
     const struct amb_config_strings *wanted = &probe->config->transports.net_devices;
     char chosen[AMB_TRANSPORTS_TEXT_MAX] = "";
+    out->wants_closest =
+        wanted->count == 1 && strcmp(wanted->items[0], AMB_NET_DEVICES_CLOSEST) == 0;
+    if (out->wants_closest) { /* The GPUs are known later: amb_transports_narrow. */
+        return AMB_OK;
+    }
     out->has_rdma = wanted->count == 0 && out->has_rdma;
     for (size_t i = 0; i < wanted->count; i++) {
         const char *name = wanted->items[i];
@@ -219,16 +227,11 @@ static enum amb_status check_switches(const struct probe *probe, const struct am
                       "UCX needs an interface to trust, and transports.trusted is empty (%s)",
                       allowed);
     }
-    bool needs_ucx = config->infiniband == AMB_SWITCH_ON || config->tcp == AMB_SWITCH_ON;
-    if (needs_ucx && amb_ucx_release() == 0) {
-        return refuse(probe,
-                      config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
-                      "this brokerd has no UCX library, libucp.so.0 (%s)", allowed);
-    }
-    if (needs_ucx && !has_path(probe, "/sys/class/net", "")) {
-        return refuse(probe,
-                      config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband",
-                      "UCX finds interfaces in /sys, and there is none (%s)", allowed);
+    if (config->rdmacm == AMB_SWITCH_ON) {
+        return refuse(probe, "transports.rdmacm",
+                      "UCX endpoints are made from worker addresses and no listener, so there is "
+                      "nothing for RDMA's connection manager to do (%s)",
+                      allowed);
     }
     if (config->nvlink == AMB_SWITCH_ON && !has_gpu) {
         return refuse(probe, "transports.nvlink", "this machine has no NVIDIA driver (%s)",
@@ -237,6 +240,50 @@ static enum amb_status check_switches(const struct probe *probe, const struct am
     if (config->cuda_copy == AMB_SWITCH_ON && !has_gpu) {
         return refuse(probe, "transports.cuda_copy", "this machine has no NVIDIA driver (%s)",
                       allowed);
+    }
+    return AMB_OK;
+}
+
+/* Loads the UCX that the configuration asks for, where there may be ucx links. Without trust no UCX
+ * is loaded, but one that is named must be there. */
+static enum amb_status load_ucx(const struct probe *probe, struct amb_transports *out)
+{
+    const struct amb_config_transports *config = &probe->config->transports;
+    struct amb_ucx_wish wish = {
+        .library = config->library, .source = "transports.library", .has_rdma = out->has_rdma};
+    struct amb_ucx_library unused;
+    amb_ucx_wish_environment(&wish);
+    out->ucx_status =
+        config->trusted.count != 0
+            ? amb_ucx_library_load(&wish, out->ucx_why, sizeof(out->ucx_why))
+            : amb_ucx_library_expect(&wish, out->ucx_why, sizeof(out->ucx_why), &unused);
+    return out->ucx_status == AMB_OK || strcmp(wish.library, "auto") == 0
+               ? AMB_OK
+               : refuse(probe, "transports.library", "%s", out->ucx_why);
+}
+
+/* A transport that is "on" must be able to work with that UCX. */
+static enum amb_status check_ucx(const struct probe *probe, const struct amb_transports *out)
+{
+    const struct amb_config_transports *config = &probe->config->transports;
+    const struct amb_ucx_library *library = amb_ucx_library();
+    static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
+    bool needs_ib = config->infiniband == AMB_SWITCH_ON;
+    const char *key = config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband";
+    if (config->tcp != AMB_SWITCH_ON && !needs_ib) {
+        return AMB_OK;
+    }
+    if (out->ucx_status != AMB_OK) {
+        return refuse(probe, key, "%s (%s)", out->ucx_why, allowed);
+    }
+    if (!has_path(probe, "/sys/class/net", "")) {
+        return refuse(probe, key, "UCX finds interfaces in /sys, and there is none (%s)", allowed);
+    }
+    if (needs_ib && library != NULL && !library->has_ib) {
+        char text[AMB_UCX_FILE_MAX + 64];
+        return refuse(probe, "transports.infiniband",
+                      "UCX %s has no InfiniBand module (libuct_ib); " AMB_UCX_INSTALL_IB " (%s)",
+                      amb_ucx_library_text(library, text, sizeof(text)), allowed);
     }
     return AMB_OK;
 }
@@ -292,6 +339,27 @@ static void fill_options(const struct amb_config_transports *config, struct amb_
     out->options.wants_cuda_ipc = config->nvlink == AMB_SWITCH_ON;
 }
 
+/* Whether there are ucx links, and why not. */
+static void decide(const struct probe *probe, struct amb_transports *out)
+{
+    const struct amb_config_transports *config = &probe->config->transports;
+    bool has_sys = has_path(probe, "/sys/class/net", "");
+    out->has_ucx = has_sys && out->net_devices[0] != '\0' && out->ucx_status == AMB_OK;
+    out->prefer_ucx = out->has_ucx && (out->has_rdma || config->tcp == AMB_SWITCH_ON);
+    if (config->trusted.count == 0) {
+        out->why_not = "the broker trusts no interface for ucx links: its key "
+                       "transports.trusted is empty";
+    } else if (!has_sys) {
+        out->why_not = "the broker's UCX finds interfaces in /sys, and there is none";
+    } else if (out->ucx_status != AMB_OK) {
+        (void)snprintf(out->ucx_obstacle, sizeof(out->ucx_obstacle), "the broker: %s",
+                       out->ucx_why);
+        out->why_not = out->ucx_obstacle;
+    } else if (!out->has_ucx) {
+        out->why_not = "the broker's switches in transports leave no device for ucx links";
+    }
+}
+
 enum amb_status amb_transports_init(struct amb_transports *transports,
                                     const struct amb_config *config, const char *root, char *error,
                                     size_t error_size)
@@ -308,23 +376,29 @@ enum amb_status amb_transports_init(struct amb_transports *transports,
     if (status == AMB_OK) {
         status = check_switches(&probe, transports);
     }
+    if (status == AMB_OK) {
+        status = load_ucx(&probe, transports);
+    }
+    if (status == AMB_OK) {
+        status = check_ucx(&probe, transports);
+    }
     if (status != AMB_OK) {
         return status;
     }
     fill_options(&config->transports, transports);
-    bool has_sys = has_path(&probe, "/sys/class/net", "");
-    transports->has_ucx = has_sys && transports->net_devices[0] != '\0' && amb_ucx_release() != 0;
-    transports->prefer_ucx =
-        transports->has_ucx && (transports->has_rdma || config->transports.tcp == AMB_SWITCH_ON);
-    if (config->transports.trusted.count == 0) {
-        transports->why_not = "the broker trusts no interface for ucx links: its key "
-                              "transports.trusted is empty";
-    } else if (!has_sys) {
-        transports->why_not = "the broker's UCX finds interfaces in /sys, and there is none";
-    } else if (amb_ucx_release() == 0) {
-        transports->why_not = "the broker has no UCX library (libucp.so.0)";
-    } else if (!transports->has_ucx) {
-        transports->why_not = "the broker's switches in transports leave no device for ucx links";
-    }
+    decide(&probe, transports);
     return AMB_OK;
+}
+
+void amb_transports_narrow(struct amb_transports *transports, const char *root,
+                           const char *const *gpus, size_t gpu_count)
+{
+    char chosen[AMB_TRANSPORTS_TEXT_MAX];
+    if (!transports->wants_closest || !transports->has_ucx ||
+        !amb_closest_devices(root, transports->net_devices, gpus, gpu_count, chosen,
+                             sizeof(chosen))) {
+        return;
+    }
+    (void)strcpy(transports->net_devices, chosen); /* No longer than it was. */
+    transports->has_rdma = amb_ucx_has_rdma(root, chosen);
 }

@@ -21,7 +21,10 @@ struct amb_transports {
     bool has_ucx;        /* options may be given to amb_ucx_context_create */
     bool has_rdma;       /* an RDMA device is among the devices */
     bool prefer_ucx;     /* also where a URL does not ask for it: RDMA, or transports.tcp = "on" */
-    const char *why_not; /* static; without has_ucx: the sentence for clients that ask for it */
+    bool wants_closest;  /* net_devices is to be narrowed once the GPUs are known */
+    const char *why_not; /* without has_ucx: the sentence for clients that ask for it */
+    enum amb_status ucx_status; /* of loading UCX, or of looking for it; not OK: ucx_why */
+    char ucx_why[256], ucx_obstacle[272];
     struct amb_ucx_options options;
     char net_devices[AMB_TRANSPORTS_TEXT_MAX];
     char tls[AMB_TRANSPORTS_TEXT_MAX];
@@ -30,11 +33,18 @@ struct amb_transports {
 };
 
 /*
- * EINVAL: an interface does not exist, or something is "on" that cannot work here. error (may be
- * NULL) then holds "file:line: key: reason (got X, allowed Y)". root: "" or, in tests, a folder
- * that has sys/class/net, sys/class/infiniband and proc/driver/nvidia.
+ * Loads UCX where an interface is trusted. EINVAL: an interface does not exist, something is "on"
+ * that cannot work here, or the UCX that is asked for cannot be had. error (may be NULL) then holds
+ * "file:line: key: reason (got X, allowed Y)". root: "" or, in tests, a folder that has
+ * sys/class/net, sys/class/infiniband and proc/driver/nvidia.
  */
 AMB_MUST_CHECK enum amb_status amb_transports_init(struct amb_transports *transports,
                                                    const struct amb_config *config,
                                                    const char *root, char *error,
                                                    size_t error_size);
+/*
+ * With net_devices = "closest": leaves the devices that are nearest to these GPUs, by PCI address
+ * ("0000:3b:00.0"). Where there is no GPU, or nothing is known of the devices' places, all stay.
+ */
+void amb_transports_narrow(struct amb_transports *transports, const char *root,
+                           const char *const *gpus, size_t gpu_count);

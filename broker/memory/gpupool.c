@@ -377,6 +377,25 @@ static enum amb_status copier_start(struct amb_gpu_pool *pool, char *error, size
     return AMB_OK;
 }
 
+size_t amb_gpus_addresses(const struct amb_config *config, const char **out, size_t max)
+{
+    const struct amb_config_strings *names = &config->memory.cuda.devices;
+    size_t found = 0;
+    if (config->memory.cuda.size == 0 || amb_cuda_start() != AMB_OK) {
+        return 0; /* amb_gpus_start says why. */
+    }
+    size_t count = names->count == 0 ? amb_cuda_count() : names->count;
+    for (size_t i = 0; i < count && found < max; i++) {
+        char index[24];
+        (void)snprintf(index, sizeof(index), "%zu", i);
+        const struct amb_cuda *cuda = amb_cuda_seen(names->count == 0 ? index : names->items[i]);
+        if (cuda != NULL) {
+            out[found++] = amb_cuda_info(cuda)->pci;
+        }
+    }
+    return found;
+}
+
 enum amb_status amb_gpus_start(struct amb_gpus *gpus, const struct amb_config *config, char *error,
                                size_t error_size)
 {

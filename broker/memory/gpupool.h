@@ -69,6 +69,9 @@ struct amb_gpus {
     const char *why_not; /* there are none; static */
 };
 
+/* The PCI addresses ("0000:3b:00.0") of the GPUs that amb_gpus_start would use, before it does: at
+ * most `max`; valid for ever. Loads CUDA where memory.cuda asks for it; else, or without, 0. */
+size_t amb_gpus_addresses(const struct amb_config *config, const char **out, size_t max);
 /* The wishes of memory.cuda. A device that has no room now, for a context even, gets its pool
  * later. EINVAL, ENOTSUP, ENOTFOUND, ENOMEM, ELIMIT, EAGAIN, ECUDA: error has a sentence, and
  * amb_gpus_fini frees what was made. */

@@ -5,20 +5,46 @@
 #include "wire/link/ucx/ucx_link.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"
+#include "wire/link/ucxlib/ucx_lanes.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_prove.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 
 #include <stdio.h>
 
-uint32_t amb_client_ucx_release(uint32_t *tx_seg, uint32_t *rx_seg)
+static struct amb_ucx_wish wish_for(const char *trusted, uint32_t broker)
 {
-    amb_ucx_segment_sizes(tx_seg, rx_seg);
-    return amb_ucx_release();
+    struct amb_ucx_wish wish = {.library = "auto",
+                                .source = "auto",
+                                .has_rdma = amb_ucx_has_rdma("", trusted),
+                                .peer = broker};
+    amb_ucx_wish_environment(&wish);
+    return wish;
 }
 
-enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted,
-                                       struct amb_error *error)
+uint32_t amb_client_ucx_expect(const char *trusted, uint32_t *tx_seg, uint32_t *rx_seg)
+{
+    struct amb_ucx_library library;
+    char error[256];
+    const struct amb_ucx_wish wish = wish_for(trusted, 0);
+    amb_ucx_segment_sizes(tx_seg, rx_seg);
+    return amb_ucx_library_expect(&wish, error, sizeof(error), &library) == AMB_OK ? library.release
+                                                                                   : 0;
+}
+
+static enum amb_status load(const struct amb_ucx_wish *wish, struct amb_error *error)
+{
+    char text[sizeof(error->text)];
+    enum amb_status status = amb_ucx_library_load(wish, text, sizeof(text));
+    if (status != AMB_OK) {
+        (void)snprintf(error->text, sizeof(error->text), "link ucx: %.*s", (int)sizeof(text) - 12,
+                       text);
+    }
+    return status;
+}
+
+enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted, uint32_t broker,
+                                       uint32_t *release, struct amb_error *error)
 {
     if (trusted == NULL || trusted[0] == '\0') {
         error->status = AMB_EFORBIDDEN;
@@ -29,8 +55,13 @@ enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *truste
     }
     struct amb_ucx_options options = {.net_devices = trusted};
     amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
-    enum amb_status status =
-        amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx.context);
+    const struct amb_ucx_wish wish = wish_for(trusted, broker);
+    enum amb_status status = load(&wish, error);
+    if (status == AMB_OK) {
+        *release = amb_ucx_release();
+        status =
+            amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx.context);
+    }
     if (status == AMB_OK) {
         status = amb_ucx_context_prove(conn->ucx.context, error->text, sizeof(error->text));
     }

@@ -16,10 +16,15 @@
 struct amb_conn;
 struct amb_link_events;
 
-/* The UCX that is loaded (0: none), and the TCP segment sizes that both sides must agree on. */
-uint32_t amb_client_ucx_release(uint32_t *tx_seg, uint32_t *rx_seg);
-/* Context and worker. *error is written on failure. */
+/* The UCX that this process has, or would load for a broker of any release (0: none). Loads
+ * nothing. And the TCP segment sizes that both sides must agree on. */
+uint32_t amb_client_ucx_expect(const char *trusted, uint32_t *tx_seg, uint32_t *rx_seg);
+/*
+ * The UCX that fits a broker of that release, then context and worker; *release is the UCX's.
+ * *error is written on failure. ENOTSUP: there is no such UCX here; others may serve.
+ */
 AMB_MUST_CHECK enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted,
+                                                      uint32_t broker, uint32_t *release,
                                                       struct amb_error *error);
 /* For Auth; valid as long as the worker. */
 uint8_t *amb_client_ucx_address(struct amb_conn *conn, size_t *len);

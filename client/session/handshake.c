@@ -61,7 +61,8 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
     peer.n_trusted = split(trusted, interfaces, TRUSTED_MAX);
     peer.trusted = interfaces;
     if (peer.n_trusted != 0) { /* Else no ucx link can come of it, and UCX stays out of here. */
-        peer.ucx_release = amb_client_ucx_release(&peer.ucx_tx_seg, &peer.ucx_rx_seg);
+        peer.features = AMB_PEER_UCX_LATE;
+        peer.ucx_release = amb_client_ucx_expect(with->trusted, &peer.ucx_tx_seg, &peer.ucx_rx_seg);
     }
     peer.pid_ns = namespace_of("/proc/self/ns/pid");
     peer.net_ns = namespace_of("/proc/self/ns/net");
@@ -133,6 +134,29 @@ static enum amb_status prove(struct amb_dial *dial, const struct amb_handshake *
     return AMB_OK;
 }
 
+/* The broker has chosen the ucx link, and has told its release. Where no UCX here fits that one,
+ * and the URL does not insist, Auth says why, and a stream serves. */
+static enum amb_status prepare_ucx(struct amb_conn *conn, struct amb_dial *dial,
+                                   const struct amb_handshake *with,
+                                   const Amb__Control__Challenge *challenge,
+                                   Amb__Control__Auth *auth, char reason[AMB_CONTROL_TEXT_MAX])
+{
+    uint32_t broker = challenge->peer == NULL ? 0 : challenge->peer->ucx_release;
+    enum amb_status status =
+        amb_client_ucx_prepare(conn, with->trusted, broker, &auth->ucx_release, dial->error);
+    if (status == AMB_OK) {
+        auth->ucx_address.data = amb_client_ucx_address(conn, &auth->ucx_address.len);
+    } else if (status == AMB_ENOTSUP && with->url->link != AMB_LINK_UCX) {
+        amb_client_ucx_fini(conn);
+        (void)snprintf(reason, AMB_CONTROL_TEXT_MAX, "%.*s", (int)AMB_CONTROL_TEXT_MAX - 1,
+                       dial->error->text);
+        auth->ucx_reason = reason;
+        *dial->error = (struct amb_error){.status = AMB_OK};
+        status = AMB_OK;
+    }
+    return status;
+}
+
 static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
                                 const struct amb_handshake *with,
                                 const Amb__Control__Challenge *challenge)
@@ -143,6 +167,7 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
     }
     conn->session.epoch = challenge->epoch;
     uint8_t proof[EVP_MAX_MD_SIZE];
+    char reason[AMB_CONTROL_TEXT_MAX];
     size_t proof_len;
     enum amb_status status = prove(dial, with, challenge, proof, &proof_len);
     if (status != AMB_OK) {
@@ -162,11 +187,10 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
         auth.former = &former;
     }
     if (strcmp(challenge->link, "ucx") == 0) {
-        status = amb_client_ucx_prepare(conn, with->trusted, dial->error);
+        status = prepare_ucx(conn, dial, with, challenge, &auth, reason);
         if (status != AMB_OK) {
             return status;
         }
-        auth.ucx_address.data = amb_client_ucx_address(conn, &auth.ucx_address.len);
     }
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -265,6 +289,9 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
                                    const struct amb_url *url, const Amb__Control__Welcome *welcome)
 {
     enum amb_status status;
+    if (strcmp(welcome->link, "ucx") != 0) {
+        amb_client_ucx_fini(conn); /* The broker may think otherwise once it has seen Auth. */
+    }
     if (strcmp(welcome->link, "ring") == 0) {
         conn->link_state.path = "ring";
         conn->leases.bytes_max = welcome->lease_bytes;

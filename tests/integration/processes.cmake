@@ -11,6 +11,7 @@ set_target_properties(test-promptness PROPERTIES
 foreach(name IN ITEMS audience bad_input frozen interface lazy lease near policies priority queues reconnect request steady_state stopped users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
+amb_python_test(integration-ucx_library links ${CMAKE_CURRENT_LIST_DIR}/ucx_library_test.py)
 set(promptness ${CMAKE_CURRENT_LIST_DIR}/promptness_test.py)
 amb_python_test(integration-promptness integration ${promptness}::test_nothing_comes_late)
 # Milliseconds beside busy cores: not for continuous integration, and not for slower, sanitized code.

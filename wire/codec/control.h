@@ -25,6 +25,10 @@
 #define AMB_CONTROL_MAX 65536u    /* bytes of one packed message */
 #define AMB_CONTROL_TEXT_MAX 200u /* bytes of Error.text */
 
+/* Peer.features of a client: it loads a UCX once it has seen the broker's release. So the release
+ * in its Hello is what it expects to load, and Auth has the one it has loaded. */
+#define AMB_PEER_UCX_LATE UINT64_C(1)
+
 struct amb_control_reader {
     uint8_t prefix[AMB_CONTROL_PREFIX_SIZE];
     uint8_t *body; /* room for AMB_CONTROL_MAX, allocated at the first message */

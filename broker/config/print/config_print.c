@@ -35,6 +35,10 @@ static void print_strings(const struct amb_config_strings *strings,
         print_quoted(word->word, out);
         return;
     }
+    if (strings->count == 1 && amb_config_word_find(words, strings->items[0]) != NULL) {
+        print_quoted(strings->items[0], out);
+        return;
+    }
     (void)fprintf(out, "( ");
     for (size_t i = 0; i < strings->count; i++) {
         (void)fputs(i == 0 ? "" : ", ", out);

@@ -76,7 +76,11 @@ struct amb_client {
     char version[32];
     char address[64];
     enum amb_link_kind link;
-    const char *link_reason;
+    const char *link_reason;              /* why not a better one: static, or link_text; NULL */
+    char link_text[AMB_CONTROL_TEXT_MAX]; /* with its own words, or with the two releases */
+    bool insists;                         /* on that link */
+    bool ucx_late;                        /* it says in Auth which UCX it has: AMB_PEER_UCX_LATE */
+    uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg; /* of its UCX; 0: it has told none */
     char gpu_reason[80]; /* why it does not map GPU memory, in its own words */
     bool has_gpu;        /* it has asked for GPU memory */
     /* Its word on GPU memory that did not stay on a GPU, with its last sign of life. */

@@ -17,7 +17,7 @@
 #include "wire/base/log.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_prove.h"
-#include "wire/link/ucxlib/ucx_settings.h"
+#include "wire/link/ucxlib/ucx_release.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,9 +47,30 @@ static void peer_fill(const struct amb_control *control, Amb__Control__Peer *pee
 
 /* Which link ----------------------------------------------------------------------------------- */
 
-/* Why the ucx link cannot serve this client; NULL: it can. */
-static const char *ucx_obstacle(const struct amb_control *control, const Amb__Control__Peer *peer)
+/* Why this client's UCX and ours do not go together; NULL: they do. */
+static const char *ucx_misfit(struct amb_client *client)
 {
+    const struct amb_control *control = client->control;
+    char own[AMB_UCX_RELEASE_TEXT_MAX], theirs[AMB_UCX_RELEASE_TEXT_MAX];
+    const char *why = NULL;
+    if (amb_ucx_compatible(control->ucx_release, control->ucx_tx_seg, control->ucx_rx_seg,
+                           client->ucx_release, client->ucx_tx_seg, client->ucx_rx_seg, &why)) {
+        return NULL;
+    }
+    if (client->ucx_release == 0) {
+        return "link ucx: the client has no UCX library";
+    }
+    (void)snprintf(client->link_text, sizeof(client->link_text),
+                   "link ucx: %s: the client's is %s, the broker's %s", why,
+                   amb_ucx_release_text(client->ucx_release, theirs, sizeof(theirs)),
+                   amb_ucx_release_text(control->ucx_release, own, sizeof(own)));
+    return client->link_text;
+}
+
+/* Why the ucx link cannot serve this client; NULL: it can, as far as Hello says. */
+static const char *ucx_obstacle(struct amb_client *client, const Amb__Control__Peer *peer)
+{
+    const struct amb_control *control = client->control;
     if (control->ucx == NULL) {
         return control->transports->why_not;
     }
@@ -60,12 +81,11 @@ static const char *ucx_obstacle(const struct amb_control *control, const Amb__Co
         return "link ucx: the client declares no trusted interface "
                "(options.trusted_network or AMB_TRUSTED)";
     }
-    const char *why = NULL;
-    if (!amb_ucx_compatible(control->ucx_release, control->ucx_tx_seg, control->ucx_rx_seg,
-                            peer->ucx_release, peer->ucx_tx_seg, peer->ucx_rx_seg, &why)) {
-        return why;
-    }
-    return NULL;
+    client->ucx_late = (peer->features & AMB_PEER_UCX_LATE) != 0;
+    client->ucx_release = peer->ucx_release;
+    client->ucx_tx_seg = peer->ucx_tx_seg;
+    client->ucx_rx_seg = peer->ucx_rx_seg;
+    return client->ucx_late ? NULL : ucx_misfit(client);
 }
 
 /* A client on this host. Where there are no rings, one that does not insist has a stream. */
@@ -85,8 +105,9 @@ static bool link_choose_near(struct amb_client *client, bool insists)
 static bool link_choose(struct amb_client *client, const char *wish, const Amb__Control__Peer *peer)
 {
     const struct amb_control *control = client->control;
+    client->insists = wish[0] != '\0';
     if (strcmp(wish, "ucx") == 0) {
-        const char *obstacle = ucx_obstacle(control, peer);
+        const char *obstacle = ucx_obstacle(client, peer);
         if (obstacle != NULL) {
             amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", obstacle);
             return false;
@@ -108,7 +129,7 @@ static bool link_choose(struct amb_client *client, const char *wish, const Amb__
     }
     client->link = AMB_LINK_STREAM;
     if (wish[0] == '\0' && control->transports->prefer_ucx) {
-        client->link_reason = ucx_obstacle(control, peer);
+        client->link_reason = ucx_obstacle(client, peer);
         client->link = client->link_reason == NULL ? AMB_LINK_UCX : AMB_LINK_STREAM;
     }
     return true;
@@ -358,7 +379,8 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     struct amb_order_session_open *open =
         status == AMB_OK ? amb_order_new(&amb_order_session_open, session_opened, client) : NULL;
     struct amb_order *heard = amb_order_new(&amb_order_session_heard, former_heard, open);
-    uint8_t *address = malloc(auth->ucx_address.len + 1);
+    size_t address_len = client->link == AMB_LINK_UCX ? auth->ucx_address.len : 0;
+    uint8_t *address = malloc(address_len + 1);
     client->end_order = amb_order_new(&amb_order_session_close, NULL, NULL);
     if (open == NULL || heard == NULL || address == NULL || client->end_order == NULL) {
         free(address);
@@ -385,9 +407,9 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     open->opening.may_map_gpu = amb_client_may_map_gpu(client);
     open->opening.ring_size = control->config->transports.ring_size;
     open->opening.address = address;
-    open->opening.address_len = auth->ucx_address.len;
-    if (auth->ucx_address.len > 0) {
-        memcpy(address, auth->ucx_address.data, auth->ucx_address.len);
+    open->opening.address_len = address_len;
+    if (address_len > 0) {
+        memcpy(address, auth->ucx_address.data, address_len);
     }
     amb_client_hold(client);
     if (old == NULL) {
@@ -427,15 +449,43 @@ static uint32_t end_former(struct amb_client *old, bool is_unmapped)
     return !holds && old->has_session ? 1 : 0;
 }
 
+/* The UCX that the client has loaded is known now. One that does not fit leaves it a stream, where
+ * its URL does not insist. False: refused, and the client told. */
+static bool ucx_settle(struct amb_client *client, const Amb__Control__Auth *auth)
+{
+    const char *misfit = NULL;
+    client->ucx_release = auth->ucx_release;
+    if (auth->ucx_address.len == 0 && !client->insists) {
+        amb_copy_printable(client->link_text, sizeof(client->link_text), auth->ucx_reason);
+        misfit = client->link_text[0] != '\0' ? client->link_text
+                                              : "link ucx: the client has opened no port for it";
+    } else {
+        misfit = ucx_misfit(client);
+    }
+    if (misfit != NULL && client->insists) {
+        amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", misfit);
+        return false;
+    }
+    if (misfit != NULL) {
+        client->link = AMB_LINK_STREAM;
+        client->link_reason = misfit;
+    }
+    return true;
+}
+
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
 {
     if (strcmp(client_mechanism(client), "token") == 0 && !token_proves(client, &auth->proof)) {
         amb_client_refuse(client);
         return;
     }
+    bool may_have_address = client->link == AMB_LINK_UCX;
+    if (may_have_address && client->ucx_late && !ucx_settle(client, auth)) {
+        return;
+    }
     bool needs_address = client->link == AMB_LINK_UCX;
     if (auth->ucx_address.len > HANDSHAKE_ADDRESS_MAX ||
-        needs_address != (auth->ucx_address.len > 0)) {
+        (auth->ucx_address.len == 0 ? needs_address : !may_have_address)) {
         amb_client_send_error(client, 0, AMB_EPROTO, "the UCX worker address is %s",
                               needs_address ? "missing or too long" : "not asked for");
         return;

@@ -3,6 +3,7 @@
 
 #include "wire/link/ucxlib/ucx_process.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +173,97 @@ static void look_at_ucx(const struct amb_doctor_look *look, json_t *rows)
     }
 }
 
+static void look_at_library(const struct amb_doctor_look *look, json_t *rows)
+{
+    char library[AMB_UCX_FILE_MAX + 64], text[AMB_UCX_FILE_MAX + 128];
+    if (look->library != NULL) {
+        (void)snprintf(text, sizeof(text), "UCX %s, found as %s",
+                       amb_ucx_library_text(look->library, library, sizeof(library)),
+                       amb_ucx_origin_name(look->library->origin));
+        amb_doctor_find(rows, "ucx", "ok", text, "");
+    } else if (look->ucx_why != NULL) {
+        amb_doctor_find(rows, "ucx", "warning", look->ucx_why,
+                        "install UCX 1.13 or newer (Debian, Ubuntu: libucx0), or see "
+                        "transports.library");
+    }
+}
+
+/* The first of this machine's RDMA devices; false: it has none. */
+static bool find_rdma(const char *root, char *out, size_t size)
+{
+    char path[PATH_SIZE];
+    (void)snprintf(path, sizeof(path), "%s/sys/class/infiniband", root);
+    DIR *dir = opendir(path);
+    bool is_found = false;
+    for (const struct dirent *entry; dir != NULL && !is_found && (entry = readdir(dir)) != NULL;) {
+        is_found = entry->d_name[0] != '.';
+        (void)snprintf(out, size, "%s", is_found ? entry->d_name : "");
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    return is_found;
+}
+
+static bool has_any_ib(const struct amb_ucx_libraries *found)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        if (found->items[i].has_ib) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* UCX has its module, and this process may use the device? NULL, or the fix. */
+static const char *verbs_obstacle(const char *root, char *text, size_t size)
+{
+    if (!has(root, "/dev/infiniband")) {
+        (void)snprintf(text, size, "the kernel's devices in /dev/infiniband are not shown here");
+        return "run the container with --device /dev/infiniband; on the host: modprobe ib_uverbs";
+    }
+    if (!has(root, "/etc/libibverbs.d")) {
+        (void)snprintf(text, size, "libibverbs has no driver for any device (/etc/libibverbs.d)");
+        return "install the drivers (Debian, Ubuntu: ibverbs-providers; others: rdma-core)";
+    }
+    return NULL;
+}
+
+static void look_at_infiniband(const struct amb_doctor_look *look, json_t *rows)
+{
+    char device[64], text[AMB_UCX_FILE_MAX + 256], library[AMB_UCX_FILE_MAX + 64];
+    if (!find_rdma(look->root, device, sizeof(device))) {
+        return;
+    }
+    if (look->library == NULL) {
+        bool has_module = look->found != NULL && has_any_ib(look->found);
+        (void)snprintf(text, sizeof(text),
+                       "the RDMA device %s is here, and %s InfiniBand module (libuct_ib)", device,
+                       has_module ? "a UCX with its" : "no UCX with its");
+        amb_doctor_find(rows, "ucx infiniband", has_module ? "ok" : "warning", text,
+                        has_module ? "name the device, or its interface, in transports.trusted"
+                                   : AMB_UCX_INSTALL_IB);
+        return;
+    }
+    if (!look->library->has_ib) {
+        (void)snprintf(text, sizeof(text),
+                       "the RDMA device %s is here, and UCX %s has no InfiniBand module "
+                       "(libuct_ib): its links go by TCP",
+                       device, amb_ucx_library_text(look->library, library, sizeof(library)));
+        amb_doctor_find(rows, "ucx infiniband", "warning", text, AMB_UCX_INSTALL_IB);
+        return;
+    }
+    const char *fix = verbs_obstacle(look->root, text, sizeof(text));
+    if (fix != NULL) {
+        amb_doctor_find(rows, "ucx infiniband", "warning", text, fix);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "this UCX has its InfiniBand module, and %s",
+                   look->has_rdma ? "a trusted RDMA device" : "no RDMA device is trusted");
+    amb_doctor_find(rows, "ucx infiniband", "ok", text,
+                    look->has_rdma ? "" : "name one, or its interface, in transports.trusted");
+}
+
 static void look_at_gpudirect(const struct amb_doctor_look *look, json_t *rows)
 {
     bool has_peermem =
@@ -194,7 +286,9 @@ void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows)
 {
     look_at_driver(look, rows);
     look_at_mps(look, rows);
+    look_at_library(look, rows);
     look_at_ucx(look, rows);
+    look_at_infiniband(look, rows);
     look_at_gpudirect(look, rows);
 }
 
@@ -294,10 +388,9 @@ void amb_doctor_client(const char *root, const char *name, pid_t pid, json_t *ro
 
 enum amb_ucx_cuda amb_doctor_ucx(void)
 {
-    char folder[PATH_SIZE], path[PATH_SIZE + 32];
-    if (!amb_ucx_modules(folder, sizeof(folder))) {
+    const struct amb_ucx_library *library = amb_ucx_library();
+    if (library == NULL) {
         return AMB_UCX_CUDA_UNLOADED;
     }
-    (void)snprintf(path, sizeof(path), "%s/libuct_cuda.so.0", folder);
-    return access(path, F_OK) == 0 ? AMB_UCX_CUDA_THERE : AMB_UCX_CUDA_NONE;
+    return library->has_cuda ? AMB_UCX_CUDA_THERE : AMB_UCX_CUDA_NONE;
 }

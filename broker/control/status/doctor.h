@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facts of this host that decide how GPU payloads can travel, for `broker-ctl doctor`: driver,
- * UCX's CUDA modules, MPS, modes of devices, namespaces, GPUDirect. Nothing is loaded to find it
- * out. Threads: the control thread. Memory: JSON, the caller's.
+ * The facts of this host that decide how payloads can travel, for `broker-ctl doctor`. They are
+ * about the GPU driver, UCX and its modules, RDMA devices, MPS, modes of devices, namespaces,
+ * GPUDirect. Nothing is loaded to find it out. Threads: the control thread. Memory: JSON, the
+ * caller's.
  */
 #pragma once
 
+#include "wire/link/ucxlib/ucx_find.h"
 #include "wire/mem/cuda.h"
 
 #include <jansson.h>
@@ -23,6 +25,9 @@ struct amb_doctor_look {
     bool has_pools;   /* the broker has GPU memory */
     bool has_rdma;    /* it uses RDMA devices */
     enum amb_ucx_cuda ucx;
+    const struct amb_ucx_library *library; /* that is loaded; NULL: none is */
+    const struct amb_ucx_libraries *found; /* without one: those there are; NULL: nobody looked */
+    const char *ucx_why; /* ucx links are wanted, and UCX cannot be had: why; else NULL */
     enum amb_cuda_mps mps;
     const char *mps_folder; /* of its pipes (CUDA_MPS_PIPE_DIRECTORY); NULL: the usual one */
     const char *left_out;   /* UCX is told to do without cuda_ipc because; NULL: it is not */

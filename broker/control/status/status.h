@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of broker-ctl: "status", "topics", "subs", "queues", "clients", "workers", "memory",
- * "transports", "doctor".
+ * "transports", "doctor", "topo".
  * "topics PATTERN" are those that match; "durable rm NAME" and "durable rm NAME USER" remove a
  * durable name. Each worker writes its knowledge of its shard into a JSON object of its own, on its
  * own thread, some rows a turn. The control thread puts them together with its own knowledge and

@@ -9,6 +9,7 @@
 #include "broker/control/status/doctor.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
+#include "wire/link/ucxlib/ucx_process.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -195,9 +196,20 @@ static void look_at_strangers(json_t *rows, const struct amb_control *control)
                     "\"all\", by which every local user may read and write that GPU memory");
 }
 
+static bool wants_ucx(const struct amb_control *control)
+{
+    return control->transports != NULL && control->config->transports.trusted.count != 0;
+}
+
 json_t *amb_status_doctor(const struct amb_control *control)
 {
     json_t *rows = json_array();
+    struct amb_ucx_libraries found = {.count = 0};
+    if (amb_ucx_library() == NULL) {
+        struct amb_ucx_places places;
+        amb_ucx_places_init(&places);
+        amb_ucx_libraries_find(&places, &found);
+    }
     const struct amb_gpus *gpus = gpus_of(control);
     const struct amb_doctor_look look = {
         .root = "",
@@ -206,6 +218,11 @@ json_t *amb_status_doctor(const struct amb_control *control)
         .ucx = amb_doctor_ucx(),
         .mps = gpus != NULL ? amb_cuda_info(gpus->pools[0].cuda)->mps : AMB_CUDA_MPS_UNKNOWN,
         .mps_folder = getenv("CUDA_MPS_PIPE_DIRECTORY"),
+        .library = amb_ucx_library(),
+        .found = &found,
+        .ucx_why = wants_ucx(control) && control->transports->ucx_status != AMB_OK
+                       ? control->transports->ucx_why
+                       : NULL,
         .left_out = amb_status_gpu_left_out(control)};
     amb_doctor_host(&look, rows);
     if (gpus == NULL) {

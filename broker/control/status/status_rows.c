@@ -8,11 +8,13 @@
 #include "broker/control/directory/queues.h"
 #include "broker/control/status/status.h"
 #include "broker/control/status/status_gpu.h"
+#include "broker/control/status/status_net.h"
 #include "broker/control/status/status_private.h"
 #include "broker/control/status/status_spill.h"
 #include "broker/control/status/status_worker.h"
 #include "broker/shard/shard.h"
 #include "wire/link/link.h"
+#include "wire/link/ucxlib/ucx_release.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -131,6 +133,10 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
 {
     json_t *rows = json_array();
     const char *left_out = transports ? amb_status_gpu_left_out(control) : NULL;
+    json_t *own = transports ? amb_status_net_broker(control) : NULL;
+    if (own != NULL) {
+        (void)json_array_append_new(rows, own);
+    }
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (!c->has_session || !query_may(query, rows, c->id)) {
@@ -144,6 +150,7 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
         if (transports) {
             const char *why = c->link == AMB_LINK_UCX ? left_out : c->link_reason;
             (void)json_object_set_new(row, "why_not_better", json_string(why == NULL ? "" : why));
+            amb_status_net_client(c, row);
             amb_status_gpu_client(c, row);
         } else {
             (void)json_object_set_new(row, "address", json_string(c->address));
@@ -202,6 +209,12 @@ static json_t *gather_doctor(struct amb_status_query *query, struct amb_control 
     return amb_status_doctor(control);
 }
 
+static json_t *gather_topo(struct amb_status_query *query, struct amb_control *control)
+{
+    (void)query;
+    return amb_status_topo(control);
+}
+
 static json_t *gather_status(struct amb_status_query *query, struct amb_control *control)
 {
     (void)query;
@@ -216,12 +229,11 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
         dead += amb_stat_get(&st->msgs_dead);
         dead_lost += amb_stat_get(&st->msgs_dead_lost);
     }
-    char ucx[96];
+    char ucx[AMB_UCX_RELEASE_TEXT_MAX];
     if (control->ucx == NULL) {
         (void)snprintf(ucx, sizeof(ucx), "off");
     } else {
-        (void)snprintf(ucx, sizeof(ucx), "%u.%u.%u", control->ucx_release >> 16,
-                       control->ucx_release >> 8 & 255u, control->ucx_release & 255u);
+        (void)amb_ucx_release_text(control->ucx_release, ucx, sizeof(ucx));
     }
     char epoch[32];
     (void)snprintf(epoch, sizeof(epoch), "%016llx", (unsigned long long)control->epoch);
@@ -330,6 +342,7 @@ static const struct amb_status_view views[] = {
     {"memory", NULL, amb_status_shard_memory, gather_memory, NULL},
     {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id},
     {"doctor", NULL, NULL, gather_doctor, NULL},
+    {"topo", NULL, NULL, gather_topo, NULL},
 };
 
 const struct amb_status_view *amb_status_view_find(const char *name)

@@ -1,67 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/link/ucxlib/ucx_api.h"
 
-#include "wire/base/log.h"
 #include "wire/link/ucxlib/ucx_log.h"
+#include "wire/link/ucxlib/ucx_release.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct amb_ucx_api amb_ucx_api;
 
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static _Atomic bool is_loaded;
-
-/* Each symbol from libucp, which brings libucs along; false if one is missing. */
-static bool resolve(void *library)
+/* Each symbol from libucp, which brings libucs along. The first that is missing, or NULL. */
+static const char *resolve(void *library)
 {
+    const char *missing = NULL;
 #define AMB_UCX_RESOLVE(name)                                                                      \
     do {                                                                                           \
         void *symbol = dlsym(library, #name);                                                      \
-        if (symbol == NULL) {                                                                      \
-            amb_warn("UCX: libucp.so.0 has no %s: %s", #name, dlerror());                          \
-            return false;                                                                          \
-        }                                                                                          \
+        missing = symbol == NULL && missing == NULL ? #name : missing;                             \
         memcpy(&amb_ucx_api.name, &symbol, sizeof(symbol)); /* ISO C has no cast for this. */      \
     } while (0);
     AMB_UCX_API(AMB_UCX_RESOLVE)
 #undef AMB_UCX_RESOLVE
+    return missing;
+}
+
+/* The folder of the file that has this function; false: not known. */
+static bool folder_of(void *library, const char *function, char out[PATH_MAX])
+{
+    Dl_info info;
+    void *symbol = dlsym(library, function);
+    if (symbol == NULL || dladdr(symbol, &info) == 0 || info.dli_fname == NULL ||
+        realpath(info.dli_fname, out) == NULL) {
+        return false;
+    }
+    *strrchr(out, '/') = '\0';
     return true;
 }
 
-static void load(void)
+/* libucp asks for three others by name. A run path of the program's or LD_LIBRARY_PATH could answer
+ * with those of another release, so these come first, from beside it. */
+static void load_parts(const char *file)
 {
-    /* Found as the dynamic linker finds libraries: the run path that the build has set, then the
-     * system's. One that the process has already is taken as it is. Never unloaded: UCX has threads
-     * and signal handlers of its own. */
+    static const char *const parts[] = {"libucm.so.0", "libucs.so.0", "libuct.so.0"};
+    char path[PATH_MAX];
+    const char *slash = strrchr(file, '/');
+    for (size_t i = 0; slash != NULL && i < sizeof(parts) / sizeof(parts[0]); i++) {
+        int len = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - file), file, parts[i]);
+        if (len > 0 && (size_t)len < sizeof(path) && access(path, F_OK) == 0) {
+            (void)dlopen(path, RTLD_NOW | RTLD_LOCAL); /* For good; libucp says what it misses. */
+        }
+    }
+}
+
+static enum amb_status check(void *handle, struct amb_ucx_library *library, char *error,
+                             size_t error_size)
+{
+    char text[AMB_UCX_RELEASE_TEXT_MAX], oldest[AMB_UCX_RELEASE_TEXT_MAX], own[PATH_MAX],
+        other[PATH_MAX];
+    unsigned major = 0, minor = 0, patch = 0;
+    const char *missing = resolve(handle);
+    if (amb_ucx_api.ucp_get_version == NULL) {
+        (void)snprintf(error, error_size, "UCX has no function ucp_get_version (%s)",
+                       library->file);
+        return AMB_ENOTSUP;
+    }
+    amb_ucx_api.ucp_get_version(&major, &minor, &patch);
+    library->release = AMB_UCX_RELEASE(major, minor, patch);
+    (void)amb_ucx_release_text(library->release, text, sizeof(text));
+    if (library->release < AMB_UCX_RELEASE_OLDEST) { /* Before what it lacks: that follows. */
+        (void)snprintf(error, error_size, "UCX %s is too old: %s is the oldest that works (%s)",
+                       text, amb_ucx_release_text(AMB_UCX_RELEASE_OLDEST, oldest, sizeof(oldest)),
+                       library->file);
+        return AMB_ENOTSUP;
+    }
+    if (missing != NULL) {
+        (void)snprintf(error, error_size, "UCX %s has no function %s (%s)", text, missing,
+                       library->file);
+        return AMB_ENOTSUP;
+    }
+    if (folder_of(handle, "ucp_get_version", own) &&
+        folder_of(handle, "ucs_status_string", other) && strcmp(own, other) != 0) {
+        (void)snprintf(error, error_size,
+                       "UCX %s cannot be used: this process has parts of another UCX already (%s, "
+                       "%s)",
+                       text, library->file, other);
+        return AMB_ENOTSUP;
+    }
+    return AMB_OK;
+}
+
+enum amb_status amb_ucx_api_load(struct amb_ucx_library *library, char *error, size_t error_size)
+{
+    /* One that the process has already is taken as it is. Never unloaded: UCX has threads and
+     * signal handlers of its own. */
     void *there = dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
     if (there != NULL) {
         (void)dlclose(there);
     }
-    void *library = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        amb_info("UCX is not there: %s", dlerror());
-        return;
+    load_parts(library->file);
+    void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        (void)snprintf(error, error_size, "UCX cannot be loaded: %s", dlerror());
+        return AMB_ENOTSUP;
     }
-    if (resolve(library)) {
-        if (amb_ucx_log_is_wanted(there != NULL)) {
-            amb_ucx_api.ucs_log_push_handler(amb_ucx_log_line);
-        }
-        is_loaded = true;
+    enum amb_status status = check(handle, library, error, error_size);
+    if (status == AMB_OK && amb_ucx_log_is_wanted(there != NULL)) {
+        amb_ucx_api.ucs_log_push_handler(amb_ucx_log_line);
     }
-}
-
-bool amb_ucx_load(void)
-{
-    (void)pthread_once(&load_once, load);
-    return is_loaded;
-}
-
-bool amb_ucx_is_loaded(void)
-{
-    return is_loaded;
+    return status;
 }
 
 void amb_ucx_signals_release(void)

@@ -5,11 +5,14 @@
  * and no clock calibration at its start (0.4 s on a busy machine). Nothing can clash with another
  * UCX that a Python module has brought along. Where no UCX is installed, all other links work.
  *
- * The headers that this is built with are the oldest release it can load. Every
+ * The library may be older or newer than the headers that this is built with (ucx_release.h). Every
  * function of UCX is called through amb_ucx_api, after amb_ucx_load has said yes.
  * Threads: any; loading happens once.
  */
 #pragma once
+
+#include "wire/base/status.h"
+#include "wire/link/ucxlib/ucx_find.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -67,9 +70,12 @@ struct amb_ucx_api {
 
 extern struct amb_ucx_api amb_ucx_api;
 
-/* Loads libucp.so.0 and libucs.so.0 at the first call. False: there is none that fits. */
-bool amb_ucx_load(void);
-/* Has it been called, and said yes? */
-bool amb_ucx_is_loaded(void);
+/*
+ * Loads that library, with those that lie beside it; once a process, from ucx_process.c alone.
+ * library->release is set to what it says itself. ENOTSUP with a sentence: it cannot be loaded,
+ * lacks a function, is too old, or a part of another UCX is here already.
+ */
+AMB_MUST_CHECK enum amb_status amb_ucx_api_load(struct amb_ucx_library *library, char *error,
+                                                size_t error_size);
 /* Takes back UCX's handlers of SIGSEGV and friends, and of SIGHUP; in programs of ours only. */
 void amb_ucx_signals_release(void);

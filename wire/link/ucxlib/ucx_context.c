@@ -7,6 +7,7 @@
 #include "wire/link/ucxlib/ucx_context_private.h"
 #include "wire/link/ucxlib/ucx_log.h"
 #include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_release.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <stdio.h>
@@ -28,8 +29,10 @@ static enum amb_status init_context(const struct amb_ucx_options *options, char 
         .mt_workers_shared = 1, /* workers of one context live on different threads */
         .name = "ambroker",
     };
-    ucs_status_t ucs = amb_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
-                                                    &context->handle);
+    unsigned major, minor;
+    amb_ucx_release_interface(amb_ucx_release(), &major, &minor);
+    ucs_status_t ucs =
+        amb_ucx_api.ucp_init_version(major, minor, &params, config, &context->handle);
     amb_ucx_api.ucp_config_release(config);
     if (ucs != UCS_OK) {
         context->handle = NULL;
@@ -40,13 +43,10 @@ static enum amb_status init_context(const struct amb_ucx_options *options, char 
     return AMB_OK;
 }
 
-/* Older releases need the right CUDA context on each thread that makes progress. */
-#define CUDA_ANY_THREAD_RELEASE ((UINT32_C(1) << 16) | (UINT32_C(19) << 8))
-
 static bool takes_cuda(const struct amb_ucx_context *context)
 {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-    return amb_ucx_release() >= CUDA_ANY_THREAD_RELEASE &&
+    return amb_ucx_release_frees_threads(amb_ucx_release()) &&
            amb_ucx_api.ucp_context_query(context->handle, &attr) == UCS_OK &&
            (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/link/ucxlib/ucx_process.h"
 
+#include "wire/base/assert.h"
+#include "wire/base/log.h"
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_log.h"
+#include "wire/link/ucxlib/ucx_release.h"
 
-#include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +17,99 @@ void amb_ucx_own_process(void)
     amb_ucx_log_take_all();
 }
 
+/* Guards the choice; the library itself does not change once is_loaded. */
+static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
+static struct amb_ucx_library library;
+static _Atomic bool is_loaded;
+
+const struct amb_ucx_library *amb_ucx_library(void)
+{
+    return is_loaded ? &library : NULL;
+}
+
+/* Under the lock. */
+static enum amb_status choose(const struct amb_ucx_wish *wish, char *error, size_t error_size,
+                              struct amb_ucx_library *out)
+{
+    struct amb_ucx_places places;
+    struct amb_ucx_libraries libraries;
+    struct amb_ucx_library found;
+    const struct amb_ucx_library *has = amb_ucx_library();
+    if (has == NULL && amb_ucx_library_here(&found)) {
+        has = &found;
+    }
+    libraries.count = 0;
+    if (has == NULL || strcmp(wish->library, "auto") != 0) { /* Else there is no choice. */
+        amb_ucx_places_init(&places);
+        amb_ucx_libraries_find(&places, &libraries);
+    }
+    return amb_ucx_choose(&libraries, has, wish, error, error_size, out);
+}
+
+enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *error,
+                                     size_t error_size)
+{
+    struct amb_ucx_library chosen;
+    amb_assert(pthread_mutex_lock(&choosing) == 0);
+    enum amb_status status = choose(wish, error, error_size, &chosen);
+    if (status == AMB_OK && !is_loaded) {
+        status = amb_ucx_api_load(&chosen, error, error_size);
+        if (status == AMB_OK) {
+            library = chosen;
+            is_loaded = true;
+        }
+    }
+    amb_assert(pthread_mutex_unlock(&choosing) == 0);
+    if (status == AMB_OK && wish->peer != 0 && !amb_ucx_releases_fit(library.release, wish->peer)) {
+        char own[AMB_UCX_RELEASE_TEXT_MAX], other[AMB_UCX_RELEASE_TEXT_MAX];
+        (void)snprintf(error, error_size,
+                       "this process has UCX %s, and the broker %s: these do not understand each "
+                       "other (%s)",
+                       amb_ucx_release_text(library.release, own, sizeof(own)),
+                       amb_ucx_release_text(wish->peer, other, sizeof(other)), library.file);
+        status = AMB_ENOTSUP; /* Its file said nothing of its release. */
+    }
+    return status;
+}
+
+enum amb_status amb_ucx_library_expect(const struct amb_ucx_wish *wish, char *error,
+                                       size_t error_size, struct amb_ucx_library *out)
+{
+    amb_assert(pthread_mutex_lock(&choosing) == 0);
+    enum amb_status status = choose(wish, error, error_size, out);
+    amb_assert(pthread_mutex_unlock(&choosing) == 0);
+    return status;
+}
+
+void amb_ucx_wish_environment(struct amb_ucx_wish *wish)
+{
+    const char *set = secure_getenv(AMB_UCX_LIBRARY_ENV);
+    if (set != NULL && set[0] != '\0') {
+        wish->library = set;
+        wish->source = AMB_UCX_LIBRARY_ENV;
+    }
+}
+
+bool amb_ucx_load(void)
+{
+    struct amb_ucx_wish wish = {.library = "auto", .source = "auto"};
+    char error[256];
+    if (!is_loaded) {
+        amb_ucx_wish_environment(&wish);
+        if (amb_ucx_library_load(&wish, error, sizeof(error)) != AMB_OK) {
+            amb_info("UCX is not there: %s", error);
+            return false;
+        }
+    }
+    return true;
+}
+
 uint32_t amb_ucx_release(void)
 {
-    unsigned major = 0;
-    unsigned minor = 0;
-    unsigned patch = 0;
+    unsigned major = 0, minor = 0, patch = 0;
     if (!amb_ucx_load()) {
         return 0;
     }
     amb_ucx_api.ucp_get_version(&major, &minor, &patch);
-    return (uint32_t)major << 16 | (uint32_t)minor << 8 | (uint32_t)patch;
-}
-
-bool amb_ucx_modules(char *out, size_t size)
-{
-    Dl_info info;
-    void *symbol;
-    if (!amb_ucx_is_loaded()) {
-        return false;
-    }
-    const char *set = getenv("UCX_MODULE_DIR");
-    memcpy(&symbol, &amb_ucx_api.ucp_get_version, sizeof(symbol));
-    if (set != NULL) {
-        (void)snprintf(out, size, "%s", set);
-    } else if (dladdr(symbol, &info) != 0 && strchr(info.dli_fname, '/') != NULL) {
-        (void)snprintf(out, size, "%.*s/ucx", (int)(strrchr(info.dli_fname, '/') - info.dli_fname),
-                       info.dli_fname);
-    } else {
-        (void)snprintf(out, size, "ucx");
-    }
-    return true;
+    return AMB_UCX_RELEASE(major, minor, patch);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The UCX of this process: which release is loaded, where its modules are, whose log it writes.
+ * The UCX of this process: which one is loaded, and whose log it writes.
  * Threads: any, once amb_ucx_own_process was called or will not be.
  */
 #pragma once
+
+#include "wire/link/ucxlib/ucx_choose.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +18,24 @@
  */
 void amb_ucx_own_process(void);
 
-/* Loads UCX where that has not happened. 0 if there is none. major << 16 | minor << 8 | patch, of
- * the library loaded now. */
-uint32_t amb_ucx_release(void);
+/*
+ * Chooses the UCX of this process and loads it: once, by the first wish that can be had. Later ones
+ * are answered by it: OK, or ENOTSUP where they ask for another, or it does not understand the
+ * peer. ENOTSUP, with a sentence that names the libraries: see amb_ucx_choose and amb_ucx_api_load.
+ */
+AMB_MUST_CHECK enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *error,
+                                                    size_t error_size);
+/* The same without loading it: *out is the one that would be loaded. */
+AMB_MUST_CHECK enum amb_status amb_ucx_library_expect(const struct amb_ucx_wish *wish, char *error,
+                                                      size_t error_size,
+                                                      struct amb_ucx_library *out);
+/* Takes `library` and `source` from AMB_UCX_LIBRARY, where that is set (not in a setuid program);
+ * else leaves them. */
+void amb_ucx_wish_environment(struct amb_ucx_wish *wish);
+/* The library that was loaded; NULL: none was. Valid for ever. */
+const struct amb_ucx_library *amb_ucx_library(void);
 
-/* Where the UCX of this process has its modules; false: no UCX is loaded. */
-bool amb_ucx_modules(char *out, size_t size);
+/* Loads UCX where that has not happened, by the environment's wish or "auto". False: none fits. */
+bool amb_ucx_load(void);
+/* The same. 0 if there is none. major << 16 | minor << 8 | patch, of the library loaded now. */
+uint32_t amb_ucx_release(void);

@@ -11,6 +11,7 @@
 #include "wire/link/ucxlib/ucx_context_private.h"
 #include "wire/link/ucxlib/ucx_log.h"
 #include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_release.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <stdatomic.h>
@@ -30,8 +31,9 @@ static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx,
     }
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
-    ucs_status_t ucs =
-        amb_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context);
+    unsigned major, minor;
+    amb_ucx_release_interface(amb_ucx_release(), &major, &minor);
+    ucs_status_t ucs = amb_ucx_api.ucp_init_version(major, minor, &params, config, &context);
     amb_ucx_api.ucp_config_release(config);
     if (ucs != UCS_OK) {
         return UCS_ERR_NO_DEVICE;
@@ -83,11 +85,11 @@ static enum amb_status prove(const struct amb_ucx_context *context, char *error,
         return AMB_EUCX;
     }
     if (!is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) || past_limit == UCS_OK) {
+        char text[AMB_UCX_RELEASE_TEXT_MAX];
         (void)snprintf(error, error_size,
-                       "this UCX (%u.%u.%u) does not use the TCP segment sizes it is told, and "
-                       "peers with other sizes would crash",
-                       amb_ucx_release() >> 16, (amb_ucx_release() >> 8) & 0xffu,
-                       amb_ucx_release() & 0xffu);
+                       "this UCX (%s) does not use the TCP segment sizes it is told, and peers "
+                       "with other sizes would crash",
+                       amb_ucx_release_text(amb_ucx_release(), text, sizeof(text)));
         return AMB_EUCX;
     }
     atomic_store(&proved, pair);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that differs between UCX releases, and every setting that is ours.
+ * Every setting that is ours. How releases differ is ucx_release.c's.
  *
  * A key comes from one of four places; the first that speaks wins:
  *   forced     TLS, NET_DEVICES, the TCP segment sizes: safety rests on them
@@ -22,6 +22,7 @@
 #include "wire/base/assert.h"
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_process.h"
+#include "wire/link/ucxlib/ucx_release.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <net/if.h>
@@ -30,9 +31,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define RELEASE(major, minor, patch)                                                               \
-    ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
 
 /* Bytes of one TCP fragment. Frozen: both ends of a connection must use the same. */
 #define TX_SEG (256u * 1024u)
@@ -107,26 +105,12 @@ static const char *const transport_prefixes[] = {
 };
 
 /*
- * Where UCX's wire protocols changed: releases on different sides of one do not talk. Measured:
- *
- *   1.22 with 1.13           crashes or hangs over shared memory, refuses TCP over loopback
- *   1.22 with 1.18 to 1.21   refuses TCP over loopback
- *   1.21 with 1.19           works
- */
-static const uint32_t wire_borders[] = {RELEASE(1, 16, 0), RELEASE(1, 22, 0)};
-
-/*
  * In 1.22.0 the end of a cuda_ipc endpoint unmaps all that this process has mapped of the peer's,
  * also under transfers of another connection. Upstream took it back (openucx/ucx#11744, #11777). On
  * one host GPU memory goes our own way, so little is lost without this lane.
  */
-#define UNMAPS_RELEASE RELEASE(1, 22, 0)
 static const char unmaps[] = "UCX 1.22.0 without cuda_ipc: that release unmaps GPU memory in use "
                              "when another connection ends (openucx/ucx#11744)";
-
-/* The first one with bounds for what cuda_ipc keeps open. Before, a key of that name would be tried
- * on transports that mean another thing by it. */
-#define IPC_BOUNDS_RELEASE RELEASE(1, 21, 0)
 
 static pthread_mutex_t process = PTHREAD_MUTEX_INITIALIZER;
 
@@ -144,26 +128,6 @@ void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg)
 {
     *tx_seg = TX_SEG;
     *rx_seg = RX_SEG;
-}
-
-bool amb_ucx_compatible(uint32_t release_a, uint32_t tx_a, uint32_t rx_a, uint32_t release_b,
-                        uint32_t tx_b, uint32_t rx_b, const char **why)
-{
-    if (release_a == 0 || release_b == 0) {
-        *why = "one side has no UCX";
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(wire_borders) / sizeof(wire_borders[0]); i++) {
-        if ((release_a < wire_borders[i]) != (release_b < wire_borders[i])) {
-            *why = "the two UCX releases do not understand each other";
-            return false;
-        }
-    }
-    if (tx_a != tx_b || rx_a != rx_b) {
-        *why = "the TCP segment sizes of the two UCX configurations differ";
-        return false;
-    }
-    return true;
 }
 
 static bool is_one_of(const char *name, const char *const *names, size_t count)
@@ -197,7 +161,7 @@ static const char *choose_lanes(const struct amb_ucx_options *options, uint32_t 
 {
     const char *tls = options->tls != NULL ? options->tls : DEFAULT_TLS;
     const char *user = getenv("UCX_TLS"); /* It is forced, but may say that cuda_ipc is wanted. */
-    bool leaves = release == UNMAPS_RELEASE && !options->wants_cuda_ipc &&
+    bool leaves = amb_ucx_release_unmaps(release) && !options->wants_cuda_ipc &&
                   has_lane(tls, "cuda_ipc") && !has_lane(user, "cuda_ipc");
     size_t used = 0;
     out[0] = '\0';
@@ -250,7 +214,7 @@ static bool is_transport_key(const char *name)
 /* The form in which ucp_config_modify takes a key here. */
 static const char *key_form(const char *name)
 {
-    if (amb_ucx_release() >= RELEASE(1, 17, 0)) {
+    if (amb_ucx_release_wants_prefix(amb_ucx_release())) {
         return name;
     }
     for (size_t i = 0; i < sizeof(transport_prefixes) / sizeof(transport_prefixes[0]); i++) {
@@ -349,7 +313,7 @@ static enum amb_status check_setting(const ucp_config_t *config, const struct am
         return AMB_EINVAL;
     }
     if (strcmp(own->name, "PROTO_ENABLE") == 0 && own->value[0] != 'n' &&
-        amb_ucx_release() < RELEASE(1, 16, 0)) {
+        !amb_ucx_release_has_protocols(amb_ucx_release())) {
         (void)snprintf(error, error_size, "UCX below 1.16 aborts with PROTO_ENABLE=%s", own->value);
         return AMB_EINVAL;
     }
@@ -435,7 +399,8 @@ static enum amb_status apply_ours(const struct circumstances *here, ucp_config_t
             return status;
         }
     }
-    if (amb_ucx_release() < RELEASE(1, 16, 0)) { /* fixed, whatever the environment says */
+    if (!amb_ucx_release_has_protocols(
+            amb_ucx_release())) { /* fixed, whatever the environment says */
         return modify(config, "PROTO_ENABLE", "n", error, error_size);
     }
     return AMB_OK;
@@ -518,7 +483,7 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
     const struct circumstances here = {
         .has_rdma = has_rdma,
         .bounds_ipc = options->use_environment && has_lane(tls, "cuda_ipc") &&
-                      amb_ucx_release() >= IPC_BOUNDS_RELEASE,
+                      amb_ucx_release_bounds_ipc(amb_ucx_release()),
     };
     status = apply_ours(&here, config, error, error_size);
     if (status == AMB_OK) {
@@ -591,7 +556,8 @@ static void query_lanes(ucp_ep_h ep, char *out, size_t size)
     attr.transports.entries = entries;
     attr.transports.num_entries = sizeof(entries) / sizeof(entries[0]);
     attr.transports.entry_size = sizeof(entries[0]);
-    if (amb_ucx_release() < RELEASE(1, 14, 0) || amb_ucx_api.ucp_ep_query(ep, &attr) != UCS_OK) {
+    if (!amb_ucx_release_tells_lanes(amb_ucx_release()) ||
+        amb_ucx_api.ucp_ep_query(ep, &attr) != UCS_OK) {
         return;
     }
     for (unsigned i = 0; i < attr.transports.num_entries; i++) {

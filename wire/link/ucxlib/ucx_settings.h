@@ -39,9 +39,3 @@ const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t releas
 
 /* The values HELLO carries and both sides must agree on. */
 void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg);
-/*
- * May these two releases and segment sizes talk over TCP? False: *why (static) says what differs.
- * The one table of what is known about pairs of releases.
- */
-bool amb_ucx_compatible(uint32_t release_a, uint32_t tx_a, uint32_t rx_a, uint32_t release_b,
-                        uint32_t tx_b, uint32_t rx_b, const char **why);

@@ -53,7 +53,6 @@ static void test_keys_of_later_releases_say_so(void **state)
         {"auth = { users = ( ); };", "auth.users"},
         {"limits = { resume_grace = \"10s\"; };", "limits.resume_grace"},
         {"log = { format = \"json\"; };", "log.format"},
-        {"transports = { rdmacm = \"auto\"; };", "transports.rdmacm"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char expected[160];

@@ -3,49 +3,27 @@
 #include "broker/config/transports.h"
 
 #include "tests/support/config_try.h"
+#include "tests/support/link/ucx_tree.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
+#define root tree_root
+#define make tree_text
 
-static char root[64];
 static struct amb_transports transports;
 static struct amb_config *accepted; /* transports points into it */
 
-static void make(const char *path, const char *text)
-{
-    char full[512];
-    (void)snprintf(full, sizeof(full), "%s/%s", root, path);
-    for (char *at = strchr(full + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        (void)mkdir(full, 0700);
-        *at = '/';
-    }
-    FILE *file = fopen(full, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static int make_root(void **state)
 {
-    (void)state;
-    (void)strcpy(root, "/tmp/amb-transports-XXXXXX");
-    if (mkdtemp(root) == NULL) {
-        return -1;
-    }
+    int result = tree_make(state);
     make("sys/class/net/lo/dev_port", "0\n");
     make("sys/class/net/eth0/dev_port", "0\n");
-    return 0;
+    return result;
 }
 
 static int remove_root(void **state)
 {
-    (void)state;
-    char command[128];
     amb_config_destroy(&accepted);
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command);
+    return tree_remove(state);
 }
 
 static void add_infiniband(void)
@@ -193,12 +171,129 @@ static void test_infiniband_behind_an_interface_is_found(void **state)
     accept_switches("trusted = ( \"ib0\" ); infiniband = \"off\";");
     assert_string_equal(transports.net_devices, "ib0");
     assert_false(transports.has_rdma);
-    accept_switches("trusted = ( \"mlx5_0:2\" ); infiniband = \"on\";");
+    accept_switches("trusted = ( \"mlx5_0:2\" );");
     assert_string_equal(transports.net_devices, "mlx5_0:2");
     refuse_switches("trusted = ( \"lo\" ); infiniband = \"on\";",
                     "configuration:1: transports.infiniband: no interface of transports.trusted "
                     "has an RDMA device; there are mlx5_0 (got \"on\", allowed \"auto\" or "
                     "\"off\")");
+}
+
+static void refuse_with(const char *text, const char *first, const char *second)
+{
+    char all[512], error[AMB_CONFIG_ERROR_MAX] = "";
+    (void)snprintf(all, sizeof(all), "transports = { %s };", text);
+    struct amb_config *config = try_accept(all);
+    assert_int_equal(amb_transports_init(&transports, config, root, error, sizeof(error)),
+                     AMB_EINVAL);
+    if (strstr(error, first) == NULL || strstr(error, second) == NULL) {
+        fail_msg("'%s' does not say '%s' and '%s'", error, first, second);
+    }
+    amb_config_destroy(&config);
+}
+
+static void test_infiniband_on_needs_a_ucx_with_its_module(void **state)
+{
+    (void)state;
+    const struct amb_ucx_library *library = amb_ucx_library();
+    if (library == NULL) {
+        skip();
+    }
+    if (library->has_ib) {
+        accept_switches("trusted = ( \"mlx5_0:2\" ); infiniband = \"on\";");
+        assert_true(transports.has_rdma && transports.prefer_ucx);
+    } else {
+        refuse_with("trusted = ( \"mlx5_0:2\" ); infiniband = \"on\";",
+                    "transports.infiniband: UCX ", "no InfiniBand module (libuct_ib); install");
+        accept_switches("trusted = ( \"mlx5_0:2\" );"); /* auto goes on without. */
+    }
+}
+
+static void test_rdmacm_has_nothing_to_manage(void **state)
+{
+    (void)state;
+    accept_switches("rdmacm = \"auto\";");
+    accept_switches("trusted = ( \"lo\" ); rdmacm = \"off\";");
+    refuse_switches("rdmacm = \"on\";",
+                    "configuration:1: transports.rdmacm: UCX endpoints are made from worker "
+                    "addresses and no listener, so there is nothing for RDMA's connection manager "
+                    "to do (got \"on\", allowed \"auto\" or \"off\")");
+}
+
+/* The process has its UCX by now: another one cannot be had. */
+static void test_a_library_that_cannot_be_had_is_refused_by_name(void **state)
+{
+    (void)state;
+    assert_int_equal(unsetenv(AMB_UCX_LIBRARY_ENV), 0); /* It wins. */
+    refuse_with("library = \"/nonexistent/libucp.so.0\";", "configuration:1: transports.library: ",
+                "\"/nonexistent/libucp.so.0\": there is no such file");
+    refuse_with("trusted = ( \"lo\" ); library = \"/nonexistent/libucp.so.0\";",
+                "transports.library: ", "there is no such file");
+    refuse_with("library = \"whel\";", "transports.library = \"whel\"", "\"wheel\"");
+    if (amb_ucx_library() == NULL) {
+        skip();
+    }
+    tree_ucx("ucx", "1.14.0", "");
+    char text[AMB_UCX_FILE_MAX + 32];
+    (void)snprintf(text, sizeof(text), "trusted = ( \"lo\" ); library = \"%s/ucx\";", root);
+    refuse_with(text, "asks for 1.14.0", "cannot have both");
+    tree_ucx("ucx", "1.12.1", "");
+    refuse_with(text, "1.12.1", "cannot have both");
+    (void)snprintf(text, sizeof(text), "library = \"%s\";", amb_ucx_library()->file);
+    accept_switches(text);
+}
+
+/* GPUs 0 and 1, each with an adapter beside it. */
+static void test_closest_leaves_the_devices_near_to_the_gpus(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"0000:3b:00.0"}, *const second[] = {"0000:5E:00.0"};
+    static const char *const both[] = {"0000:3b:00.0", "0000:5e:00.0"};
+    static const char *const elsewhere[] = {"0000:99:00.0"};
+    if (amb_ucx_library() == NULL) {
+        skip();
+    }
+    static const char *const places[][2] = {
+        {"0000:3b:00.0", "pci0000:3a/0000:3a:00.0/0000:3b:00.0"},
+        {"0000:3c:00.0", "pci0000:3a/0000:3a:02.0/0000:3c:00.0"},
+        {"0000:5e:00.0", "pci0000:5d/0000:5d:00.0/0000:5e:00.0"},
+        {"0000:5f:00.0", "pci0000:5d/0000:5d:02.0/0000:5f:00.0"},
+    };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char path[200], target[200];
+        (void)snprintf(path, sizeof(path), "sys/devices/%s/numa_node", places[i][1]);
+        tree_text(path, i < 2 ? "0\n" : "1\n");
+        (void)snprintf(path, sizeof(path), "sys/bus/pci/devices/%s", places[i][0]);
+        (void)snprintf(target, sizeof(target), "../../../devices/%s", places[i][1]);
+        tree_link(path, target);
+    }
+    tree_link("sys/class/infiniband/mlx5_0/device", "../../../devices/pci0000:3a/0000:3a:02.0/"
+                                                    "0000:3c:00.0");
+    tree_text("sys/class/infiniband/mlx5_1/ports/1/state", "");
+    tree_link("sys/class/infiniband/mlx5_1/device", "../../../devices/pci0000:5d/0000:5d:02.0/"
+                                                    "0000:5f:00.0");
+    static const char text[] =
+        "trusted = ( \"eth0\", \"mlx5_0:1\", \"mlx5_1:1\" ); net_devices = \"closest\";";
+    const struct {
+        const char *const *gpus;
+        size_t count;
+        const char *devices;
+    } cases[] = {{first, 1, "mlx5_0:1"},
+                 {second, 1, "mlx5_1:1"},
+                 {both, 2, "mlx5_0:1,mlx5_1:1"},
+                 {elsewhere, 1, "eth0,mlx5_0:1,mlx5_1:1"},
+                 {NULL, 0, "eth0,mlx5_0:1,mlx5_1:1"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        accept_switches(text);
+        assert_true(transports.wants_closest && transports.has_rdma);
+        assert_string_equal(transports.net_devices, "eth0,mlx5_0:1,mlx5_1:1");
+        amb_transports_narrow(&transports, root, cases[i].gpus, cases[i].count);
+        assert_string_equal(transports.net_devices, cases[i].devices);
+        assert_true(transports.has_rdma);
+    }
+    accept_switches("trusted = ( \"eth0\", \"mlx5_0:1\" ); net_devices = ( \"eth0\" );");
+    amb_transports_narrow(&transports, root, first, 1);
+    assert_string_equal(transports.net_devices, "eth0");
 }
 
 static void test_net_devices_choose_among_the_trusted(void **state)
@@ -238,7 +333,11 @@ int main(void)
         cmocka_unit_test(test_tcp_on_prefers_ucx),
         cmocka_unit_test(test_settings_are_handed_on),
         cmocka_unit_test(test_infiniband_behind_an_interface_is_found),
+        cmocka_unit_test(test_infiniband_on_needs_a_ucx_with_its_module),
+        cmocka_unit_test(test_rdmacm_has_nothing_to_manage),
+        cmocka_unit_test(test_a_library_that_cannot_be_had_is_refused_by_name),
         cmocka_unit_test(test_net_devices_choose_among_the_trusted),
+        cmocka_unit_test(test_closest_leaves_the_devices_near_to_the_gpus),
         cmocka_unit_test(test_nvlink_on_insists_on_its_lane), /* The root has a driver then. */
         cmocka_unit_test(test_this_machine_has_loopback),
     };

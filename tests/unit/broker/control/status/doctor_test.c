@@ -335,6 +335,61 @@ static void clients_in_other_namespaces_are_named(void **state)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, make_root, remove_root)
 
+static const struct amb_ucx_library with_ib = {"/s/libucp.so.0", AMB_UCX_SYSTEM, 0x010d01, true,
+                                               false};
+static const struct amb_ucx_library without_ib = {"/w/libucp.so.0", AMB_UCX_WHEEL, 0x011600, false,
+                                                  true};
+
+static unsigned count_of(const struct amb_doctor_look *look, const char *check)
+{
+    unsigned count = 0;
+    json_t *rows = json_array();
+    amb_doctor_host(look, rows);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *own = json_object_get(json_array_get(rows, i), "check");
+        count += strcmp(json_string_value(own), check) == 0;
+    }
+    json_decref(rows);
+    return count;
+}
+
+static void the_ucx_that_is_loaded_is_named(void **state)
+{
+    (void)state;
+    struct amb_doctor_look look = {.root = root, .library = &without_ib};
+    expect(&look, "ucx", "ok", "UCX 1.22.0 (/w/libucp.so.0), found as wheel", "");
+    look.library = NULL;
+    assert_int_equal(count_of(&look, "ucx"), 0);
+    look.ucx_why = "no UCX library (libucp.so.0) is installed";
+    expect(&look, "ucx", "warning", "no UCX library", "libucx0");
+}
+
+static void a_machine_with_rdma_is_told_what_to_install(void **state)
+{
+    (void)state;
+    struct amb_ucx_libraries found = {.count = 1, .items = {without_ib}};
+    struct amb_doctor_look look = {.root = root, .library = &without_ib, .found = &found};
+    assert_int_equal(count_of(&look, "ucx infiniband"), 0); /* There is no such device. */
+    make("sys/class/infiniband/mlx5_0/ports/1/state", "");
+    expect(&look, "ucx infiniband", "warning",
+           "mlx5_0 is here, and UCX 1.22.0 (/w/libucp.so.0) has no InfiniBand module", "libucx0");
+    expect(&look, "ucx infiniband", "warning", "by TCP", "transports.library = \"system\"");
+    look.library = NULL;
+    expect(&look, "ucx infiniband", "warning", "no UCX with its InfiniBand module",
+           "ibverbs-providers");
+    found.items[found.count++] = with_ib;
+    expect(&look, "ucx infiniband", "ok", "a UCX with its InfiniBand module", "transports.trusted");
+    look.library = &with_ib;
+    expect(&look, "ucx infiniband", "warning", "/dev/infiniband are not shown",
+           "--device /dev/infiniband");
+    make("dev/infiniband/uverbs0", "");
+    expect(&look, "ucx infiniband", "warning", "/etc/libibverbs.d", "ibverbs-providers");
+    make("etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
+    expect(&look, "ucx infiniband", "ok", "no RDMA device is trusted", "transports.trusted");
+    look.has_rdma = true;
+    expect(&look, "ucx infiniband", "ok", "a trusted RDMA device", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +404,8 @@ int main(void)
         CASE(a_lane_that_is_left_out_is_named),
         CASE(gpudirect_needs_a_module),
         CASE(clients_in_other_namespaces_are_named),
+        CASE(the_ucx_that_is_loaded_is_named),
+        CASE(a_machine_with_rdma_is_told_what_to_install),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_prove.h"
+#include "wire/link/ucxlib/ucx_release.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
 #include <pthread.h>
@@ -22,9 +23,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define RELEASE(major, minor, patch)                                                               \
-    ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
 
 static struct amb_ucx_options plain_options(void)
 {
@@ -321,33 +319,6 @@ static void test_one_thread_at_a_time_configures_ucx(void **state)
     in_child(with_threads);
 }
 
-static void test_releases_on_one_side_of_each_border_are_compatible(void **state)
-{
-    (void)state;
-    static const struct {
-        uint32_t a, b;
-        bool is_compatible;
-    } pairs[] = {
-        {RELEASE(1, 13, 1), RELEASE(1, 13, 1), true},  {RELEASE(1, 13, 1), RELEASE(1, 15, 0), true},
-        {RELEASE(1, 13, 1), RELEASE(1, 16, 0), false}, {RELEASE(1, 16, 0), RELEASE(1, 21, 0), true},
-        {RELEASE(1, 21, 0), RELEASE(1, 22, 0), false}, {RELEASE(1, 22, 0), RELEASE(1, 23, 0), true},
-        {RELEASE(1, 13, 1), RELEASE(1, 22, 0), false}, {0, RELEASE(1, 22, 0), false},
-    };
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        const char *why = NULL;
-        assert_int_equal(amb_ucx_compatible(pairs[i].a, 1, 2, pairs[i].b, 1, 2, &why),
-                         pairs[i].is_compatible);
-        assert_int_equal(amb_ucx_compatible(pairs[i].b, 1, 2, pairs[i].a, 1, 2, &why),
-                         pairs[i].is_compatible);
-        assert_int_equal(why == NULL, pairs[i].is_compatible);
-    }
-    const char *why = NULL;
-    assert_false(amb_ucx_compatible(pairs[0].a, 1, 2, pairs[0].a, 1, 3, &why));
-    assert_non_null(strstr(why, "segment"));
-    assert_false(amb_ucx_compatible(pairs[0].a, 1, 2, pairs[0].a, 3, 2, &why));
-    assert_true(amb_ucx_release() >= RELEASE(1, 13, 0));
-}
-
 /* ---- cuda_ipc ---- */
 
 static const char *const without_it = "tcp,self,rc,dc,ud,cuda_copy,gdr_copy";
@@ -356,18 +327,18 @@ static void test_one_release_is_told_to_do_without_cuda_ipc(void **state)
 {
     (void)state;
     static const uint32_t others[] = {0,
-                                      RELEASE(1, 13, 1),
-                                      RELEASE(1, 21, 0),
-                                      RELEASE(1, 22, 1),
-                                      RELEASE(1, 23, 0),
-                                      RELEASE(2, 22, 0)};
+                                      AMB_UCX_RELEASE(1, 13, 1),
+                                      AMB_UCX_RELEASE(1, 21, 0),
+                                      AMB_UCX_RELEASE(1, 22, 1),
+                                      AMB_UCX_RELEASE(1, 23, 0),
+                                      AMB_UCX_RELEASE(2, 22, 0)};
     struct amb_ucx_options options = plain_options();
     char lanes[AMB_UCX_TLS_MAX];
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_null(amb_ucx_lanes(&options, others[i], lanes));
         assert_string_equal(lanes, "tcp,self,rc,dc,ud,cuda_copy,cuda_ipc,gdr_copy");
     }
-    const char *why = amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes);
+    const char *why = amb_ucx_lanes(&options, AMB_UCX_RELEASE(1, 22, 0), lanes);
     assert_non_null(why);
     assert_non_null(strstr(why, "11744"));
     assert_string_equal(lanes, without_it);
@@ -389,10 +360,10 @@ static void test_lanes_that_are_chosen_lose_cuda_ipc_alone(void **state)
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         struct amb_ucx_options options = plain_options();
         options.tls = lists[i].tls;
-        assert_int_equal(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes) != NULL,
+        assert_int_equal(amb_ucx_lanes(&options, AMB_UCX_RELEASE(1, 22, 0), lanes) != NULL,
                          lists[i].is_changed);
         assert_string_equal(lanes, lists[i].lanes);
-        assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 1), lanes));
+        assert_null(amb_ucx_lanes(&options, AMB_UCX_RELEASE(1, 22, 1), lanes));
         assert_string_equal(lanes, lists[i].tls);
     }
 }
@@ -403,18 +374,18 @@ static void test_a_user_that_asks_for_cuda_ipc_has_it(void **state)
     char lanes[AMB_UCX_TLS_MAX];
     struct amb_ucx_options options = plain_options();
     options.wants_cuda_ipc = true;
-    assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
+    assert_null(amb_ucx_lanes(&options, AMB_UCX_RELEASE(1, 22, 0), lanes));
     assert_non_null(strstr(lanes, "cuda_ipc"));
     options.wants_cuda_ipc = false;
     assert_int_equal(setenv("UCX_TLS", "tcp,cuda_ipc", 1), 0);
-    assert_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
+    assert_null(amb_ucx_lanes(&options, AMB_UCX_RELEASE(1, 22, 0), lanes));
     assert_non_null(strstr(lanes, "cuda_ipc"));
     /* Of other lanes nothing follows, and none of them is taken. */
     static const char *const others[] = {
         "", "all", "^cuda_ipc", "^sysv,cuda_ipc", "tcp,posix,cuda_ipcx", "cuda"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_int_equal(setenv("UCX_TLS", others[i], 1), 0);
-        assert_non_null(amb_ucx_lanes(&options, RELEASE(1, 22, 0), lanes));
+        assert_non_null(amb_ucx_lanes(&options, AMB_UCX_RELEASE(1, 22, 0), lanes));
         assert_string_equal(lanes, without_it);
     }
     assert_int_equal(unsetenv("UCX_TLS"), 0);
@@ -427,7 +398,7 @@ static void lanes_of_our_processes(void)
     options.use_environment = true;
     require(amb_ucx_context_create(&options, NULL, 0, &context) == AMB_OK);
     bool has_it = strstr(getenv("UCX_TLS"), "cuda_ipc") != NULL;
-    require(has_it == (amb_ucx_release() != RELEASE(1, 22, 0)));
+    require(has_it == (amb_ucx_release() != AMB_UCX_RELEASE(1, 22, 0)));
     amb_ucx_context_destroy(&context);
 }
 
@@ -488,21 +459,21 @@ static void with_bounds(void)
     real = amb_ucx_api;
     amb_ucx_api.ucp_get_version = pretend_release;
     amb_ucx_api.ucp_config_modify = refuse_bounds;
-    expect_bounds(&options, RELEASE(1, 21, 0), 0, 0); /* Not the program's own UCX. */
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 21, 0), 0, 0); /* Not the program's own UCX. */
     options.use_environment = true;
-    expect_bounds(&options, RELEASE(1, 20, 1), 0, 0);
-    expect_bounds(&options, RELEASE(1, 21, 0), 1, 1);
-    expect_bounds(&options, RELEASE(1, 22, 1), 1, 1);
-    expect_bounds(&options, RELEASE(1, 22, 0), 0, 0); /* It does without cuda_ipc. */
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 20, 1), 0, 0);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 21, 0), 1, 1);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 22, 1), 1, 1);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 22, 0), 0, 0); /* It does without cuda_ipc. */
     options.wants_cuda_ipc = true;
-    expect_bounds(&options, RELEASE(1, 22, 0), 1, 1);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 22, 0), 1, 1);
     options.tls = "tcp,self";
-    expect_bounds(&options, RELEASE(1, 21, 0), 0, 0);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 21, 0), 0, 0);
     options.tls = NULL;
     require(setenv("UCX_CUDA_IPC_CACHE_MAX_SIZE", "inf", 1) == 0);
-    expect_bounds(&options, RELEASE(1, 21, 0), 1, 0);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 21, 0), 1, 0);
     require(setenv("UCX_CUDA_IPC_CACHE_MAX_REGIONS", "1000", 1) == 0);
-    expect_bounds(&options, RELEASE(1, 21, 0), 0, 0);
+    expect_bounds(&options, AMB_UCX_RELEASE(1, 21, 0), 0, 0);
 }
 
 static void test_what_dead_clients_pin_is_bounded(void **state)
@@ -527,7 +498,6 @@ int main(void)
         cmocka_unit_test(test_forced_and_unknown_settings_are_refused_by_name),
         cmocka_unit_test(test_own_settings_are_taken),
         cmocka_unit_test(test_sizes_that_make_no_sense_are_refused),
-        cmocka_unit_test(test_releases_on_one_side_of_each_border_are_compatible),
         cmocka_unit_test(test_one_release_is_told_to_do_without_cuda_ipc),
         cmocka_unit_test(test_lanes_that_are_chosen_lose_cuda_ipc_alone),
         cmocka_unit_test(test_a_user_that_asks_for_cuda_ipc_has_it),
