@@ -10,7 +10,7 @@ usage: tools/deps.sh [--for build|test|dev] [--ucx wheel|system] [--no-install]
   --for build    what compiling and the demo need
   --for test     build, and what the tests need (default)
   --for dev      test, and clang, clang-format, clang-tidy, valgrind, matplotlib
-  --ucx system   the distribution's UCX as well (for -DAMB_UCX=system)
+  --ucx system   the distribution's UCX as well (for AMB_UCX_LIBRARY=system and -DAMB_UCX=system)
   --no-install   install no packages, only say which are missing
 Packages are installed as root or by sudo. Proxies and registries are those that apt and pip are
 configured for.

@@ -9,7 +9,8 @@ usage() {
     cat <<'TEXT'
 usage: tools/test.sh [--ci] [--preset P]... [--all] [--no-install] [--no-deps]
   (nothing)      the preset dev: lint, unit, fuzz and integration tests
-  --ci           the same, and again: asan: unit, fuzz, integration; tsan: unit; system: unit, links
+  --ci           the same, and again: dev on the system's UCX: links; asan: unit, fuzz, integration;
+                 tsan: unit; system: unit, links
   --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
   --all          all presets, all their tests, and the stress tests of dev
   --no-install   install no packages
@@ -155,6 +156,8 @@ else
     full dev
 fi
 if [ "$ci" = 1 ]; then
+    # One build, the other UCX.
+    AMB_UCX_LIBRARY=system run_tests dev "$jobs" -L '^(links|wire/link/ucx(lib)?)$'
     part asan '^(unit|fuzz)$' '^integration$'
     part tsan '^unit$' ''
     part system '^unit$' '^links$'
