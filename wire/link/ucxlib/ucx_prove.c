@@ -17,8 +17,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Makes a TCP worker with these sizes. UCS_ERR_NO_DEVICE: there is no TCP here. */
-static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx, size_t *room)
+/* Makes a TCP worker with these sizes. UCS_ERR_NO_DEVICE: there is no TCP here. is_tried: it was
+ * the worker that could be made, or not. */
+static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx, size_t *room,
+                              bool *is_tried)
 {
     const struct amb_ucx_options options = {
         .net_devices = net_devices, .tls = "tcp", .tx_seg = tx, .rx_seg = rx};
@@ -26,6 +28,7 @@ static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx,
     ucp_config_t *config = NULL;
     ucp_context_h context = NULL;
     ucp_worker_h worker = NULL;
+    *is_tried = false;
     if (amb_ucx_config_open(&options, unused, sizeof(unused), &config) != AMB_OK) {
         return UCS_ERR_IO_ERROR;
     }
@@ -36,10 +39,11 @@ static ucs_status_t try_sizes(const char *net_devices, uint32_t tx, uint32_t rx,
     ucs_status_t ucs = amb_ucx_api.ucp_init_version(major, minor, &params, config, &context);
     amb_ucx_api.ucp_config_release(config);
     if (ucs != UCS_OK) {
-        return UCS_ERR_NO_DEVICE;
+        return ucs;
     }
     const ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                                .thread_mode = UCS_THREAD_MODE_SINGLE};
+    *is_tried = true;
     ucs = amb_ucx_api.ucp_worker_create(context, &worker_params, &worker);
     if (ucs == UCS_OK) {
         ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER};
@@ -71,10 +75,11 @@ static enum amb_status prove(const struct amb_ucx_context *context, char *error,
     size_t small = 0;
     size_t large = 0;
     size_t none = 0;
-    ucs_status_t as_meant = try_sizes(context->net_devices, tx, rx, &small);
-    ucs_status_t at_limit = try_sizes(context->net_devices, rx, rx, &large);
+    bool is_tried;
+    ucs_status_t as_meant = try_sizes(context->net_devices, tx, rx, &small, &is_tried);
+    ucs_status_t at_limit = try_sizes(context->net_devices, rx, rx, &large, &is_tried);
     amb_ucx_is_hushed = true; /* this one is meant to fail */
-    ucs_status_t past_limit = try_sizes(context->net_devices, rx + 1, rx, &none);
+    ucs_status_t past_limit = try_sizes(context->net_devices, rx + 1, rx, &none, &is_tried);
     amb_ucx_is_hushed = false;
     if (as_meant == UCS_ERR_NO_DEVICE) {
         return AMB_OK; /* no TCP, no segments */
@@ -84,7 +89,8 @@ static enum amb_status prove(const struct amb_ucx_context *context, char *error,
                        amb_ucx_api.ucs_status_string(as_meant));
         return AMB_EUCX;
     }
-    if (!is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) || past_limit == UCS_OK) {
+    if (!is_near(small, tx) || at_limit != UCS_OK || !is_near(large, rx) || past_limit == UCS_OK ||
+        !is_tried) {
         char text[AMB_UCX_RELEASE_TEXT_MAX];
         (void)snprintf(error, error_size,
                        "this UCX (%s) does not use the TCP segment sizes it is told, and peers "

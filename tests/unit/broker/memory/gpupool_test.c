@@ -104,6 +104,34 @@ static void test_nothing_is_touched_where_none_is_asked_for(void **state)
     stop();
 }
 
+static void expect_addresses(const char *text, size_t count, const char *first)
+{
+    const char *addresses[AMB_CUDA_DEVICES_MAX];
+    struct amb_config *own = try_accept(text);
+    assert_int_equal(amb_gpus_addresses(own, addresses, AMB_CUDA_DEVICES_MAX), count);
+    if (count > 0) {
+        assert_string_equal(addresses[0], first);
+        assert_int_equal(amb_gpus_addresses(own, addresses, 1), 1);
+    }
+    amb_config_destroy(&own);
+}
+
+static void test_addresses_are_those_of_the_gpus_to_be_used(void **state)
+{
+    (void)state;
+    const char *last;
+    struct amb_config *all = try_accept("memory = { cuda = { size = \"16M\"; }; };");
+    const char *addresses[AMB_CUDA_DEVICES_MAX];
+    assert_int_equal(amb_gpus_addresses(all, addresses, AMB_CUDA_DEVICES_MAX), 2);
+    last = addresses[1];
+    assert_string_not_equal(addresses[0], last);
+    expect_addresses("", 0, NULL);
+    expect_addresses("memory = { cuda = { size = \"16M\"; devices = ( \"1\" ); }; };", 1, last);
+    expect_addresses("memory = { cuda = { size = \"16M\"; devices = ( \"7\", \"1\" ); }; };", 1,
+                     last);
+    amb_config_destroy(&all);
+}
+
 static void test_auto_is_every_device(void **state)
 {
     (void)state;
@@ -392,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_a_pool_that_was_given_away_goes_with_the_process),
         cmocka_unit_test(test_a_device_that_is_lost_is_noticed),
         cmocka_unit_test(test_nothing_is_touched_where_none_is_asked_for),
+        cmocka_unit_test(test_addresses_are_those_of_the_gpus_to_be_used),
         cmocka_unit_test(test_auto_is_every_device),
         cmocka_unit_test(test_devices_are_named_by_index_uuid_and_address),
         cmocka_unit_test(test_what_is_asked_for_and_is_not_there_stops_the_start),
