@@ -370,7 +370,7 @@ CUresult cuDeviceGetPCIBusId(char *id, int len, CUdevice dev)
     CUresult result = fake_enter(__func__, false);
     result = result == CUDA_SUCCESS ? known_device(dev) : result;
     if (result == CUDA_SUCCESS) {
-        (void)snprintf(id, (size_t)len, "0000:%02x:00.0", (unsigned)dev + 1);
+        (void)snprintf(id, (size_t)len, "0000:%02x:00.0", (unsigned)fake_machine_number(dev) + 1);
     }
     return fake_leave(result);
 }

@@ -9,7 +9,8 @@
  * driver's do, and so do all calls in a context after a sticky error.
  *
  * Environment, read by cuInit:
- *   FAKECUDA_DEVICES   2       how many
+ *   FAKECUDA_DEVICES   2       how many; a process is shown those of CUDA_VISIBLE_DEVICES, in its
+ *                              order, by index or UUID
  *   FAKECUDA_MEMORY    256M    bytes of each (K, M, G)
  *   FAKECUDA_MACHINE           a file: all processes that name it share that memory, as on one
  *                              machine; none: a process has it alone
@@ -18,7 +19,8 @@
  *   FAKECUDA_IPC       1       0: handles cannot be opened, as between containers
  *   FAKECUDA_MODE      default exclusive: a device is one process's; prohibited: nobody's
  *   FAKECUDA_MPS       0       1: as under MPS, by which processes share such a device
- *   FAKECUDA_MIG       0       N: the only device is the Nth part of a GPU
+ *   FAKECUDA_MIG       0       N: the only device is the Nth part of a GPU, or the part that
+ *                              CUDA_VISIBLE_DEVICES names first
  *   FAKECUDA_PAGEABLE  0       1: devices reach all host memory (HMM, Grace), so every pointer is
  *                              a known one
  *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th

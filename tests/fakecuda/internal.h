@@ -186,6 +186,15 @@ int fake_mode_attribute(CUdevice_attribute name);
 /* May this process have a context there? */
 CUresult fake_may_use(int device);
 
+/* ---- visible.c ---- */
+
+/* The part of a GPU that CUDA_VISIBLE_DEVICES names; 0: none. */
+int fake_visible_environment(void);
+/* A device of this process as the machine numbers it, which is the same in all processes. */
+int fake_machine_number(int device);
+/* ... and back; -1: this process is not shown it. */
+int fake_index_of(int number);
+
 /* ---- capture.c ---- */
 
 /* May this thread make a call that might wait for anything? */

@@ -123,6 +123,7 @@ size_t fake_machine_used(int device)
     if (machine == NULL) {
         return fake.memory_used[device];
     }
+    device = fake_machine_number(device);
     size_t used = 0;
     begin();
     sweep();
@@ -155,7 +156,7 @@ void fake_machine_hold(const struct fake_memory *memory)
     }
     *hold = (struct hold){.pid = getpid(),
                           .owner = memory->owner != 0 ? memory->owner : getpid(),
-                          .device = memory->device,
+                          .device = fake_machine_number(memory->device),
                           .id = id_of(memory),
                           .size = memory->size};
     end();
@@ -166,6 +167,7 @@ bool fake_machine_claim(int device)
     if (machine == NULL) {
         return true;
     }
+    device = fake_machine_number(device);
     begin();
     pid_t owner = machine->alone[device];
     bool is_free = owner == 0 || owner == getpid() || !lives(owner);

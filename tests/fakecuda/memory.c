@@ -375,7 +375,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
                                          .inode = memory->inode,
                                          .pid = getpid(),
                                          .fd = memory->fd,
-                                         .device = memory->device,
+                                         .device = fake_machine_number(memory->device),
                                          .instance = fake_instance()};
             memset(out, 0, sizeof(*out));
             memcpy(out, &handle, sizeof(handle));
@@ -412,6 +412,10 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
         *out = memory->base;
         return CUDA_SUCCESS;
     }
+    int device = fake_index_of(handle->device);
+    if (device < 0) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle->pid, handle->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -422,7 +426,7 @@ static CUresult open_handle(const struct fake_handle *handle, CUdeviceptr *out)
         }
         return CUDA_ERROR_MAP_FAILED; /* Its process is gone, or not ours to look into. */
     }
-    memory = fake_add(FAKE_IMPORTED, handle->device, handle->size, fd);
+    memory = fake_add(FAKE_IMPORTED, device, handle->size, fd);
     if (memory == NULL) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -26,8 +26,10 @@ void fake_modes_environment(void)
     has_mps = text != NULL && atoi(text) != 0;
     text = getenv("FAKECUDA_MIG");
     instance = text != NULL ? atoi(text) : 0;
+    int named = fake_visible_environment();
     if (instance != 0) { /* A process sees one instance. */
         fake.devices = 1;
+        instance = named != 0 ? named : instance;
     }
 }
 
@@ -58,7 +60,7 @@ static CUresult uuid_of(const char *call, CUuuid *uuid, CUdevice device, int par
     }
     if (result == CUDA_SUCCESS) {
         memset(uuid->bytes, part != 0 ? 0xfb : 0xfa, sizeof(uuid->bytes));
-        uuid->bytes[15] = (char)(part != 0 ? part : device);
+        uuid->bytes[15] = (char)(part != 0 ? part : fake_machine_number(device));
     }
     return fake_leave(result);
 }
@@ -84,7 +86,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice device)
         result = CUDA_ERROR_INVALID_DEVICE;
     }
     if (result == CUDA_SUCCESS) {
-        (void)snprintf(name, (size_t)len, "fakecuda device %d%s", device,
+        (void)snprintf(name, (size_t)len, "fakecuda device %d%s", fake_machine_number(device),
                        instance != 0 ? " MIG 1g.5gb" : "");
     }
     return fake_leave(result);

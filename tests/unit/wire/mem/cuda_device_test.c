@@ -243,6 +243,38 @@ static void test_a_part_of_a_gpu_has_the_uuid_of_that_part(void **state)
     assert_null(amb_cuda_mode_alone(amb_cuda_info(device)));
 }
 
+static bool is_device(int index, const char *uuid)
+{
+    struct amb_cuda *device = NULL;
+    return amb_cuda_at(index, &device) == AMB_OK && strcmp(amb_cuda_info(device)->uuid, uuid) == 0;
+}
+
+static int reordered(void)
+{
+    (void)setenv("FAKECUDA_DEVICES", "4", 1);
+    (void)setenv("CUDA_VISIBLE_DEVICES", "2,GPU-fafafafa-fafa-fafa-fafa-fafafafafa00,9,1", 1);
+    return amb_cuda_count() != 2                                       ? 1
+           : !is_device(0, "GPU-fafafafa-fafa-fafa-fafa-fafafafafa02") ? 2
+           : !is_device(1, "GPU-fafafafa-fafa-fafa-fafa-fafafafafa00") ? 3
+                                                                       : 0;
+}
+
+static int other_part(void)
+{
+    (void)setenv("FAKECUDA_MIG", "3", 1);
+    (void)setenv("CUDA_VISIBLE_DEVICES", "MIG-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb05", 1);
+    return amb_cuda_count() != 1                                       ? 1
+           : !is_device(0, "MIG-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb05") ? 2
+                                                                       : 0;
+}
+
+static void test_devices_come_in_the_order_in_which_they_are_made_visible(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(reordered), 0);
+    assert_int_equal(in_child(other_part), 0);
+}
+
 /* Is the device refused, with that word in the sentence? NULL: it is not refused. */
 static int refused_with(const char *word)
 {
@@ -315,6 +347,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sticky_error_fences_its_device_alone),
         cmocka_unit_test(test_a_device_that_is_one_process_s_is_refused_with_a_sentence),
+        cmocka_unit_test(test_devices_come_in_the_order_in_which_they_are_made_visible),
         cmocka_unit_test(test_a_part_of_a_gpu_has_the_uuid_of_that_part),
         cmocka_unit_test(test_device_is_found_by_index_uuid_and_pci_address),
         cmocka_unit_test(test_device_that_is_not_there_is_not_found),
