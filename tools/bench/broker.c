@@ -11,46 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define START_NS (20 * AMB_SEC)
 #define STOP_NS (5 * AMB_SEC)
-#define ARGV_MAX (2 * AMB_BENCH_BROKER_OPTIONS_MAX + 8)
-
-static void child_main(const struct amb_bench *bench, const struct amb_bench_broker *broker,
-                       const char *path, int out_fd)
-{
-    char listen_unix[sizeof(broker->unix_url)];
-    const char *argv[ARGV_MAX];
-    char log_path[sizeof(broker->dir) + 16];
-    int argc = 0;
-    (void)snprintf(listen_unix, sizeof(listen_unix), "unix://%s/broker.sock", broker->dir);
-    (void)snprintf(log_path, sizeof(log_path), "%s/log", broker->dir);
-    argv[argc++] = path;
-    argv[argc++] = "--dev";
-    argv[argc++] = "--listen";
-    argv[argc++] = listen_unix;
-    argv[argc++] = "--listen";
-    argv[argc++] = "tcp://127.0.0.1:0";
-    for (unsigned i = 0; i < bench->broker_option_count; i++) {
-        argv[argc++] = "-o";
-        argv[argc++] = bench->broker_options[i];
-    }
-    argv[argc] = NULL;
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-    int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    (void)dup2(out_fd, STDOUT_FILENO);
-    (void)dup2(log_fd, STDERR_FILENO);
-    /* execvp takes texts it does not change through pointers to non-const. */
-    char *args[ARGV_MAX];
-    memcpy(args, argv, sizeof(args));
-    (void)execvp(path, args);
-    (void)dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
-    _exit(127);
-}
 
 /* Reads up to the line feed of "ready URL URL"; false: the end, or too late. */
 static bool read_line(int fd, char *line, size_t size)
@@ -107,34 +72,47 @@ static void say_log(const struct amb_bench_broker *broker)
     }
 }
 
+static bool start(const struct amb_bench *bench, struct amb_bench_broker *broker)
+{
+    char log_path[sizeof(broker->dir) + 16], listen_unix[sizeof(broker->unix_url)];
+    const char *const listen[] = {listen_unix, "tcp://127.0.0.1:0"};
+    if (!amb_folder_make("broker-bench", broker->dir)) {
+        amb_tool_error("%s: %s", broker->dir, strerror(errno));
+        broker->dir[0] = '\0';
+        return false;
+    }
+    (void)snprintf(log_path, sizeof(log_path), "%s/log", broker->dir);
+    (void)snprintf(listen_unix, sizeof(listen_unix), "unix://%s/broker.sock", broker->dir);
+    int log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const struct amb_brokerd_start how = {
+        .path = bench->brokerd,
+        .listen = listen,
+        .listen_count = 2,
+        .options = bench->broker_options,
+        .option_count = bench->broker_option_count,
+        .log_fd = log_fd,
+        .death_signal = SIGTERM,
+    };
+    broker->pid = log_fd < 0 ? -1 : amb_brokerd_start(&how, &broker->stdout_fd);
+    if (broker->pid < 0) {
+        amb_tool_error("a private broker: %s", strerror(errno));
+    }
+    if (log_fd >= 0) {
+        (void)close(log_fd);
+    }
+    return broker->pid > 0;
+}
+
 enum amb_exit amb_bench_broker_start(const struct amb_bench *bench, struct amb_bench_broker *out)
 {
-    char found[AMB_BROKERD_PATH_MAX];
     char line[1024];
-    int pipe_fds[2];
-    const char *tmp = getenv("TMPDIR");
     *out = (struct amb_bench_broker){.stdout_fd = -1};
-    (void)snprintf(out->dir, sizeof(out->dir), "%s/broker-bench.XXXXXX",
-                   tmp != NULL && strlen(tmp) < 64 ? tmp : "/tmp");
-    if (mkdtemp(out->dir) == NULL || pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        amb_tool_error("%s: %s", out->dir, strerror(errno));
+    if (!start(bench, out)) {
+        amb_bench_broker_stop(out);
         return AMB_EXIT_SOFTWARE;
     }
-    const char *path = bench->brokerd;
-    if (path == NULL) {
-        amb_brokerd_find(found, sizeof(found));
-        path = found;
-    }
-    (void)fflush(NULL);
-    out->pid = fork();
-    if (out->pid == 0) {
-        child_main(bench, out, path, pipe_fds[1]);
-    }
-    (void)close(pipe_fds[1]);
-    out->stdout_fd = pipe_fds[0];
-    if (out->pid < 0 || !read_line(out->stdout_fd, line, sizeof(line)) ||
-        strncmp(line, "ready ", 6) != 0) {
-        amb_tool_error("%s did not start", path);
+    if (!read_line(out->stdout_fd, line, sizeof(line)) || strncmp(line, "ready ", 6) != 0) {
+        amb_tool_error("%s did not start", bench->brokerd != NULL ? bench->brokerd : "brokerd");
         say_log(out);
         amb_bench_broker_stop(out);
         return AMB_EXIT_UNAVAILABLE;
@@ -173,16 +151,6 @@ void amb_bench_broker_stop(struct amb_bench_broker *broker)
         (void)close(broker->stdout_fd);
         broker->stdout_fd = -1;
     }
-    if (broker->dir[0] != '\0') {
-        static const char *const names[] = {"broker.sock", "broker.sock.lock", "log"};
-        int fd = open(broker->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        for (size_t i = 0; fd >= 0 && i < sizeof(names) / sizeof(names[0]); i++) {
-            (void)unlinkat(fd, names[i], 0);
-        }
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        (void)rmdir(broker->dir);
-        broker->dir[0] = '\0';
-    }
+    amb_folder_remove(broker->dir);
+    broker->dir[0] = '\0';
 }

@@ -6,12 +6,13 @@
 #pragma once
 
 #include "tools/bench/bench.h"
+#include "tools/common/folder.h"
 
 /* A brokerd for the time of a run: own folder, Unix socket and free loopback port. */
 struct amb_bench_broker {
     pid_t pid;
     int stdout_fd;
-    char dir[128];
+    char dir[AMB_FOLDER_MAX];
     char unix_url[256], tcp_url[256];
     char url[320]; /* the one of these that bench->link needs */
 };

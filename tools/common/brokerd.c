@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/brokerd.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
+
+#define LISTEN_MAX 4u
+#define OPTIONS_MAX 64u
+_Static_assert(2 + 2 * LISTEN_MAX + 2 * OPTIONS_MAX < AMB_BROKERD_WORDS_MAX, "words");
 
 void amb_brokerd_find(char *out, size_t size)
 {
@@ -23,4 +31,63 @@ void amb_brokerd_find(char *out, size_t size)
         }
     }
     (void)snprintf(out, size, "brokerd");
+}
+
+static void become(const struct amb_brokerd_start *start, const char *path, int out_fd,
+                   pid_t parent)
+{
+    char program[AMB_BROKERD_PATH_MAX], dev[] = "--dev", listen[] = "--listen", option[] = "-o";
+    char *words[AMB_BROKERD_WORDS_MAX];
+    unsigned count = 0;
+    sigset_t none;
+    (void)snprintf(program, sizeof(program), "%s", path);
+    words[count++] = program;
+    words[count++] = dev;
+    for (unsigned i = 0; i < start->listen_count && i < LISTEN_MAX; i++) {
+        words[count++] = listen;
+        words[count++] = strdup(start->listen[i]);
+    }
+    for (unsigned i = 0; i < start->option_count && i < OPTIONS_MAX; i++) {
+        words[count++] = option;
+        words[count++] = strdup(start->options[i]);
+    }
+    words[count] = NULL;
+    (void)prctl(PR_SET_PDEATHSIG, start->death_signal);
+    if (getppid() != parent) {
+        _exit(127); /* It has ended in between. */
+    }
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)dup2(out_fd, STDOUT_FILENO);
+    (void)dup2(start->log_fd, STDERR_FILENO);
+    (void)execvp(program, words);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", program, strerror(errno));
+    _exit(127);
+}
+
+pid_t amb_brokerd_start(const struct amb_brokerd_start *start, int *ready_fd)
+{
+    char found[AMB_BROKERD_PATH_MAX];
+    int fds[2];
+    const char *path = start->path;
+    if (path == NULL) {
+        amb_brokerd_find(found, sizeof(found));
+        path = found;
+    }
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    pid_t parent = getpid();
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        become(start, path, fds[1], parent);
+    }
+    (void)close(fds[1]);
+    if (pid < 0) {
+        (void)close(fds[0]);
+        return -1;
+    }
+    *ready_fd = fds[0];
+    return pid;
 }
