@@ -8,7 +8,7 @@ add_executable(test-promptness ${CMAKE_CURRENT_LIST_DIR}/promptness.c)
 target_link_libraries(test-promptness PRIVATE amb_flags amb Threads::Threads)
 set_target_properties(test-promptness PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(name IN ITEMS audience bad_input frozen interface lazy lease near policies priority queues reconnect request steady_state stopped users)
+foreach(name IN ITEMS audience bad_input frozen interface lazy lease local near policies priority queues reconnect request steady_state stopped users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 amb_python_test(integration-ucx_library links ${CMAKE_CURRENT_LIST_DIR}/ucx_library_test.py)

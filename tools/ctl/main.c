@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-ctl: looks into a broker, publishes and subscribes.
+ * broker-ctl: looks into a broker, publishes and subscribes, starts a local set-up.
  */
 #include "tools/ctl/ctl.h"
 
@@ -8,6 +8,7 @@
 #include "tools/ctl/address.h"
 #include "tools/ctl/admin.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/local.h"
 #include "tools/ctl/pub.h"
 #include "tools/ctl/request.h"
 #include "tools/ctl/sub.h"
@@ -31,6 +32,10 @@ static const struct amb_ctl_command commands[] = {
     {"topo", amb_ctl_admin, "", "network devices: how far from each GPU, which are used"},
     {"address", amb_ctl_address, "[--interface I] [--config FILE]",
      "the URLs that others can use for a broker on this machine; asks no broker"},
+    {"local", amb_ctl_local,
+     "[--per-gpu | -n N] [--pool SIZE] [--broker-option K=V]... [--brokerd PATH]\n"
+     "             [--sysfs DIR] -- COMMAND...",
+     "a private broker, and COMMAND for each GPU (or N times), until the last has ended"},
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]\n"
