@@ -24,10 +24,14 @@ static enum amb_status fail(struct amb_error *error, enum amb_status status, con
     return status;
 }
 
-/* The higher the better; 0: others cannot use it. Loopback is for those that ask for it. */
+/* The higher the better; 0: others cannot use it. Loopback is for those that ask for it. So is an
+ * address of a load balancer's that is bound to lo: others may reach another machine by it. */
 static int worth(const struct amb_interface *row, const char *interface)
 {
     bool is_v4 = row->family == AF_INET;
+    if (row->is_loopback && interface == NULL) {
+        return 0;
+    }
     switch (amb_interface_reach(row)) {
     case AMB_REACH_OTHERS:
         return is_v4 ? 6 : 5;

@@ -97,11 +97,18 @@ static void add(struct amb_reachables *out, const struct amb_listener_url *liste
     out->items[out->count++] = item;
 }
 
+/* Is that address the listener's host? */
+static bool is_written(const struct amb_listener_url *listener, const struct amb_interface *row)
+{
+    uint8_t bytes[16];
+    return inet_pton(row->family, listener->host, bytes) == 1 &&
+           memcmp(bytes, row->bytes, row->family == AF_INET6 ? 16 : 4) == 0;
+}
+
 /* Is the row among the addresses that the listener's host stands for? */
 static bool stands_for(const struct amb_listener_url *listener, const struct amb_interface *row)
 {
     const char *host = listener->host;
-    uint8_t bytes[16];
     if (strcmp(host, row->name) == 0 || strcmp(host, "::") == 0) {
         return true; /* "::" is IPv4, too. */
     }
@@ -111,8 +118,7 @@ static bool stands_for(const struct amb_listener_url *listener, const struct amb
     if (strcmp(host, "localhost") == 0) {
         return amb_interface_reach(row) == AMB_REACH_MACHINE;
     }
-    return inet_pton(row->family, host, bytes) == 1 &&
-           memcmp(bytes, row->bytes, row->family == AF_INET6 ? 16 : 4) == 0;
+    return is_written(listener, row);
 }
 
 /* Neither an address nor the name of an interface. */
@@ -133,7 +139,9 @@ void amb_reachable_add(const struct amb_interfaces *interfaces,
     }
     while ((row = amb_interfaces_next(interfaces, interface, row)) != NULL) {
         enum amb_interface_reach reach = amb_interface_reach(row);
-        bool is_for_others = reach == AMB_REACH_OTHERS || interface != NULL;
+        /* An address of a load balancer's on lo counts where it is written itself. */
+        bool is_away = !row->is_loopback || is_written(listener, row);
+        bool is_for_others = (reach == AMB_REACH_OTHERS && is_away) || interface != NULL;
         bool needs_scope = row->family == AF_INET6 && reach == AMB_REACH_LINK;
         if (is_for_others && !needs_scope && stands_for(listener, row)) {
             char address[AMB_INTERFACE_ADDRESS_MAX];

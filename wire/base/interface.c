@@ -67,6 +67,7 @@ static struct amb_interface *interface_of(struct amb_interfaces *table, const st
     *row = (struct amb_interface){.index = index, .family = AF_UNSPEC};
     memcpy(row->name, name, sizeof(name));
     row->is_up = (entry->ifa_flags & IFF_UP) != 0;
+    row->is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     return row;
 }
 

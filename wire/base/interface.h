@@ -38,11 +38,12 @@ enum amb_interface_reach {
 struct amb_interface {
     char name[AMB_INTERFACE_NAME_MAX + 1]; /* as the machine has it: any bytes but '/' and ':' */
     uint32_t index;
-    int family;      /* AF_UNSPEC: the interface itself; AF_INET, AF_INET6: an address */
-    uint8_t prefix;  /* bits of the address that name its network */
-    uint8_t flags;   /* IFA_F_ of an IPv6 address */
-    bool is_up;      /* the interface */
-    bool is_waiting; /* the interface: it has addresses that are not of use, at least not yet */
+    int family;       /* AF_UNSPEC: the interface itself; AF_INET, AF_INET6: an address */
+    uint8_t prefix;   /* bits of the address that name its network */
+    uint8_t flags;    /* IFA_F_ of an IPv6 address */
+    bool is_up;       /* the interface */
+    bool is_loopback; /* the interface: packets to it stay on this machine, whatever the address */
+    bool is_waiting;  /* the interface: it has addresses that are not of use, at least not yet */
     uint8_t bytes[16];
 };
 

@@ -338,7 +338,8 @@ static_assert(sizeof(enum amb_mem) == 4, "-fshort-enums changes the ABI of libam
 /*
  * An address of this machine that others can use, as it stands in a URL: "192.0.2.7" or
  * "[2001:db8::7]". It asks the kernel, and neither blocks nor needs a broker.
- *   interface  its name, as "ib0"; NULL: the first interface with such an address, and not loopback
+ *   interface  its name, as "ib0"; NULL: the first interface with such an address. A loopback
+ *              interface is none, whatever addresses it has
  *   out        the text, with its NUL; AMB_ADDRESS_MAX bytes are enough
  *   error      NULL, or a sentence for a failure
  * IPv4 goes before IPv6. Link-local IPv6 addresses are left out: other machines need a scope of

@@ -66,6 +66,20 @@ static void a_name_without_such_an_address_is_answered_with_those_there_are(void
                         "this machine has no address that other machines can use (there are lo)");
 }
 
+/* As a load balancer's servers have it: others reach the balancer by it. */
+static void another_s_address_on_loopback_is_for_those_who_ask_for_it(void **state)
+{
+    (void)state;
+    struct amb_interface rows[] = {TRY_INTERFACE("lo", 1, true), TRY_INTERFACE("eth0", 2, true),
+                                   TRY_V4("lo", 1, 32, 192, 0, 2, 100),
+                                   TRY_V6("eth0", 2, 64, 0x20, 0x01, 0x0d, 0xb8, 7)};
+    struct amb_interfaces interfaces = {rows, 4};
+    assert_string_equal(address_of(&interfaces, NULL), "192.0.2.100");
+    rows[0].is_loopback = rows[2].is_loopback = true;
+    assert_string_equal(address_of(&interfaces, NULL), "[2001:db8::7]");
+    assert_string_equal(address_of(&interfaces, "lo"), "192.0.2.100");
+}
+
 static void too_little_room_leaves_the_output_as_it_is(void **state)
 {
     (void)state;
@@ -101,6 +115,7 @@ int main(void)
         T(others_are_given_what_they_can_use),
         T(an_ipv6_address_is_as_a_url_has_it),
         T(a_name_without_such_an_address_is_answered_with_those_there_are),
+        T(another_s_address_on_loopback_is_for_those_who_ask_for_it),
         T(too_little_room_leaves_the_output_as_it_is),
         T(the_call_reads_this_machine),
     };

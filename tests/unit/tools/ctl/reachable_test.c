@@ -73,6 +73,32 @@ static void a_listener_on_some_addresses_has_these(void **state)
     assert_string_equal(urls_of("tcp://203.0.113.1:1", NULL), ""); /* nobody here has it */
 }
 
+static void an_address_on_loopback_counts_where_it_is_written(void **state)
+{
+    (void)state;
+    struct amb_interface rows[] = {TRY_INTERFACE("lo", 1, true), TRY_INTERFACE("eth0", 2, true),
+                                   TRY_V4("lo", 1, 32, 192, 0, 2, 100),
+                                   TRY_V4("eth0", 2, 24, 192, 0, 2, 2)};
+    const struct amb_interfaces interfaces = {rows, 4};
+    static const struct {
+        const char *listener, *interface, *urls;
+    } cases[] = {
+        {"tcp://[::]:1", NULL, "tcp://192.0.2.2:1"},
+        {"tcp://0.0.0.0:1", NULL, "tcp://192.0.2.2:1"},
+        {"tcp://lo:1", NULL, ""},
+        {"tcp://[::]:1", "lo", "tcp://192.0.2.100:1"},
+        {"tcp://192.0.2.100:1", NULL, "tcp://192.0.2.100:1"},
+    };
+    rows[0].is_loopback = rows[2].is_loopback = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct amb_listener_url listener;
+        found.count = 0;
+        assert_true(amb_listener_parse(cases[i].listener, &listener));
+        amb_reachable_add(&interfaces, &listener, cases[i].interface, &found);
+        assert_string_equal(told(), cases[i].urls);
+    }
+}
+
 static void a_host_s_name_stays(void **state)
 {
     (void)state;
@@ -161,6 +187,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         T(a_listener_on_all_addresses_has_those_that_others_can_use),
         T(a_listener_on_some_addresses_has_these),
+        T(an_address_on_loopback_counts_where_it_is_written),
         T(a_host_s_name_stays),
         T(a_port_that_is_not_known_is_left_out),
         T(each_url_is_there_once),

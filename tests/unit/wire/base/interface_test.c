@@ -95,6 +95,9 @@ static void test_addresses_are_found_by_their_interface(void **state)
     assert_string_equal(told(&table), "lo 127.0.0.1/8, eth7 192.0.2.7/24, eth7 192.0.2.8/25, "
                                       "eth7 fe80::7%eth7/64");
     assert_int_equal(amb_interfaces_find(&table, "eth7")->index, 7);
+    assert_false(amb_interfaces_find(&table, "eth7")->is_loopback);
+    assert_true(amb_interfaces_find(&table, "lo")->is_loopback);
+    assert_true(amb_interfaces_next(&table, "lo", NULL)->is_loopback);
     assert_null(amb_interfaces_find(&table, "eth7:1"));
     assert_null(amb_interfaces_find(&table, "eth"));
     amb_interfaces_fini(&table);
