@@ -114,6 +114,7 @@ static void on_reload(void *arg)
     struct program *program = arg;
     char error[AMB_CONFIG_ERROR_MAX], restart[512], live[512];
     struct amb_config *config = NULL;
+    program->source.former = program->config;
     if (load_config(&program->source, error, sizeof(error), &config) != AMB_OK) {
         amb_error("reload refused, the configuration in force stays: %s", error);
         return;

@@ -313,6 +313,7 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
         .config = config,
         .error = error != NULL ? error : unused,
         .error_size = error != NULL ? error_size : sizeof(unused),
+        .former = source->former,
     };
     struct amb_config_machine here;
     if (source->machine == NULL) {

@@ -236,11 +236,13 @@ struct amb_config_source {
     const char *const *listen; /* URLs; replace those of the layers below */
     size_t listen_count;
     const struct amb_config_machine *machine; /* NULL: this one */
+    const struct amb_config *former;          /* of a reload: the one in force; else NULL */
 };
 
 /*
  * Reads, checks, resolves; opens nothing but configuration files. The resolver is asked for the
- * host of a listener that could be the name of an interface, and is none. EINVAL: error holds
+ * host of a listener that could be the name of an interface, and is none. A reload does not ask it,
+ * since that may take long: the former configuration tells. EINVAL: error holds
  * "file:line: key: reason (got X, allowed Y)". The variable's or the option's name stands in place
  * of file:line where the value came from there. error may be NULL, else AMB_CONFIG_ERROR_MAX bytes
  * fit any text. ENOMEM.

@@ -43,7 +43,8 @@ struct amb_config_build {
     struct amb_config *config;
     char *error; /* never NULL */
     size_t error_size;
-    unsigned includes; /* files included so far */
+    unsigned includes;               /* files included so far */
+    const struct amb_config *former; /* in force; NULL: none */
 };
 
 /* A value as it was written, before its type is looked at. */

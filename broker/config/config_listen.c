@@ -7,7 +7,10 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #define URL_MAX 512u
@@ -41,7 +44,49 @@ static bool is_loopback(const char *host)
     return strcmp(host, "localhost") == 0;
 }
 
-static bool is_same_place(const struct amb_url *a, const struct amb_url *b)
+/* An address, however it is written. */
+struct address {
+    struct in6_addr bytes; /* IPv4: as IPv6 writes it, ::ffff:192.0.2.1 */
+    uint32_t scope;
+};
+
+/* False: the host is a name. */
+static bool take_address(const struct amb_interfaces *interfaces, const char *host,
+                         struct address *out)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+    memset(out, 0, sizeof(*out));
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        out->bytes.s6_addr[10] = out->bytes.s6_addr[11] = 0xff;
+        memcpy(&out->bytes.s6_addr[12], &v4, sizeof(v4));
+        return true;
+    }
+    size_t len = strcspn(host, "%");
+    if (len >= sizeof(text)) {
+        return false;
+    }
+    memcpy(text, host, len);
+    text[len] = '\0';
+    if (host[len] == '%') {
+        const struct amb_interface *row = amb_interfaces_find(interfaces, host + len + 1);
+        out->scope = row != NULL ? row->index : (uint32_t)strtoul(host + len + 1, NULL, 10);
+    }
+    return inet_pton(AF_INET6, text, &out->bytes) == 1;
+}
+
+static bool is_same_host(const struct amb_interfaces *interfaces, const char *a, const char *b)
+{
+    struct address one, other;
+    bool is_address = take_address(interfaces, a, &one);
+    if (is_address != take_address(interfaces, b, &other)) {
+        return false;
+    }
+    return is_address ? memcmp(&one, &other, sizeof(one)) == 0 : strcasecmp(a, b) == 0;
+}
+
+static bool is_same_place(const struct amb_interfaces *interfaces, const struct amb_url *a,
+                          const struct amb_url *b)
 {
     if (a->scheme != b->scheme) {
         return false;
@@ -49,7 +94,7 @@ static bool is_same_place(const struct amb_url *a, const struct amb_url *b)
     if (a->scheme == AMB_URL_UNIX) {
         return strcmp(a->path, b->path) == 0;
     }
-    return a->port == b->port && a->port != 0 && strcmp(a->host, b->host) == 0;
+    return a->port == b->port && a->port != 0 && is_same_host(interfaces, a->host, b->host);
 }
 
 /* text: the listener as it was written. */
@@ -64,7 +109,7 @@ static enum amb_status add_door(struct doors *doors, const struct amb_url *url, 
                                text);
     }
     for (size_t i = 0; i < doors->count; i++) {
-        if (is_same_place(url, &doors->items[i])) {
+        if (is_same_place(doors->interfaces, url, &doors->items[i])) {
             char twice[URL_MAX];
             amb_url_format(url, twice, sizeof(twice));
             return amb_config_fail(doors->build, doors->place, "listen", "%.200s is there twice",
@@ -126,11 +171,39 @@ static bool looks_like_an_interface(const struct doors *doors, const char *name)
            (dot == NULL || strspn(dot + 1, "0123456789") == strlen(dot + 1));
 }
 
+static bool has_host(const struct amb_config_urls *urls, const char *host)
+{
+    for (size_t i = 0; i < urls->count; i++) {
+        if (urls->items[i].scheme == AMB_URL_TCP && strcmp(urls->items[i].host, host) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A reload may not wait for a resolver. A host that was one is one still. A new listener needs a
+ * restart, which finds out. */
+static enum amb_status check_name_again(const struct doors *doors, const struct amb_url *url,
+                                        const char *text)
+{
+    char list[AMB_INTERFACES_LIST_MAX];
+    const struct amb_config *former = doors->build->former;
+    if (!has_host(&former->listen, url->host) || has_host(&former->doors, url->host)) {
+        return AMB_OK;
+    }
+    return amb_config_fail(doors->build, doors->place, "listen",
+                           "%.100s: the interface %s is gone (there are %s)", text, url->host,
+                           amb_interfaces_list(doors->interfaces, list));
+}
+
 /* An interface that is gone does not come by trying again, so it is a wrong configuration. */
 static enum amb_status check_name(const struct doors *doors, const struct amb_url *url,
                                   const char *text)
 {
     char list[AMB_INTERFACES_LIST_MAX];
+    if (doors->build->former != NULL) {
+        return check_name_again(doors, url, text);
+    }
     if (!looks_like_an_interface(doors, url->host)) {
         return AMB_OK;
     }

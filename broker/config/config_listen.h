@@ -6,7 +6,8 @@
  * A host is an address, "localhost", the name of an interface of this machine, or a host's name.
  * The table of interfaces decides between the last two, and an interface goes first. A name that
  * could be an interface's, and is neither that nor a host's, is refused here. All other hosts are
- * resolved when the listener is opened.
+ * resolved when the listener is opened. A reload asks no resolver. It refuses an interface that was
+ * there before and is gone.
  *
  * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */

@@ -130,13 +130,13 @@ def machines(rig):
     for program in ("unshare", "nsenter", "ip"):
         if shutil.which(program) is None:
             pytest.skip(f"no {program}")
-    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("no network namespaces")
+    done = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no network namespaces: {done.stderr}")
     here, there = Machine(rig), Machine(rig)
     for machine, lines in ((here, SETUP.format(there=there.pid)), (there, SETUP_THERE)):
         problem = machine.ip(lines)
-        if problem is not None:
-            pytest.skip(f"no veth pairs, or no IPv6: {problem}")
+        check(problem is None, f"ip -batch: {problem}")
         subprocess.run([*machine.prefix, "sh", "-c", LOOSE], check=True)
     return here, there
 
@@ -241,6 +241,19 @@ def test_a_broker_s_wrong_names(machines):
         here.fails(CONFIG, [f"{config}:2: listen: ", *words], "brokerd", "--config", config)
     here.fails(CONFIG, ["interface is for clients", "tcp://amb0:4733"], "brokerd", "--dev", *INSECURE,
                "--listen", f"tcp://0.0.0.0:{PORT}?interface=amb0")
+
+
+def test_a_reload_tells_of_an_interface_that_is_gone(machines):
+    here, _ = machines
+    broker = Listener(here, "--listen", f"tcp://amb1:{PORT}", *INSECURE)
+    for change, word in (("link set amb1 down\n", "amb1: the interface is down"),
+                         ("link del amb1\n", "the interface amb1 is gone")):
+        problem = here.ip(change)
+        check(problem is None, f"ip: {problem}")
+        broker.process.signal(1)
+        until(10, lambda word=word: word in broker.process.log(), word)
+    check("reload refused, the configuration in force stays" in broker.process.log(), "refused")
+    broker.stop()
 
 
 def lines_of(machine, *arguments):

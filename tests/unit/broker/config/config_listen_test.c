@@ -70,9 +70,9 @@ static void test_a_name_stands_for_each_address_of_its_interface(void **state)
                  "unix:///a tcp://[fe80::9%ib0]:1 tcp://10.5.0.2:0");
     /* Hosts and addresses stay. */
     expect_doors("\"tcp://localhost:1\", \"tcp://node7:1\", \"tcp://10.0.0.1:1\", "
-                 "\"tcp://[fe80::2%eth0]:1\", \"tcp://[fe80::2%2]:1\"",
+                 "\"tcp://[fe80::2%eth0]:1\", \"tcp://[fe80::2%2]:2\"",
                  "tcp://localhost:1 tcp://node7:1 tcp://10.0.0.1:1 tcp://[fe80::2%eth0]:1 "
-                 "tcp://[fe80::2%2]:1");
+                 "tcp://[fe80::2%2]:2");
 }
 
 static void test_what_was_written_is_what_is_kept(void **state)
@@ -164,6 +164,82 @@ static void test_an_address_is_there_once_whoever_names_it(void **state)
                "configuration:1: listen: tcp://192.0.2.2:5 is there twice");
 }
 
+static void test_an_address_is_there_once_however_it_is_written(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"tcp://[2001:db8::2]:5", "tcp://[2001:DB8:0::0:2]:5"},
+        {"tcp://[::1]:5", "tcp://[0:0:0:0:0:0:0:1]:5"},
+        {"tcp://[fe80::2%eth0]:5", "tcp://[fe80::2%2]:5"},
+        {"tcp://[fe80::2%2]:5", "tcp://eth0:5"},
+        {"tcp://192.0.2.9:5", "tcp://[::ffff:192.0.2.9]:5"},
+        {"tcp://node7.example:5", "tcp://Node7.Example:5"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        char text[256];
+        (void)snprintf(text, sizeof(text), "listen = ( \"%s\", \"%s\" ); " SECURE, pairs[i][0],
+                       pairs[i][1]);
+        struct amb_config_source source = try_source(text);
+        try_refuse_with(&source, "is there twice");
+    }
+    struct amb_config *config = try_accept(
+        "listen = ( \"tcp://[fe80::2%eth0]:5\", \"tcp://[fe80::2%ib0]:5\", \"tcp://[::2]:5\", "
+        "\"tcp://0.0.0.2:5\", \"tcp://node7.example:5\", \"tcp://node8.example:5\" ); " SECURE);
+    assert_int_equal(config->doors.count, 6);
+    amb_config_destroy(&config);
+}
+
+static int must_not_be_asked(const char *host)
+{
+    fail_msg("a resolver is asked for %s", host);
+    return EAI_NONAME;
+}
+
+/* On a machine whose resolver may not be asked, from the configuration in force. */
+static struct amb_config_source again(const struct amb_config *former,
+                                      struct amb_config_machine *machine, const char *text)
+{
+    struct amb_config_source source = try_source(text);
+    *machine = try_machine;
+    machine->resolve = must_not_be_asked;
+    source.machine = machine;
+    source.former = former;
+    return source;
+}
+
+static void test_a_reload_asks_no_resolver(void **state)
+{
+    (void)state;
+    static const char text[] = "listen = ( \"tcp://node7:1\", \"tcp://ib0:1\" ); " SECURE;
+    struct amb_config_machine machine;
+    struct amb_config *former = try_accept(text);
+    struct amb_config_source source = again(former, &machine, text);
+    struct amb_config *config = try_accept_source(&source);
+    assert_string_equal(doors_of(config), "tcp://node7:1 tcp://[fe80::9%ib0]:1");
+    amb_config_destroy(&config);
+    /* A name that is new is asked for at the restart that it needs. */
+    source = again(former, &machine, "listen = ( \"tcp://eth7:1\" ); " SECURE);
+    config = try_accept_source(&source);
+    amb_config_destroy(&config);
+    amb_config_destroy(&former);
+}
+
+static void test_a_reload_tells_of_an_interface_that_is_gone(void **state)
+{
+    (void)state;
+    static const char text[] = "listen = ( \"tcp://eth0:4733\" ); " SECURE;
+    struct amb_interface rows[] = {TRY_INTERFACE("lo", 1, true), TRY_V4("lo", 1, 8, 127, 0, 0, 1)};
+    const struct amb_interfaces interfaces = {rows, 2};
+    struct amb_config_machine machine;
+    struct amb_config *former = try_accept(text);
+    struct amb_config_source source = again(former, &machine, text);
+    machine.interfaces = &interfaces;
+    try_refuse_source(&source,
+                      "configuration:1: listen: tcp://eth0:4733: the interface eth0 is gone "
+                      "(there are lo)");
+    amb_config_destroy(&former);
+}
+
 static void test_addresses_have_a_limit(void **state)
 {
     (void)state;
@@ -210,6 +286,9 @@ int main(void)
         T(test_the_option_of_clients_is_refused),
         T(test_an_alias_is_no_host),
         T(test_an_address_is_there_once_whoever_names_it),
+        T(test_an_address_is_there_once_however_it_is_written),
+        T(test_a_reload_asks_no_resolver),
+        T(test_a_reload_tells_of_an_interface_that_is_gone),
         T(test_addresses_have_a_limit),
         T(test_this_machine_is_asked_where_no_table_is_given),
     };
