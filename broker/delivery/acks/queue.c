@@ -59,6 +59,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
             .first = take->first,
             .count = take->count,
             .is_by_nearness = take->attempt == 0 && is_by_nearness(take->topic),
+            .now_ns = queue->shard->now_ns,
         };
         uint32_t n = amb_queue_choose(queue, &choice, &seat);
         struct amb_take *part = take;
@@ -124,6 +125,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
             .first = cursor->within,
             .count = end - cursor->within,
             .is_by_nearness = is_by_nearness(cursor->topic),
+            .now_ns = queue->shard->now_ns,
         };
         uint32_t n =
             queue->takes >= AMB_QUEUE_TAKES_MAX ? 0 : amb_queue_choose(queue, &choice, &seat);

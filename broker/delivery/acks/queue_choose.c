@@ -63,17 +63,23 @@ static bool seat_has_half(const struct amb_seat *seat)
     return out == 0 || (out <= seat->credit_msgs / 2 && out_bytes <= seat->credit_bytes / 2);
 }
 
-/* To the payloads of that entry. */
-static enum amb_nearness seat_nearness(const struct amb_seat *seat, const struct amb_entry *entry)
+/* Does it read in place there, or is that to be tried again? */
+static bool seat_reads(const struct amb_seat *seat, const struct amb_gpu_pool *gpu, int64_t now_ns)
 {
-    const struct amb_gpu_pool *gpu = entry->segment->gpu;
+    uint64_t missed = atomic_load_explicit(&seat->gpus_missed, memory_order_relaxed);
+    return (missed & amb_nearness_gpu_bit(gpu->index)) == 0 ||
+           now_ns >= atomic_load_explicit(&seat->gpus_again_ns, memory_order_relaxed);
+}
+
+/* To the payloads of that entry. */
+static enum amb_nearness seat_nearness(const struct amb_seat *seat, const struct amb_choice *choice)
+{
+    const struct amb_gpu_pool *gpu = choice->entry->segment->gpu;
     if (seat->nearness != AMB_NEARNESS_GPU) {
         return seat->nearness;
     }
-    return gpu != NULL && (atomic_load_explicit(&seat->gpus_missed, memory_order_relaxed) &
-                           amb_nearness_gpu_bit(gpu->index)) == 0
-               ? AMB_NEARNESS_GPU
-               : AMB_NEARNESS_HOST;
+    return gpu != NULL && seat_reads(seat, gpu, choice->now_ns) ? AMB_NEARNESS_GPU
+                                                                : AMB_NEARNESS_HOST;
 }
 
 /* Members of a rank compete by credit. The lowest one is that of all. */
@@ -84,7 +90,7 @@ static unsigned seat_rank(const struct amb_seat *seat, const struct amb_choice *
         return RANK_OF_ALL;
     }
     return seat_has_half(seat) || AMB_FAULT(NEAR_STARVES)
-               ? 1 + (unsigned)seat_nearness(seat, choice->entry)
+               ? 1 + (unsigned)seat_nearness(seat, choice)
                : RANK_OF_ALL;
 }
 

@@ -21,6 +21,7 @@ struct amb_choice {
     const struct amb_entry *entry;
     uint32_t first, count; /* of it */
     bool is_by_nearness;
+    int64_t now_ns;
 };
 
 /* How many of them, from the first on, the member *out gets. 0: nobody has credit. */

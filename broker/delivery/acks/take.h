@@ -100,8 +100,11 @@ struct amb_seat {
     /* Set by the member's worker: its takes are as many as its client's heap allows. It gets no
      * more before something has come back. */
     _Atomic bool is_full;
-    /* ... by index of the pool, a bit each: the last payload there it could not read in place. */
+    /* ... by index of the pool, a bit each: the last payload there it could not read in place. They
+     * count until gpus_again_ns. A member of a lower rank may be given nothing by which it could
+     * show that it reads in place again. */
     _Atomic uint64_t gpus_missed;
+    _Atomic int64_t gpus_again_ns;
     char apart_behind[AMB_APART];
 };
 

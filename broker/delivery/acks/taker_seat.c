@@ -2,9 +2,11 @@
 #include "broker/delivery/acks/taker_seat.h"
 
 #include "broker/delivery/acks/taker.h"
+#include "broker/delivery/reader/nearness.h"
 #include "broker/memory/gpupool.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "wire/base/clock.h"
 
 /* The heap's charge for a take, which lives as long as its member has it. */
 #define TAKE_HEAP (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD)
@@ -76,10 +78,20 @@ void amb_seat_in_place(struct amb_taker *taker, const struct amb_gpu_pool *pool,
     struct amb_seat *seat = taker->seat;
     uint64_t bit = amb_nearness_gpu_bit(pool->index);
     uint64_t missed = atomic_load_explicit(&seat->gpus_missed, memory_order_relaxed);
-    uint64_t now = is_in_place ? missed & ~bit : missed | bit;
-    if (now != missed) {
-        atomic_store_explicit(&seat->gpus_missed, now, memory_order_relaxed);
+    if (__builtin_expect(is_in_place && missed == 0, 1)) {
+        return;
     }
+    /* All bits have one time, that of the first, so each pool is tried again as often. */
+    int64_t now_ns = taker->shard->now_ns;
+    if (missed != 0 && now_ns >= atomic_load_explicit(&seat->gpus_again_ns, memory_order_relaxed)) {
+        missed = 0;
+    }
+    uint64_t now = is_in_place ? missed & ~bit : missed | bit;
+    if (missed == 0 && now != 0) {
+        atomic_store_explicit(&seat->gpus_again_ns, amb_deadline_ns(now_ns, AMB_NEARNESS_AGAIN_NS),
+                              memory_order_relaxed);
+    }
+    atomic_store_explicit(&seat->gpus_missed, now, memory_order_relaxed);
 }
 
 void amb_seat_forget(struct amb_taker *taker, struct amb_take *take)

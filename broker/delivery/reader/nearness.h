@@ -11,6 +11,10 @@
 
 struct amb_subscription;
 
+/* After that a member that could not read a payload of a GPU in place counts as near to it again.
+ */
+#define AMB_NEARNESS_AGAIN_NS INT64_C(1000000000)
+
 /* The further down, the nearer. */
 enum amb_nearness {
     AMB_NEARNESS_REMOTE, /* by TCP or UCX, also where the other end is on this host */

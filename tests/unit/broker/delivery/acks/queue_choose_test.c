@@ -8,6 +8,7 @@
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,6 +37,7 @@ struct world {
     struct amb_record records[MSGS];
     struct amb_entry entry;
     bool is_by_nearness;
+    int64_t now_ns;
 };
 
 static int setup(void **state)
@@ -73,7 +75,8 @@ static uint32_t choose(const struct world *w, uint32_t first, unsigned *who)
     const struct amb_choice choice = {.entry = &w->entry,
                                       .first = first,
                                       .count = MSGS - first,
-                                      .is_by_nearness = w->is_by_nearness};
+                                      .is_by_nearness = w->is_by_nearness,
+                                      .now_ns = w->now_ns};
     struct amb_seat *seat = NULL;
     uint32_t n = amb_queue_choose(&w->queue, &choice, &seat);
     *who = seat == NULL ? SEATS : (unsigned)(seat - w->seats);
@@ -198,7 +201,8 @@ static void test_in_place_on_the_payload_s_gpu_is_nearest(void **state)
 static void test_one_that_could_not_read_there_is_as_near_as_others_of_the_host(void **state)
 {
     struct world *w = *state;
-    struct amb_taker taker = {.seat = &w->seats[NEAR_B]};
+    static struct amb_shard shard;
+    struct amb_taker taker = {.seat = &w->seats[NEAR_B], .shard = &shard};
     w->seats[NEAR_B].nearness = AMB_NEARNESS_GPU;
     has_out(w, NEAR_B, 40, 40 * EACH);
     w->segment.gpu = &w->pools[1];
@@ -208,6 +212,42 @@ static void test_one_that_could_not_read_there_is_as_near_as_others_of_the_host(
     expect(w, NEAR_B, MSGS);
     w->segment.gpu = &w->pools[1];
     amb_seat_in_place(&taker, &w->pools[1], true);
+    expect(w, NEAR_B, MSGS);
+}
+
+/* It gets nothing there by which it could show that it reads in place again. */
+static void test_one_that_could_not_read_there_is_tried_again_later(void **state)
+{
+    struct world *w = *state;
+    static struct amb_shard shard;
+    struct amb_taker taker = {.seat = &w->seats[NEAR_B], .shard = &shard};
+    w->seats[NEAR_B].nearness = AMB_NEARNESS_GPU;
+    has_out(w, NEAR_B, 40, 40 * EACH);
+    w->segment.gpu = &w->pools[1];
+    shard.now_ns = 1000;
+    amb_seat_in_place(&taker, &w->pools[1], false);
+    w->now_ns = 1000 + AMB_NEARNESS_AGAIN_NS - 1;
+    expect(w, NEAR_A, MSGS / 2);
+    /* Further misses do not put it off, whatever device they are of. */
+    shard.now_ns = w->now_ns;
+    amb_seat_in_place(&taker, &w->pools[1], false);
+    amb_seat_in_place(&taker, &w->pools[0], false);
+    expect(w, NEAR_A, MSGS / 2);
+    w->now_ns++;
+    expect(w, NEAR_B, MSGS);
+    /* It misses again: for as long. The other device has been forgotten with the time. */
+    shard.now_ns = w->now_ns;
+    amb_seat_in_place(&taker, &w->pools[1], false);
+    expect(w, NEAR_A, MSGS / 2);
+    w->segment.gpu = &w->pools[0];
+    expect(w, NEAR_B, MSGS);
+    w->segment.gpu = &w->pools[1];
+    w->now_ns += AMB_NEARNESS_AGAIN_NS;
+    expect(w, NEAR_B, MSGS);
+    /* It has read in place: nothing is left of that. */
+    shard.now_ns = w->now_ns;
+    amb_seat_in_place(&taker, &w->pools[1], true);
+    w->now_ns = 0;
     expect(w, NEAR_B, MSGS);
 }
 
@@ -225,6 +265,7 @@ int main(void)
         T(test_a_key_goes_before_nearness),
         T(test_in_place_on_the_payload_s_gpu_is_nearest),
         T(test_one_that_could_not_read_there_is_as_near_as_others_of_the_host),
+        T(test_one_that_could_not_read_there_is_tried_again_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
