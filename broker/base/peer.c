@@ -51,15 +51,18 @@ bool amb_peer_process(int connection, int *pidfd)
     return *pidfd >= 0 || errno == ESRCH || errno == EINVAL;
 }
 
-bool amb_peer_lives(int connection)
+enum amb_peer_state amb_peer_state(int connection)
 {
-    struct pollfd end = {.fd = kernel_pidfd(connection), .events = POLLIN};
-    if (end.fd < 0) {
-        return false;
+    struct pollfd end = {.events = POLLIN};
+    if (!amb_peer_process(connection, &end.fd)) {
+        return AMB_PEER_UNKNOWN;
     }
-    bool lives = poll(&end, 1, 0) == 0;
+    if (end.fd < 0) {
+        return AMB_PEER_GONE;
+    }
+    int ended = poll(&end, 1, 0);
     (void)close(end.fd);
-    return lives;
+    return ended == 0 ? AMB_PEER_LIVES : ended > 0 ? AMB_PEER_GONE : AMB_PEER_UNKNOWN;
 }
 
 bool amb_peer_is_pidfd(int fd)

@@ -22,9 +22,13 @@
 bool amb_peer_kernel_tells(void);
 /* A pidfd, the caller's; -1: it cannot be had. pid: of SO_PEERCRED, 0: none. */
 int amb_peer_pidfd(int connection, pid_t pid);
-/* Where the kernel tells: does the process that connected live? False, too: that cannot be asked
- * now. No descriptor is left. */
-bool amb_peer_lives(int connection);
+enum amb_peer_state {
+    AMB_PEER_LIVES,
+    AMB_PEER_GONE,
+    AMB_PEER_UNKNOWN, /* it cannot be asked now, as without a free descriptor */
+};
+/* Where the kernel tells: of the process that connected. No descriptor is left. */
+enum amb_peer_state amb_peer_state(int connection);
 /* Where the kernel tells: the pidfd of the process that connected, also from a connection that is
  * shut down. False: it cannot be had now. True, and *pidfd is -1: that process is gone. */
 bool amb_peer_process(int connection, int *pidfd);

@@ -15,9 +15,11 @@
 #include "wire/base/log.h"
 #include "wire/base/passed.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -155,13 +157,28 @@ static bool client_watch_pidfd(struct amb_client *client, int pidfd)
     return true;
 }
 
+/* Its session shares no memory with it. Without a word its user would only see it slow. */
+static void client_is_unknown(const struct amb_client *client)
+{
+    if (client->control->stats.unknown_processes++ == 0) {
+        amb_warn("connection %" PRIu64
+                 ": its process cannot be asked about (%s), so it is served by "
+                 "copies alone; further ones are counted in unknown_processes of status",
+                 client->id, strerror(errno));
+    }
+}
+
 void amb_client_know_process(struct amb_client *client)
 {
     if (!client->is_unix) {
         return;
     }
     if (client->control->kernel_names_peers) {
-        client->knows_process = amb_peer_lives(client->fd);
+        enum amb_peer_state peer = amb_peer_state(client->fd);
+        client->knows_process = peer == AMB_PEER_LIVES;
+        if (peer == AMB_PEER_UNKNOWN) {
+            client_is_unknown(client);
+        }
         return;
     }
     int pidfd = client->passed_fd; /* Its own, that it was asked for. */
@@ -170,6 +187,9 @@ void amb_client_know_process(struct amb_client *client)
         pidfd = amb_peer_pidfd(client->fd, client->pid);
     }
     client->knows_process = pidfd >= 0 && client_watch_pidfd(client, pidfd);
+    if (!client->knows_process) {
+        client_is_unknown(client);
+    }
 }
 
 /* False: not now. */

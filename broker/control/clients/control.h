@@ -59,7 +59,7 @@ struct amb_session_indices {
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
         bad_message, expired, quarantined, attached, violations, events_failed, passed,
-        longest_round_ns;
+        unknown_processes, longest_round_ns;
 };
 
 struct amb_control {

@@ -264,14 +264,15 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
         amb_status_num(redelivered), "dead_letters", amb_status_num(dead), "dead_letters_lost",
         amb_status_num(dead_lost));
     json_t *doors =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
                   amb_status_num(st->accepted), "refused_limit", amb_status_num(st->refused_limit),
                   "refused_auth", amb_status_num(st->refused_auth), "refused_version",
                   amb_status_num(st->refused_version), "handshake_timeouts",
                   amb_status_num(st->handshake_timeout), "bad_magic", amb_status_num(st->bad_magic),
                   "bad_messages", amb_status_num(st->bad_message), "quarantined",
                   amb_status_num(st->quarantined), "violations", amb_status_num(st->violations),
-                  "passed_descriptors", amb_status_num(st->passed), "longest_round_ns",
+                  "passed_descriptors", amb_status_num(st->passed), "unknown_processes",
+                  amb_status_num(st->unknown_processes), "longest_round_ns",
                   amb_status_num(st->longest_round_ns));
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);

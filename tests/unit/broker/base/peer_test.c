@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -66,7 +67,7 @@ static void test_a_connection_outlives_its_process(void **state)
         skip();
     }
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_true(amb_peer_lives(pair[0]));
+    assert_int_equal(amb_peer_state(pair[0]), AMB_PEER_LIVES);
     assert_int_equal(pipe(ready), 0);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -87,18 +88,39 @@ static void test_a_connection_outlives_its_process(void **state)
     char byte;
     assert_int_equal(read(ready[0], &byte, 1), 1);
     passed[0] = accept(listener, NULL, NULL);
-    assert_true(amb_peer_lives(passed[0]));
+    assert_int_equal(amb_peer_state(passed[0]), AMB_PEER_LIVES);
     assert_int_equal(kill(pid, SIGKILL), 0);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-    assert_false(amb_peer_lives(passed[0])); /* It has ended, */
+    assert_int_equal(amb_peer_state(passed[0]), AMB_PEER_GONE); /* It has ended, */
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_false(amb_peer_lives(passed[0])); /* ... and was waited for. */
-    assert_false(amb_peer_lives(-1));
+    assert_int_equal(amb_peer_state(passed[0]), AMB_PEER_GONE); /* ... and was waited for. */
+    assert_int_equal(amb_peer_state(-1), AMB_PEER_UNKNOWN);
     const int all[] = {pair[0], pair[1], passed[0], passed[1], ready[0], ready[1], listener};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         assert_int_equal(close(all[i]), 0);
     }
+}
+
+static void test_a_process_that_cannot_be_asked_about_is_neither_gone_nor_there(void **state)
+{
+    (void)state;
+    int pair[2];
+    struct rlimit files, none;
+    if (!amb_peer_kernel_tells()) {
+        skip();
+    }
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0; /* No further descriptor, whatever its number. */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    enum amb_peer_state without = amb_peer_state(pair[0]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(without, AMB_PEER_UNKNOWN);
+    assert_int_equal(amb_peer_state(pair[0]), AMB_PEER_LIVES);
+    (void)close(pair[0]);
+    (void)close(pair[1]);
 }
 
 static void test_nothing_else_is_taken_for_a_pidfd(void **state)
@@ -137,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_pidfd_tells_of_the_end),
         cmocka_unit_test(test_a_connection_outlives_its_process),
+        cmocka_unit_test(test_a_process_that_cannot_be_asked_about_is_neither_gone_nor_there),
         cmocka_unit_test(test_nothing_else_is_taken_for_a_pidfd),
         cmocka_unit_test(test_a_child_that_has_ended_is_a_pidfd_still),
     };

@@ -6,10 +6,12 @@
 #include "tests/support/door/door_harness.h"
 #include "tests/support/door/stepped_control.h"
 #include "wire/base/clock.h"
+#include "wire/base/log.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const uint8_t ping_frame[] = {'A', 'M', 'B', 1, 3, 0, 0, 0, 0x82, 0x01, 0};
@@ -162,10 +164,52 @@ static void test_a_life_is_counted_at_each_change(void **state)
     (void)close(fd);
 }
 
+static void count_words(enum amb_log_level level, const char *line, void *arg)
+{
+    (void)level;
+    *(unsigned *)arg += strstr(line, "its process cannot be asked about") != NULL;
+}
+
+/* It could be taken for one that has ended: both are served by copies. */
+static void test_a_process_that_cannot_be_asked_about_is_told_once_and_counted(void **state)
+{
+    (void)state;
+    struct rlimit files, none;
+    struct amb_control *control = stepped_control();
+    struct amb_client *clients[3];
+    unsigned told = 0;
+    int fds[3];
+    if (!control->kernel_names_peers) {
+        skip();
+    }
+    uint64_t before = control->stats.unknown_processes;
+    assert_int_equal(before, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0;
+    amb_log_set_sink(count_words, &told);
+    for (unsigned i = 0; i < 3; i++) {
+        clients[i] = stepped_connect(true, &fds[i]);
+        if (i < 2) {
+            assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+        }
+        stepped_introduce(clients[i], fds[i]);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+        assert_int_equal(clients[i]->knows_process, i == 2);
+    }
+    amb_log_set_sink(NULL, NULL);
+    assert_int_equal(told, 1);
+    assert_int_equal(control->stats.unknown_processes, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        stepped_leave(clients[i], fds[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_life_is_counted_at_each_change),
+        cmocka_unit_test(test_a_process_that_cannot_be_asked_about_is_told_once_and_counted),
         cmocka_unit_test(test_answers_find_their_client_by_its_number),
         cmocka_unit_test(test_a_silent_client_is_expired_and_one_that_pings_is_not),
         cmocka_unit_test(test_a_handshake_has_a_deadline_in_every_state),
