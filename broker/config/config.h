@@ -28,6 +28,7 @@
 #define AMB_KEYS_MAX (1U << 16) /* retain.keys of one topic */
 #define AMB_WORKERS_MAX 64u
 #define AMB_HALF_OPEN_MAX 512u      /* connections that have not said who they are */
+#define AMB_CLOSING_MAX 512u        /* connections that wait to be closed */
 #define AMB_CONFIG_LEASES_LEAST 32u /* of the whole broker, beside server.max_leases */
 #define AMB_CONFIG_DOORS_MAX 64u
 
@@ -136,8 +137,9 @@ struct amb_config_server {
     int64_t spin_ns;               /* AMB_CONFIG_TIME_AUTO, 0 = never, at most 10 ms */
     uint64_t max_message;     /* data + meta of one message, resolved, <= memory.host.size / 4 */
     uint32_t max_connections; /* resolved by the descriptor formula, */
-    uint32_t max_leases;      /* ... as are this and the next one, which no setting names */
+    uint32_t max_leases;      /* ... as are this and the next two, which no setting names */
     uint32_t max_half_open;   /* 8 to AMB_HALF_OPEN_MAX */
+    uint32_t max_closing;     /* 4 to AMB_CLOSING_MAX */
     int64_t handshake_timeout_ns;
     bool insecure;  /* TCP listeners off loopback are allowed */
     uint32_t cores; /* of the machine that this process may use */

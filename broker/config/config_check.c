@@ -22,8 +22,9 @@
 
 /* Descriptors: a fixed part, each worker, each segment, each connection: one for control, one for
  * the bell of its ring or its stream. Leases take one each, and there is one for some connections.
- * A connection that has not said who it is has one. A ring that is being made has two more, for its
- * client: its memory and the bell. They are sent and closed at once, so a few are counted. */
+ * A connection that has not said who it is has one, and so has one that the porter is to close. A
+ * ring that is being made has two more, for its client: its memory and the bell. They are sent and
+ * closed at once, so a few are counted. */
 #define FDS_FIXED 64u
 #define FDS_PER_WORKER 24u
 #define FDS_PER_SEGMENT 2u
@@ -31,9 +32,12 @@
 #define FDS_PER_OPENING 2u
 #define CONNECTIONS_PER_LEASE 8u
 #define OPENINGS 8u
-/* Of those that workers and segments leave, connections that nobody knows yet get a part. */
+/* Of those that workers and segments leave, connections that nobody knows yet get a part, and those
+ * that are over another one. */
 #define HALF_OPEN_MIN 8u
 #define HALF_OPEN_PART 8u
+#define CLOSING_MIN 4u
+#define CLOSING_PART 16u
 
 static enum amb_status check_leased(const struct amb_config_build *build)
 {
@@ -104,13 +108,22 @@ static uint64_t descriptors_of(uint64_t connections)
            (connections + CONNECTIONS_PER_LEASE - 1) / CONNECTIONS_PER_LEASE;
 }
 
-/* left: by the connections that there must be, at least HALF_OPEN_MIN. */
-static uint32_t half_open(uint64_t there, uint64_t left)
+/* A part of what is there, at least `least` and at most `most`. left: by the connections that there
+ * must be, at least `least`. */
+static uint32_t part_of(uint64_t part, uint64_t least, uint64_t most, uint64_t left)
 {
-    uint64_t part = there / HALF_OPEN_PART;
-    part = part < HALF_OPEN_MIN ? HALF_OPEN_MIN : part;
+    part = part < least ? least : part;
     part = part > left ? left : part;
-    return part > AMB_HALF_OPEN_MAX ? AMB_HALF_OPEN_MAX : (uint32_t)part;
+    return (uint32_t)(part > most ? most : part);
+}
+
+/* Connections that come and that go. spare: by the connections that there must be. */
+static void share_passing(struct amb_config_server *server, uint64_t there, uint64_t spare)
+{
+    server->max_half_open =
+        part_of(there / HALF_OPEN_PART, HALF_OPEN_MIN, AMB_HALF_OPEN_MAX, spare - CLOSING_MIN);
+    server->max_closing =
+        part_of(there / CLOSING_PART, CLOSING_MIN, AMB_CLOSING_MAX, spare - server->max_half_open);
 }
 
 /* The descriptor formula; an explicit number must fit, "auto" takes what there is. Leases get what
@@ -124,7 +137,7 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
                     FDS_PER_WORKER * config->server.workers + FDS_PER_SEGMENT * segments;
     uint64_t wanted = config->server.max_connections;
     uint64_t least = wanted == 0 ? AUTO_CONNECTIONS_MIN : wanted;
-    uint64_t needed = base + HALF_OPEN_MIN + descriptors_of(least);
+    uint64_t needed = base + HALF_OPEN_MIN + CLOSING_MIN + descriptors_of(least);
     if (machine->descriptors < needed) {
         return amb_config_fail(
             build, amb_config_place_of(config, "server.max_connections"), "server.max_connections",
@@ -134,8 +147,8 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
             config->server.workers, segments, least, machine->descriptors, needed);
     }
     uint64_t there = machine->descriptors - base;
-    config->server.max_half_open = half_open(there, there - descriptors_of(least));
-    there -= config->server.max_half_open;
+    share_passing(&config->server, there, there - descriptors_of(least));
+    there -= config->server.max_half_open + config->server.max_closing;
     if (wanted == 0) {
         uint64_t fit =
             there / (FDS_PER_CONNECTION * CONNECTIONS_PER_LEASE + 1) * CONNECTIONS_PER_LEASE;

@@ -37,6 +37,7 @@
 #define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
 #define CONTROL_BEHIND_NS (3 * AMB_NS_PER_MS)
 #define CONTROL_DRAIN_TICK_NS (5 * AMB_NS_PER_MS)
+#define CONTROL_RESUME_NS_MAX (50 * AMB_NS_PER_MS)
 /* After the clients were told, quarantined sessions are given up at once, others in this time. */
 #define CONTROL_END_NS (2 * AMB_NS_PER_SEC)
 
@@ -198,7 +199,10 @@ static int control_timeout_ms(const struct amb_control *control)
     if (control->is_draining) {
         ns = CONTROL_DRAIN_TICK_NS;
     } else if (control->resume_accept_ns != 0) {
-        ns = 50 * AMB_NS_PER_MS;
+        int64_t left_ns = control->resume_accept_ns - control->now_ns;
+        ns = left_ns < AMB_NS_PER_MS           ? AMB_NS_PER_MS
+             : left_ns < CONTROL_RESUME_NS_MAX ? left_ns + AMB_NS_PER_MS
+                                               : CONTROL_RESUME_NS_MAX;
     } else if (amb_list_is_empty(&control->clients)) {
         return -1;
     }
@@ -236,6 +240,7 @@ static void control_round(struct amb_control *control)
         control->tick_ns = control->now_ns; /* Without clients we sleep for ever: not a stall. */
     }
     amb_inbox_disarm(&control->inbox, true);
+    control->round++;
     for (int i = 0; i < count; i++) {
         amb_watches_tell(&control->watches, &events[i]);
     }

@@ -28,6 +28,7 @@
 #define DOOR_BACKLOG 512
 #define DOOR_ACCEPTS_A_ROUND 64u
 #define DOOR_PAUSE_NS (100 * AMB_NS_PER_MS)
+#define DOOR_CLOSING_NS (5 * AMB_NS_PER_MS) /* the porter closes one sooner */
 #define DOOR_MODE_DEFAULT 0660
 #define DOOR_LOCK_PAUSE_US 10000u
 #define DOOR_LOCK_TRIES 100
@@ -219,14 +220,14 @@ static enum amb_status unix_open(struct amb_listener *listener, char *error, siz
 
 /* Accepting ------------------------------------------------------------------------------------ */
 
-static void door_pause(struct amb_control *control, const char *why)
+static void door_pause(struct amb_control *control, const char *why, int64_t pause_ns)
 {
     if (control->pause_logged_ns == 0 ||
         control->now_ns - control->pause_logged_ns >= AMB_NS_PER_SEC) {
         control->pause_logged_ns = control->now_ns; /* A line a second, however long it lasts. */
-        amb_warn("accept: %s; pausing for %d ms", why, (int)(DOOR_PAUSE_NS / AMB_NS_PER_MS));
+        amb_warn("accept: %s; pausing for %d ms", why, (int)(pause_ns / AMB_NS_PER_MS));
     }
-    control->resume_accept_ns = control->now_ns + DOOR_PAUSE_NS;
+    control->resume_accept_ns = control->now_ns + pause_ns;
     for (unsigned i = 0; i < control->listener_count; i++) {
         struct amb_listener *listener = &control->listeners[i];
         if (listener->fd >= 0 && !listener->is_paused) {
@@ -253,8 +254,9 @@ void amb_door_resume(struct amb_control *control)
 
 /* The oldest connection that has not said who it is goes. One that has said nothing goes first, so
  * that a crowd of those does not push out a client that is half through. If more than half are half
- * through, the crowd is one of those, and its oldest goes. False: there is none. */
-static bool door_evict(struct amb_control *control)
+ * through, the crowd is one of those, and its oldest goes. False: there is none. *is_at_once: its
+ * descriptor is free. */
+static bool door_evict(struct amb_control *control, bool *is_at_once)
 {
     struct amb_client *silent = NULL, *halfway = NULL;
     uint32_t halfway_count = 0;
@@ -272,6 +274,7 @@ static bool door_evict(struct amb_control *control)
     if (client == NULL) {
         return false;
     }
+    *is_at_once = !client->is_unix || control->porter == NULL;
     control->stats.refused_limit++;
     amb_client_end(client, "too many connections that have not said who they are");
     return true;
@@ -305,7 +308,8 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     struct amb_control *control = listener->control;
     control->stats.accepted++;
     if (control->half_open_count >= control->config->server.max_half_open) {
-        (void)door_evict(control);
+        bool is_at_once;
+        (void)door_evict(control, &is_at_once);
     }
     struct amb_client *client;
     bool is_unix = listener->url.scheme == AMB_URL_UNIX;
@@ -320,11 +324,34 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     }
 }
 
-/* Not so many that one which came in this round is pushed out before it is heard. */
-static unsigned door_accepts(const struct amb_control *control)
+unsigned amb_door_quota(unsigned budget, unsigned index, unsigned count, uint32_t round)
 {
+    return budget / count + ((index + round) % count < budget % count);
+}
+
+/* All listeners together not so many that one which came in this round is pushed out before it is
+ * heard. */
+static unsigned door_accepts(const struct amb_listener *listener)
+{
+    const struct amb_control *control = listener->control;
     uint32_t half = control->config->server.max_half_open / 2;
-    return half < DOOR_ACCEPTS_A_ROUND ? half : DOOR_ACCEPTS_A_ROUND;
+    return amb_door_quota(half < DOOR_ACCEPTS_A_ROUND ? half : DOOR_ACCEPTS_A_ROUND,
+                          (unsigned)(listener - control->listeners), control->listener_count,
+                          control->round);
+}
+
+/* Descriptors are used up. One that has not said who it is goes for the next one. A connection that
+ * somebody else closes has not given its descriptor back yet. So acceptance waits for that, or one
+ * after the other would go in vain. False: nothing is to be accepted now. */
+static bool door_make_room(struct amb_control *control)
+{
+    bool is_at_once = false;
+    if (!door_evict(control, &is_at_once)) {
+        door_pause(control, strerror(EMFILE), DOOR_PAUSE_NS);
+    } else if (!is_at_once) {
+        door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
+    }
+    return is_at_once;
 }
 
 static void listener_on_events(struct amb_watch *watch, uint32_t events)
@@ -332,15 +359,16 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
     (void)events;
     struct amb_listener *listener = AMB_CONTAINER_OF(watch, struct amb_listener, watch);
     /* Clients are let in no faster than sessions are made, and connections closed. */
-    if (amb_porter_is_behind(listener->control->porter)) {
-        door_pause(listener->control, "too many connections wait to be closed");
+    struct amb_control *control = listener->control;
+    if (amb_porter_is_behind(control->porter, control->config->server.max_closing)) {
+        door_pause(control, "too many connections wait to be closed", DOOR_PAUSE_NS);
         return;
     }
-    if (listener->control->opening_count >= AMB_OPENING_MAX) {
-        door_pause(listener->control, "too many clients wait for their sessions");
+    if (control->opening_count >= AMB_OPENING_MAX) {
+        door_pause(control, "too many clients wait for their sessions", DOOR_PAUSE_NS);
         return;
     }
-    for (unsigned i = door_accepts(listener->control); i > 0; i--) {
+    for (unsigned i = door_accepts(listener); i > 0; i--) {
         struct sockaddr_storage from;
         socklen_t len = sizeof(from);
         int fd =
@@ -350,11 +378,11 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
             continue;
         }
         int why = errno;
-        if (why == EMFILE && door_evict(listener->control)) {
-            continue; /* Its descriptor is free. */
+        if (why == EMFILE && door_make_room(control)) {
+            continue;
         }
-        if (why == EMFILE || why == ENFILE || why == ENOMEM || why == ENOBUFS) {
-            door_pause(listener->control, strerror(why));
+        if (why == ENFILE || why == ENOMEM || why == ENOBUFS) {
+            door_pause(control, strerror(why), DOOR_PAUSE_NS);
         }
         if (why != EINTR && why != ECONNABORTED) {
             return;

@@ -20,3 +20,6 @@ AMB_MUST_CHECK enum amb_status amb_door_open(struct amb_control *control, const 
 void amb_door_close(struct amb_control *control);
 /* Accepts again after a pause. */
 void amb_door_resume(struct amb_control *control);
+/* How many connections the listener at `index` of `count` accepts in a round, so that all together
+ * accept `budget`. The remainder goes round. A pure function. */
+unsigned amb_door_quota(unsigned budget, unsigned index, unsigned count, uint32_t round);

@@ -25,9 +25,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Connections that wait to be closed; where there are more, the door pauses. */
-#define AMB_PORTER_BACKLOG_MAX 512u
-
 struct amb_link_waste;
 struct amb_order_session_open;
 struct amb_shard;
@@ -61,9 +58,8 @@ void amb_porter_close(struct amb_porter *porter, int fd);
  * the broker ends. Done at once without memory for a mail, and where porter is NULL: then the
  * contents stay. */
 void amb_porter_dispose(struct amb_porter *porter, struct amb_link_waste *waste);
-/* Do more connections wait to be closed than should? */
-static inline bool amb_porter_is_behind(const struct amb_porter *porter)
+/* Do more connections wait to be closed than there may be descriptors for (server.max_closing)? */
+static inline bool amb_porter_is_behind(const struct amb_porter *porter, uint32_t most)
 {
-    return porter != NULL &&
-           atomic_load_explicit(&porter->closing, memory_order_relaxed) > AMB_PORTER_BACKLOG_MAX;
+    return porter != NULL && atomic_load_explicit(&porter->closing, memory_order_relaxed) > most;
 }

@@ -14,10 +14,12 @@ static void test_auto_becomes_numbers(void **state)
     assert_int_equal(config->server.workers, 3);
     assert_int_equal(config->server.max_message, UINT64_C(256) << 20);
     /* 1024 - 64 - 24 * 3 - 2 * 16 - 32 - 2 * 8 = 808 for all connections. An eighth of them may be
-     * half open. (808 - 101) / 17 * 8, and one lease for 8 of them at least. */
+     * half open, and a sixteenth may wait to be closed. (808 - 101 - 50) / 17 * 8, and one lease
+     * for 8 of them at least. */
     assert_int_equal(config->server.max_half_open, 101);
-    assert_int_equal(config->server.max_connections, 328);
-    assert_int_equal(config->server.max_leases, 51);
+    assert_int_equal(config->server.max_closing, 50);
+    assert_int_equal(config->server.max_connections, 304);
+    assert_int_equal(config->server.max_leases, 49);
     amb_config_destroy(&config);
     config = try_accept("memory = { host = { size = \"64G\"; segment = \"256M\"; }; };");
     assert_int_equal(config->server.max_message, UINT64_C(1) << 30);
@@ -143,10 +145,10 @@ static void test_too_few_descriptors_name_the_limit(void **state)
     struct amb_config_source source = {.machine = &machine};
     try_refuse_source(&source, "default: server.max_connections: the descriptor limit is too small "
                                "for 3 workers, 16 segments and 8 connections (got ulimit -n 20, "
-                               "allowed at least 241)");
-    source = try_source("server = { max_connections = 377; };");
-    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1026)");
-    struct amb_config *config = try_accept("server = { max_connections = 376; };");
+                               "allowed at least 245)");
+    source = try_source("server = { max_connections = 375; };");
+    try_refuse_with(&source, "(got ulimit -n 1024, allowed at least 1025)");
+    struct amb_config *config = try_accept("server = { max_connections = 374; };");
     assert_int_equal(config->server.max_leases, 47);
     amb_config_destroy(&config);
     config = try_accept("server = { max_connections = 100; };");
@@ -158,8 +160,9 @@ static void test_too_few_descriptors_name_the_limit(void **state)
 static void test_half_open_connections_are_counted(void **state)
 {
     (void)state;
-    static const uint64_t limits[] = {241, 250, 300, 512, 1024, 4096, 20000, 1048576};
+    static const uint64_t limits[] = {245, 250, 300, 512, 1024, 4096, 20000, 1048576};
     static const uint32_t expected[] = {8, 8, 10, 37, 101, 485, 512, 512};
+    static const uint32_t closing[] = {4, 4, 5, 18, 50, 242, 512, 512};
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         struct amb_config_machine machine = try_machine;
         machine.descriptors = limits[i];
@@ -167,14 +170,16 @@ static void test_half_open_connections_are_counted(void **state)
         struct amb_config *config = try_accept_source(&source);
         const struct amb_config_server *server = &config->server;
         assert_int_equal(server->max_half_open, expected[i]);
-        uint64_t used = 64 + 24 * 3 + 2 * 16 + 2 * 8 + server->max_half_open +
+        assert_int_equal(server->max_closing, closing[i]);
+        uint64_t used = 64 + 24 * 3 + 2 * 16 + 2 * 8 + server->max_half_open + server->max_closing +
                         2 * (uint64_t)server->max_connections + server->max_leases + 32;
         assert_true(used <= limits[i]);
         amb_config_destroy(&config);
     }
     /* A number that somebody has asked for leaves them what it can. */
-    struct amb_config *config = try_accept("server = { max_connections = 376; };");
+    struct amb_config *config = try_accept("server = { max_connections = 374; };");
     assert_int_equal(config->server.max_half_open, 9);
+    assert_int_equal(config->server.max_closing, 4);
     amb_config_destroy(&config);
 }
 

@@ -3,6 +3,7 @@
  * broker/door: socket files, ports that are taken, permissions, and how many may stand in front of
  * the door.
  */
+#include "broker/control/door.h"
 #include "tests/support/door/door_harness.h"
 #include "wire/base/interface.h"
 
@@ -443,6 +444,116 @@ static void test_with_few_descriptors_fewer_may_stand_silent(void **state)
     door_close(&door);
 }
 
+static void test_listeners_share_a_round(void **state)
+{
+    (void)state;
+    static const unsigned budgets[] = {4, 8, 63, 64};
+    static const unsigned counts[] = {1, 2, 3, 5, 64};
+    for (size_t b = 0; b < sizeof(budgets) / sizeof(budgets[0]); b++) {
+        for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+            unsigned got[64] = {0}, budget = budgets[b], count = counts[c];
+            for (uint32_t round = 0; round < count; round++) {
+                unsigned sum = 0;
+                for (unsigned i = 0; i < count; i++) {
+                    unsigned quota = amb_door_quota(budget, i, count, round);
+                    got[i] += quota;
+                    sum += quota;
+                }
+                assert_int_equal(sum, budget); /* All of them together. */
+            }
+            for (unsigned i = 0; i < count; i++) {
+                assert_int_equal(got[i], budget); /* Each as much as any other. */
+            }
+        }
+    }
+}
+
+static uint64_t refused(struct door_client *asker)
+{
+    char *text = door_admin(asker, "status");
+    const char *at = strstr(text, "\"refused_limit\":");
+    assert_non_null(at);
+    uint64_t count = strtoull(at + strlen("\"refused_limit\":"), NULL, 10);
+    free(text);
+    return count;
+}
+
+/* Has the broker closed it? */
+static bool is_closed(const struct door_client *client)
+{
+    uint8_t byte;
+    return recv(client->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
+#define CROWD 24u
+#define LATE 3u
+
+/* The porter closes a Unix connection, a moment after it was pushed out. */
+static void test_without_a_descriptor_one_goes_for_each_that_comes(void **state)
+{
+    (void)state;
+    struct door door;
+    struct rlimit files, none;
+    struct door_client crowd[CROWD], asker, late[LATE] = {{.fd = -1}};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fillers[256];
+    unsigned filled = 0, gone = 0;
+    door_open(&door, NULL);
+    memcpy(address.sun_path, door.socket_path, sizeof(door.socket_path));
+    door_login_unix(&door, &asker);
+    for (unsigned i = 0; i < CROWD; i++) {
+        door_connect_unix(&door, &crowd[i]);
+    }
+    uint64_t before = refused(&asker); /* All of the crowd has been let in. */
+    for (unsigned i = 0; i < LATE; i++) {
+        late[i].fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(late[i].fd >= 0);
+    }
+    /* From here on this process has only the descriptors that it gives back. */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = (rlim_t)late[LATE - 1].fd + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    while (filled < 256 && (fillers[filled] = dup(asker.fd)) >= 0) {
+        filled++;
+    }
+    assert_true(filled < 256);
+    for (unsigned i = 0; i < LATE; i++) {
+        assert_int_equal(connect(late[i].fd, (const struct sockaddr *)&address, sizeof(address)),
+                         0);
+    }
+    for (unsigned i = 0; i < LATE; i++) {
+        door_expect_closed(&crowd[i]);
+    }
+    /* Those that came are all in, so no further one goes. */
+    for (uint64_t id = 0; id < 2; id++) {
+        door_send_ping(&asker, (int64_t)id);
+        amb_control_free(door_expect(&asker, AMB__CONTROL__CONTROL__BODY_PONG));
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    for (unsigned i = 0; i < filled; i++) {
+        (void)close(fillers[i]);
+    }
+    for (unsigned i = 0; i < LATE; i++) {
+        amb_control_reader_init(&late[i].reader);
+        door_send_hello(&late[i], "");
+        amb_control_free(door_expect(&late[i], AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    }
+    for (unsigned i = 0; i < CROWD; i++) {
+        gone += is_closed(&crowd[i]);
+    }
+    assert_int_equal(gone, LATE);
+    assert_int_equal(refused(&asker) - before, LATE);
+    for (unsigned i = 0; i < CROWD; i++) {
+        door_disconnect(&crowd[i]);
+    }
+    for (unsigned i = 0; i < LATE; i++) {
+        door_disconnect(&late[i]);
+    }
+    door_disconnect(&asker);
+    door_close(&door);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -459,6 +570,8 @@ int main(void)
         cmocka_unit_test(test_room_that_was_there_at_hello_may_be_gone_at_auth),
         cmocka_unit_test(test_a_client_s_own_last_session_does_not_stand_in_its_way),
         cmocka_unit_test(test_brokers_that_start_together_do_not_remove_each_other_s_socket),
+        cmocka_unit_test(test_listeners_share_a_round),
+        cmocka_unit_test(test_without_a_descriptor_one_goes_for_each_that_comes),
         cmocka_unit_test(test_with_few_descriptors_fewer_may_stand_silent),
         cmocka_unit_test(test_where_too_many_stand_silent_the_oldest_goes),
         cmocka_unit_test(test_where_too_many_stand_half_through_the_oldest_goes),

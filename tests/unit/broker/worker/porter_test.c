@@ -63,7 +63,7 @@ static void test_connections_are_closed_whatever_is_in_them(void **state)
         (void)close(peer);
     }
     assert_int_equal(atomic_load(&porter.burdened), 3);
-    assert_false(amb_porter_is_behind(&porter));
+    assert_false(amb_porter_is_behind(&porter, 0));
     amb_porter_stop(&porter);
     amb_porter_stop(&porter);
 }
