@@ -259,7 +259,9 @@ def test_processes_run_near_their_gpu(locals_):
 
 
 def test_no_port_is_opened(locals_):
-    process = locals_.start("-n", 2, "--", "sh", "-c", STAY)
+    ctl = locals_.rig.program("broker-ctl")
+    script = f'{ctl} --url "$AMB_URL?link=ucx" pub a.b --count 1 2>/dev/null && echo "it has ucx"; {STAY}'
+    process = locals_.start("-n", 2, "--", "sh", "-c", script)
     await_lines(process, "up", 2)
     pid = locals_.broker()
     inodes = {os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}
