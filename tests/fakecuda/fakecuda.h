@@ -25,7 +25,8 @@
  *                              a known one
  *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th
  *                              call of any function 719; each fails once. No '=': 2
- *   FAKECUDA_SLOW              "cuInit=8000,cuIpcOpenMemHandle=3000": these calls take so many
+ *   FAKECUDA_REPORT            a file: FILE.PID has a line for each function, with a process's
+ * calls FAKECUDA_SLOW              "cuInit=8000,cuIpcOpenMemHandle=3000": these calls take so many
  *                              milliseconds each, and other threads' calls go on. cuInit and
  *                              cuDevicePrimaryCtxRetain do so at their first success alone
  * Threads: any.
