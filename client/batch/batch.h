@@ -128,6 +128,14 @@ void amb_batch_add_pieces(struct amb_batch *batch, const struct amb_iov *pieces,
 /* Takes back the message added last, which has no properties. */
 void amb_batch_undo(struct amb_batch *batch);
 
+/* Says of the message added last which memory its payload was in. */
+static inline void amb_batch_say_mem(struct amb_batch *batch, enum amb_mem mem)
+{
+    if (__builtin_expect(mem > AMB_MEM_HOST, 0)) {
+        amb_batch_records(batch)[batch->count - 1].flags = amb_record_mem_flags(mem);
+    }
+}
+
 /* Appends a leased payload, whose place is kept by the caller. */
 static inline void amb_batch_add_leased(struct amb_batch *batch, uint64_t offset, uint64_t len)
 {

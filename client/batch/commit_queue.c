@@ -48,7 +48,7 @@ static struct amb_batch *rescue_one(struct amb_pub *pub, const struct amb_batch 
     }
     const struct amb_record *record = &amb_batch_records(commit)[i];
     uint64_t slot = commit->offsets[i] / commit->slots->slot;
-    amb_batch_records(batch)[0] = (struct amb_record){.len = record->len};
+    amb_batch_records(batch)[0] = (struct amb_record){.len = record->len, .flags = record->flags};
     batch->count = 1;
     batch->first_seq = commit->first_seq + i;
     bool is_plain = record->props_len == 0 && record->key_hash == 0 && record->ttl_ms == 0;

@@ -163,7 +163,8 @@ static enum amb_status check_sub_enums(const struct amb_sub_options *options,
         complain(complaint, "amb_sub_options.mem is no kind of memory");
         return AMB_EINVAL;
     }
-    if (options->device != 0 && options->mem < AMB_MEM_PINNED && options->allocator == NULL) {
+    if (options->device != 0 && options->mem < AMB_MEM_PINNED && options->allocator == NULL &&
+        options->allocators == NULL) {
         complain(complaint, "amb_sub_options.device is for mem = CUDA, CUDA_MANAGED, PINNED");
         return AMB_EINVAL;
     }
@@ -285,6 +286,84 @@ enum amb_status amb_allocator_read(const struct amb_sub_options *options, struct
     return AMB_OK;
 }
 
+/* One of an array, entered under its kind. */
+static enum amb_status read_one_allocator(const void *from, uint32_t index,
+                                          struct amb_allocator to[AMB_SUB_ALLOCATORS_MAX],
+                                          struct amb_complaint *complaint)
+{
+    struct amb_allocator one;
+    char name[48];
+    (void)snprintf(name, sizeof(name), "amb_sub_options.allocators[%u]", index);
+    enum amb_status status = read_struct(name, from, &one, sizeof(one), complaint);
+    if (status != AMB_OK) {
+        return status;
+    }
+    if (one.mem < AMB_MEM_HOST || one.mem > AMB_MEM_CUDA_MANAGED) {
+        complain(complaint, "%s.mem: HOST, PINNED, CUDA or CUDA_MANAGED", name);
+        return AMB_EINVAL;
+    }
+    if (one.alloc == NULL || one.free == NULL) {
+        complain(complaint, "%s: alloc or free is missing", name);
+        return AMB_EINVAL;
+    }
+    struct amb_allocator *place = &to[one.mem - AMB_MEM_HOST];
+    if (place->alloc != NULL) {
+        complain(complaint, "%s.mem: another allocator serves that kind of memory", name);
+        return AMB_EINVAL;
+    }
+    *place = one;
+    return AMB_OK;
+}
+
+enum amb_status amb_allocators_read(const struct amb_sub_options *options,
+                                    struct amb_allocator to[AMB_SUB_ALLOCATORS_MAX],
+                                    struct amb_complaint *complaint)
+{
+    memset(to, 0, AMB_SUB_ALLOCATORS_MAX * sizeof(*to));
+    const uint8_t *from = (const void *)options->allocators;
+    /* They lie as far apart as the program was compiled for. */
+    uint32_t step = options->allocator_count != 0 ? options->allocators->size : 0;
+    for (uint32_t i = 0; i < options->allocator_count; i++) {
+        uint32_t size;
+        memcpy(&size, from + (size_t)i * step, sizeof(size));
+        if (size != step) {
+            complain(complaint, "amb_sub_options.allocators[%u].size is not that of the first", i);
+            return AMB_EINVAL;
+        }
+        enum amb_status status = read_one_allocator(from + (size_t)i * step, i, to, complaint);
+        if (status != AMB_OK) {
+            return status;
+        }
+    }
+    return AMB_OK;
+}
+
+static enum amb_status check_sub_allocators(const struct amb_sub_options *options,
+                                            struct amb_complaint *complaint)
+{
+    if ((unsigned)options->fallback > AMB_FALLBACK_HOST) {
+        complain(complaint, "amb_sub_options.fallback is out of range");
+        return AMB_EINVAL;
+    }
+    if ((options->allocators == NULL) != (options->allocator_count == 0) ||
+        options->allocator_count > AMB_SUB_ALLOCATORS_MAX) {
+        complain(complaint, "amb_sub_options: allocators goes with allocator_count, 1 to %u",
+                 AMB_SUB_ALLOCATORS_MAX);
+        return AMB_EINVAL;
+    }
+    bool has_any = options->allocator_count != 0;
+    if (has_any && (options->mem != AMB_MEM_AS_SENT || options->allocator != NULL)) {
+        complain(complaint, "amb_sub_options.allocators are for mem = AS_SENT; of one kind of "
+                            "memory `allocator` is the one");
+        return AMB_EINVAL;
+    }
+    if (!has_any && options->fallback != AMB_FALLBACK_IN_PLACE) {
+        complain(complaint, "amb_sub_options.fallback goes with allocators");
+        return AMB_EINVAL;
+    }
+    return AMB_OK;
+}
+
 static enum amb_status check_sub_lazy(const struct amb_sub_options *options,
                                       struct amb_complaint *complaint)
 {
@@ -315,6 +394,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
     }
     if (status == AMB_OK) {
         status = check_sub_choice(to, complaint);
+    }
+    if (status == AMB_OK) {
+        status = check_sub_allocators(to, complaint);
     }
     if (status == AMB_OK) {
         status = check_sub_lazy(to, complaint);

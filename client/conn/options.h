@@ -22,6 +22,7 @@
 #define AMB_SUB_CREDIT_MSGS_ACKED UINT64_C(1000)
 #define AMB_SUB_BACKOFF_MAX 16u
 #define AMB_SUB_NAME_MAX 64u
+#define AMB_SUB_ALLOCATORS_MAX 4u /* HOST, PINNED, CUDA, CUDA_MANAGED */
 #define AMB_SUB_CREDIT_BYTES (UINT64_C(64) << 20)
 
 /* One sentence about what is wrong. */
@@ -47,6 +48,11 @@ AMB_MUST_CHECK enum amb_status amb_sub_options_read(const struct amb_sub_options
 AMB_MUST_CHECK enum amb_status amb_allocator_read(const struct amb_sub_options *options,
                                                   struct amb_allocator *to,
                                                   struct amb_complaint *complaint);
+/* The subscription's allocators, in the order of enum amb_mem from HOST on (zeros: it has none of
+ * that kind). */
+AMB_MUST_CHECK enum amb_status amb_allocators_read(const struct amb_sub_options *options,
+                                                   struct amb_allocator to[AMB_SUB_ALLOCATORS_MAX],
+                                                   struct amb_complaint *complaint);
 AMB_MUST_CHECK enum amb_status amb_out_read(const struct amb_out *from, struct amb_out *to,
                                             struct amb_complaint *complaint);
 /* The same of a message whose payload is a lease. */

@@ -47,6 +47,7 @@ struct amb_topic_name {
 struct amb_gpu;
 struct amb_gpu_buffer;
 struct amb_region;
+struct amb_target;
 struct amb_tensor;
 
 /* Of few messages: where the payload was brought to, and an array's description. */
@@ -57,6 +58,7 @@ struct amb_side {
     uint64_t address;                  /* where it was brought; 0: nowhere */
     struct amb_region *region;         /* of the application, that address is in; or NULL */
     struct amb_gpu_buffer *buffer;     /* of our pool; NULL: the allocator's */
+    const struct amb_target *target;   /* address is in its memory */
     struct amb_tensor *_Atomic tensor; /* made when asked for */
     bool is_placed;
     bool is_in_place; /* address is of the broker's memory */

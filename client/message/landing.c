@@ -11,6 +11,7 @@
 #include "client/memory/region.h"
 #include "client/message/side.h"
 #include "client/message/sub.h"
+#include "client/message/targets.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -28,33 +29,26 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
     if (status != AMB_OK) {
         return amb_conn_fail(conn, status, "%s", complaint.text);
     }
-    bool is_as_sent = options->mem == AMB_MEM_AS_SENT && allocator.alloc == NULL &&
+    bool is_by_kind = options->allocator_count != 0;
+    bool is_as_sent = !is_by_kind && options->mem == AMB_MEM_AS_SENT && allocator.alloc == NULL &&
                       options->copy == 0 && amb_cuda_start() == AMB_OK;
     bool is_lazy = options->lazy != AMB_LAZY_OFF;
-    if (allocator.mem == AMB_MEM_HOST && allocator.alloc == NULL && !is_as_sent && !is_lazy) {
+    bool is_plain = allocator.mem == AMB_MEM_HOST && allocator.alloc == NULL && !is_as_sent;
+    if (is_plain && !is_lazy && !is_by_kind) {
         return AMB_OK;
-    }
-    struct amb_gpu *gpu = NULL;
-    if (amb_mem_is_on_gpu(allocator.mem) ||
-        (allocator.mem == AMB_MEM_PINNED && allocator.alloc == NULL)) {
-        status = amb_gpu_get(conn, options->device, &gpu);
-        if (status != AMB_OK) {
-            return status;
-        }
     }
     struct amb_landing *landing = calloc(1, sizeof(*landing));
     if (landing == NULL) {
         return amb_conn_fail(conn, AMB_ENOMEM, "no memory for a subscription");
     }
     landing->conn = conn;
-    landing->is_as_sent = is_as_sent;
+    landing->mem = is_as_sent ? AMB_MEM_AS_SENT : AMB_MEM_HOST;
     landing->is_lazy = is_lazy;
-    landing->mem = allocator.mem;
-    landing->is_copied =
-        options->copy != 0 || allocator.alloc != NULL || allocator.mem != AMB_MEM_CUDA;
-    landing->allocator = allocator;
-    landing->gpu = gpu;
-    landing->device = amb_mem_is_on_gpu(allocator.mem) ? options->device : -1;
+    status = amb_targets_choose(landing, options, &allocator);
+    if (status != AMB_OK) {
+        free(landing);
+        return status;
+    }
     (void)pthread_mutex_init(&landing->lock, NULL);
     *out = landing;
     return AMB_OK;
@@ -62,11 +56,7 @@ enum amb_status amb_landing_create(struct amb_conn *conn, const struct amb_sub_o
 
 enum amb_mem amb_landing_mem(const struct amb_landing *landing)
 {
-    if (landing != NULL && landing->is_as_sent) {
-        return AMB_MEM_AS_SENT;
-    }
-    /* Pinned memory is filled from the host copy that all host readers share. */
-    return landing != NULL && amb_mem_is_on_gpu(landing->mem) ? AMB_MEM_CUDA : AMB_MEM_HOST;
+    return landing != NULL ? landing->mem : AMB_MEM_HOST;
 }
 
 void amb_landing_destroy(struct amb_landing **landing)
@@ -82,34 +72,47 @@ void amb_landing_destroy(struct amb_landing **landing)
 
 /* ---- a message's other memory ---- */
 
-bool amb_landing_get_memory(struct amb_landing *landing, struct amb_side *side, uint64_t len)
+bool amb_landing_get_memory(struct amb_landing *landing, const struct amb_target *target,
+                            struct amb_gpu *gpu, struct amb_side *side, uint64_t len)
 {
-    if (landing->allocator.alloc != NULL) {
-        void *memory = landing->allocator.alloc(
-            landing->allocator.ctx, len,
-            amb_mem_is_on_gpu(landing->mem) ? DEVICE_ALIGN : HOST_ALIGN, landing->device);
-        side->address = (uintptr_t)memory;
-        if (memory != NULL) {
-            side->region = amb_region_enter(landing->conn, side->address);
+    const struct amb_allocator *allocator = &target->allocator;
+    if (allocator->alloc != NULL) {
+        void *memory = allocator->alloc(allocator->ctx, len,
+                                        amb_mem_is_on_gpu(target->mem) ? DEVICE_ALIGN : HOST_ALIGN,
+                                        target->device);
+        if (memory == NULL) {
+            return false;
         }
-        return memory != NULL;
+        side->address = (uintptr_t)memory;
+        side->region = amb_region_enter(landing->conn, side->address);
+    } else {
+        /* Host memory for what lies on a GPU is pinned: its copy engine writes there. */
+        enum amb_mem mem = target->mem == AMB_MEM_HOST ? AMB_MEM_PINNED : target->mem;
+        side->buffer = amb_gpu_buffer_get(gpu, mem, len);
+        if (side->buffer == NULL) {
+            return false;
+        }
+        side->address = side->buffer->address;
     }
-    side->buffer = amb_gpu_buffer_get(landing->gpu, landing->mem, len);
-    side->address = side->buffer != NULL ? side->buffer->address : 0;
-    return side->buffer != NULL;
+    side->target = target;
+    side->gpu = gpu;
+    side->mem = target->mem;
+    return true;
 }
 
-void amb_landing_put_memory(struct amb_landing *landing, struct amb_side *side, uint64_t len)
+void amb_landing_put_memory(struct amb_side *side, uint64_t len)
 {
     if (side->buffer != NULL) {
-        amb_gpu_buffer_put(landing->gpu, side->buffer);
+        amb_gpu_buffer_put(side->gpu, side->buffer);
     } else if (side->address != 0 && !side->is_in_place) {
-        landing->allocator.free(landing->allocator.ctx, (void *)(uintptr_t)side->address, len,
-                                landing->device);
+        const struct amb_target *target = side->target;
+        target->allocator.free(target->allocator.ctx, (void *)(uintptr_t)side->address, len,
+                               target->device);
     }
     amb_region_leave(side->region);
     side->region = NULL;
     side->buffer = NULL;
+    side->target = NULL;
     side->address = 0;
     side->gpu = NULL;
     side->mem = AMB_MEM_DEFAULT;
@@ -118,19 +121,19 @@ void amb_landing_put_memory(struct amb_landing *landing, struct amb_side *side, 
 
 bool amb_landing_is_by_link(const struct amb_landing *landing)
 {
-    return landing != NULL && landing->mem == AMB_MEM_CUDA && landing->allocator.alloc == NULL &&
-           !landing->is_as_sent && !landing->is_lazy;
+    return landing != NULL && landing->is_by_link;
 }
 
 struct amb_gpu_buffer *amb_landing_far_get(struct amb_landing *landing, uint64_t len)
 {
-    return amb_gpu_is_sound(landing->gpu) ? amb_gpu_buffer_take(landing->gpu, len) : NULL;
+    struct amb_gpu *gpu = landing->targets[0].gpu;
+    return amb_gpu_is_sound(gpu) ? amb_gpu_buffer_take(gpu, len) : NULL;
 }
 
 void amb_landing_far_put(struct amb_landing *landing, struct amb_gpu_buffer *buffer)
 {
     if (buffer != NULL) {
-        amb_gpu_buffer_put(landing->gpu, buffer);
+        amb_gpu_buffer_put(landing->targets[0].gpu, buffer);
     }
 }
 
@@ -183,7 +186,7 @@ void amb_landing_leave(struct amb_msg *msg)
         return;
     }
     struct amb_landing *landing = arrival->sub->landing;
-    amb_landing_put_memory(landing, side, msg->record->len);
+    amb_landing_put_memory(side, msg->record->len);
     side->is_placed = false;
     if (atomic_load(&landing->waiting) != NULL) {
         struct amb_conn *conn = arrival->conn;

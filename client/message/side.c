@@ -3,6 +3,7 @@
 
 #include "client/conn/conn.h"
 #include "client/memory/gpu.h"
+#include "client/memory/view.h"
 
 #include <stdlib.h>
 
@@ -83,6 +84,9 @@ const char *amb_msg_path(const struct amb_msg *msg)
     }
     if (arrival->frame.type == AMB_FRAME_LAZY) {
         return fetched_path(msg);
+    }
+    if (arrival->view != NULL && arrival->view->gpu != NULL) {
+        return "staged"; /* From there to the host. */
     }
     return arrival->view != NULL ? "mapped" : arrival->conn->link_state.path;
 }

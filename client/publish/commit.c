@@ -128,6 +128,7 @@ commit_place(struct amb_pub *pub, const struct amb_put *put, const struct amb_pl
     enum amb_status status = AMB_ENOMEM;
     if (batch != NULL) {
         amb_batch_add_leased(batch, place->slot * place->slots->slot, put->len);
+        amb_batch_say_mem(batch, put->mem);
         status = add_props(batch, put);
         if (status != AMB_OK) {
             amb_batch_undo(batch);
@@ -256,6 +257,7 @@ static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put, 
     }
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
+    amb_batch_say_mem(batch, put->mem);
     if (add_props(batch, put) != AMB_OK) {
         amb_conn_lock(conn);
         amb_pub_batch_put(conn, batch);

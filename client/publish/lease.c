@@ -64,6 +64,9 @@ static void lend(struct amb_pub *pub, struct amb_lease *lease, uint64_t len)
     struct amb_conn *conn = pub->conn;
     lease->pub = pub;
     lease->len = len;
+    lease->mem = lease->gpu != NULL   ? AMB_MEM_CUDA
+                 : lease->pin != NULL ? AMB_MEM_PINNED
+                                      : AMB_MEM_HOST;
     amb_list_push_back(&pub->lease.out, &lease->node);
     pub->lease.count++;
     if (lease->place.slots != NULL) {

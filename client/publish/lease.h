@@ -13,6 +13,8 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
+#include <amb/amb.h>
+
 struct amb_conn;
 struct amb_gpu;
 struct amb_pub;
@@ -25,6 +27,7 @@ struct amb_lease {
     void *bytes;               /* NULL: in GPU memory */
     struct amb_gpu *gpu;       /* then: which; NULL: host memory */
     struct amb_gpu *pin;       /* host memory that is pinned: by whose driver; NULL: it is not */
+    enum amb_mem mem;          /* that the program has the payload in, for its record */
     uint64_t len, room;
     struct amb_lease *next; /* unused ones */
 };

@@ -90,7 +90,7 @@ static enum amb_status lease_commit(struct amb_lease *lease, const struct amb_ou
                                     uint64_t *seq)
 {
     struct amb_conn *conn = lease->conn;
-    struct amb_put put = {.data = NULL};
+    struct amb_put put = {.mem = lease->mem};
     uint8_t blob[AMB_PROPS_MAX];
     if (message != NULL && status == AMB_OK) {
         status = read_message(lease, message, blob, &put);

@@ -105,7 +105,7 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
         return amb_staged_post(pub, AMB_OUT(.data = data, .len = len), &place, true, timeout_ns,
                                NULL);
     }
-    const struct amb_put put = {.data = data, .len = len};
+    const struct amb_put put = {.data = data, .len = len, .mem = place.mem};
     return amb_put_any(pub, &put, timeout_ns, NULL);
 }
 
@@ -147,6 +147,7 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
         return amb_put_too_large(conn, put.len);
     }
     put.expect = out.expect_seq;
+    put.mem = amb_put_mem(&out, &place);
     if (is_staged && put.expect != 0) {
         return amb_conn_fail(conn, AMB_ENOTSUP,
                              "amb_out.expect_seq is not for GPU memory in this release");

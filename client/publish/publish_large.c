@@ -60,6 +60,7 @@ static enum amb_status prepare_large(struct amb_pub *pub, const struct amb_put *
     }
     amb_batch_records(batch)[0] = (struct amb_record){.len = (uint32_t)put->len};
     batch->count = 1;
+    amb_batch_say_mem(batch, put->mem);
     batch->out.frame.number = put->expect;
     batch->data_len = padded;
     batch->out.tx.is_device = put->is_device;

@@ -8,6 +8,7 @@
 #include "client/message/tensor.h"
 #include "wire/base/copy.h"
 #include "wire/codec/props.h"
+#include "wire/mem/cuda.h"
 
 #include <string.h>
 
@@ -117,6 +118,17 @@ enum amb_status amb_put_payload(const struct amb_out *message, struct amb_put *p
     }
     put->is_lent = true;
     return AMB_OK;
+}
+
+enum amb_mem amb_put_mem(const struct amb_out *message, const struct amb_mem_place *place)
+{
+    if (message->forward != NULL) {
+        return amb_msg_mem(message->forward);
+    }
+    if (message->data == NULL) {
+        return AMB_MEM_HOST;
+    }
+    return message->mem != AMB_MEM_DEFAULT ? message->mem : place->mem;
 }
 
 void amb_put_gather(uint8_t *to, const struct amb_put *put)

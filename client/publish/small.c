@@ -137,6 +137,7 @@ enum amb_status amb_put_small(struct amb_pub *pub, const struct amb_put *put, ui
         } else {
             amb_batch_add_pieces(batch, put->iov, put->iov_count, put->len);
         }
+        amb_batch_say_mem(batch, put->mem);
         if (put->blob_len != 0 || put->key_hash != 0 || put->ttl_ms != 0) {
             status =
                 amb_batch_add_props(batch, put->blob, put->blob_len, put->key_hash, put->ttl_ms);

@@ -22,6 +22,7 @@ static bool is_device_kind(enum amb_mem mem)
 bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len,
                           struct amb_mem_place *place)
 {
+    place->mem = AMB_MEM_DEFAULT;
     if (!amb_cuda_is_live()) {
         return false;
     }
@@ -70,6 +71,7 @@ enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out,
                                  struct amb_mem_place *place)
 {
     *is_staged = false;
+    place->mem = AMB_MEM_DEFAULT;
     enum amb_status status = out->forward == NULL ? check_kind(pub, out, is_staged, place) : AMB_OK;
     if (status == AMB_OK && out->stream != NULL && !*is_staged) {
         status = amb_gpu_wait(pub->conn, out->stream);
@@ -89,6 +91,7 @@ static enum amb_status post_leased(struct amb_pub *pub, struct amb_gpu *gpu,
                                    (unsigned long long)out->len)
                    : status;
     }
+    lease->mem = out->mem;
     status = amb_gpu_read(gpu, amb_lease_data(lease), out->data, out->len, out->stream);
     if (status != AMB_OK) {
         amb_lease_abandon(lease);
@@ -107,7 +110,7 @@ static enum amb_status post_small(struct amb_pub *pub, struct amb_gpu *gpu,
 {
     struct amb_conn *conn = pub->conn;
     uint8_t blob[AMB_PROPS_MAX];
-    struct amb_put put = {.len = out->len};
+    struct amb_put put = {.len = out->len, .mem = out->mem};
     enum amb_status status = amb_put_props(conn, out, blob, &put);
     if (status != AMB_OK) {
         return status;
@@ -168,6 +171,7 @@ static enum amb_status post_on_gpu(struct amb_pub *pub, struct amb_gpu *gpu,
                    ? amb_gpu_fail(pub->conn, gpu, status, "cannot copy what to publish")
                    : status;
     }
+    lease->mem = out->mem;
     struct amb_gpu_fence *fence = NULL;
     uint64_t to = (uintptr_t)amb_lease_data_on(lease, out->stream);
     status = amb_gpu_copy(gpu, to, (uintptr_t)out->data, out->len, out->stream, is_waited, &fence);
@@ -208,8 +212,11 @@ static enum amb_status post_by_link(struct amb_pub *pub, struct amb_gpu *gpu,
         conn->link != NULL && conn->link->takes_cuda && !pub->avoids_slots && out->len >= CROSS_MIN;
     amb_conn_unlock(conn);
     uint8_t blob[AMB_PROPS_MAX];
-    struct amb_put put = {
-        .data = out->data, .len = out->len, .is_device = true, .is_lent = !is_waited};
+    struct amb_put put = {.data = out->data,
+                          .len = out->len,
+                          .mem = out->mem,
+                          .is_device = true,
+                          .is_lent = !is_waited};
     if (!can || !is_for_link(out->data, why)) {
         return AMB_ENOTSUP;
     }
@@ -257,18 +264,20 @@ enum amb_status amb_staged_post(struct amb_pub *pub, const struct amb_out *out,
                                 int64_t timeout_ns, uint64_t *seq)
 {
     struct amb_gpu *gpu;
+    struct amb_out known = *out;
     char why[AMB_GPU_WHY_BYTES];
+    known.mem = place->mem;
     amb_pub_enter(pub);
     enum amb_status status = amb_gpu_at(pub->conn, place, out->data, out->len, &gpu);
     if (status == AMB_OK) {
-        status = post_on_gpu(pub, gpu, out, is_waited, timeout_ns, seq);
+        status = post_on_gpu(pub, gpu, &known, is_waited, timeout_ns, seq);
         if (is_no_way(status)) {
             why_staged(pub, gpu, status, why);
             status = pub->gpu.rejects_staging
                          ? reject(pub, why)
-                         : post_by_link(pub, gpu, out, is_waited, timeout_ns, seq, why);
+                         : post_by_link(pub, gpu, &known, is_waited, timeout_ns, seq, why);
             if (is_no_way(status)) {
-                status = post_by_host(pub, gpu, out, why, timeout_ns, seq);
+                status = post_by_host(pub, gpu, &known, why, timeout_ns, seq);
             }
         }
     }

@@ -46,14 +46,15 @@ static inline bool amb_staged_may_read(struct amb_pub *pub)
 }
 
 /* Must these bytes be fetched from a device? Quick, above all in a process without a driver. One
- * question to the driver; place: its answer, if yes. */
+ * question to the driver; place: its answer, if yes. Else place->mem alone is set: HOST, PINNED, or
+ * DEFAULT if nobody was asked. */
 bool amb_staged_is_wanted(struct amb_pub *pub, const void *data, uint64_t len,
                           struct amb_mem_place *place);
 
 /*
  * Is out's payload of the kind it says (EKIND), and may it be read? Waits for out->stream where the
- * host reads. *is_staged: it is in device memory, at *place, for amb_staged_post. EKIND, ENOTSUP,
- * ECUDA.
+ * host reads. *is_staged: it is in device memory, at *place, for amb_staged_post. Else place->mem
+ * alone is set, as amb_staged_is_wanted does. EKIND, ENOTSUP, ECUDA.
  */
 enum amb_status amb_staged_check(struct amb_pub *pub, const struct amb_out *out, bool *is_staged,
                                  struct amb_mem_place *place);

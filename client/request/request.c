@@ -81,6 +81,7 @@ static enum amb_status put_message(struct amb_pub *pub, const struct amb_out *me
         return amb_conn_fail(conn, status, "amb_out.iov: a piece is missing or too large");
     }
     put.is_lent = false;
+    put.mem = amb_put_mem(&out, &place);
     if (put.len > conn->session.max_message) {
         return amb_put_too_large(conn, put.len);
     }

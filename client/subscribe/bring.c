@@ -17,9 +17,26 @@ static const uint8_t *readable(const struct amb_side *side)
     return side->mem == AMB_MEM_CUDA ? NULL : (const uint8_t *)(uintptr_t)side->address;
 }
 
+/* Does it stay where it lies, in memory of that GPU? */
+static bool stays(const struct amb_target *target, const struct amb_gpu *gpu, uint64_t len)
+{
+    return target == NULL || (target->gpu == gpu && !target->is_copied) || len == 0;
+}
+
+/* From memory of a GPU to the target's. */
+static enum amb_status copy_from(struct amb_landing *landing, const struct amb_side *side,
+                                 struct amb_gpu *gpu, uint64_t from, uint64_t len)
+{
+    if (amb_mem_is_on_gpu(side->mem)) {
+        return amb_gpu_fetch(side->gpu, side->address, gpu, from, len);
+    }
+    return amb_gpu_read_whole(landing->conn, (void *)(uintptr_t)side->address,
+                              (const void *)(uintptr_t)from, len);
+}
+
 /* The payload lies in memory of that GPU: it stays there if it may, or is fetched. */
-static enum amb_status bring_from(struct amb_landing *landing, struct amb_msg *msg,
-                                  struct amb_gpu *gpu)
+static enum amb_status bring_from(struct amb_landing *landing, const struct amb_target *target,
+                                  struct amb_msg *msg, struct amb_gpu *gpu)
 {
     struct amb_side *side = amb_side_of(msg);
     uint64_t len = amb_msg_size(msg), from = (uintptr_t)msg->payload;
@@ -28,37 +45,59 @@ static enum amb_status bring_from(struct amb_landing *landing, struct amb_msg *m
     }
     side->bytes = NULL;
     side->is_placed = true;
-    if (landing->is_as_sent || (landing->gpu == gpu && !landing->is_copied) || len == 0) {
+    if (stays(target, gpu, len)) {
         side->address = from;
         side->is_in_place = true;
-    } else if (!amb_gpu_is_sound(landing->gpu)) {
-        return AMB_ECUDA;
-    } else if (!amb_landing_get_memory(landing, side, len)) {
-        return amb_gpu_is_sound(landing->gpu) ? AMB_EAGAIN : AMB_ECUDA;
+        side->gpu = gpu;
+        side->mem = AMB_MEM_CUDA;
     } else {
-        enum amb_status status = amb_gpu_fetch(landing->gpu, side->address, gpu, from, len);
+        struct amb_gpu *to = target->gpu != NULL ? target->gpu : gpu;
+        if (!amb_gpu_is_sound(to)) {
+            return AMB_ECUDA;
+        }
+        if (!amb_landing_get_memory(landing, target, to, side, len)) {
+            return amb_gpu_is_sound(to) ? AMB_EAGAIN : AMB_ECUDA;
+        }
+        enum amb_status status = copy_from(landing, side, gpu, from, len);
         if (status != AMB_OK) {
-            amb_landing_put_memory(landing, side, len);
+            amb_landing_put_memory(side, len);
             return status;
         }
     }
-    side->gpu = side->is_in_place ? gpu : landing->gpu;
-    side->mem = side->is_in_place ? AMB_MEM_CUDA : landing->mem;
     msg->payload = readable(side);
     return AMB_OK;
 }
 
 /* Into memory that the host writes. */
-static enum amb_status bring_to_host(struct amb_landing *landing, struct amb_msg *msg,
-                                     struct amb_side *side, uint64_t len)
+static enum amb_status bring_to_host(struct amb_landing *landing, const struct amb_target *target,
+                                     struct amb_msg *msg, struct amb_side *side, uint64_t len)
 {
-    if (!amb_landing_get_memory(landing, side, len)) {
-        return landing->gpu == NULL || amb_gpu_is_sound(landing->gpu) ? AMB_EAGAIN : AMB_ECUDA;
+    if (!amb_landing_get_memory(landing, target, target->gpu, side, len)) {
+        return target->gpu == NULL || amb_gpu_is_sound(target->gpu) ? AMB_EAGAIN : AMB_ECUDA;
     }
     memcpy((void *)(uintptr_t)side->address, msg->payload, len);
-    side->gpu = landing->gpu;
-    side->mem = landing->mem;
     msg->payload = readable(side);
+    return AMB_OK;
+}
+
+/* Into memory that the driver writes. */
+static enum amb_status bring_to_gpu(struct amb_landing *landing, const struct amb_target *target,
+                                    struct amb_msg *msg, struct amb_side *side, uint64_t len)
+{
+    if (!amb_gpu_is_sound(target->gpu)) {
+        return AMB_ECUDA;
+    }
+    if (!amb_landing_get_memory(landing, target, target->gpu, side, len)) {
+        return amb_gpu_is_sound(target->gpu) ? AMB_EAGAIN : AMB_ECUDA;
+    }
+    enum amb_status status = amb_gpu_store(target->gpu, side->address, msg->payload, len);
+    if (status != AMB_OK) {
+        amb_landing_put_memory(side, len);
+        return status;
+    }
+    msg->payload = readable(side);
+    atomic_fetch_add_explicit(&landing->staged_bytes, len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&landing->conn->gpu.staged_out, len, memory_order_relaxed);
     return AMB_OK;
 }
 
@@ -83,11 +122,18 @@ static enum amb_status bring_nothing(struct amb_landing *landing, struct amb_msg
     side->is_placed = true;
     side->buffer = arrival->far;
     side->address = side->buffer->address;
-    side->gpu = landing->gpu;
-    side->mem = landing->mem;
+    side->target = &landing->targets[0];
+    side->gpu = side->target->gpu;
+    side->mem = side->target->mem;
     msg->payload = NULL;
     arrival->far = NULL;
     return AMB_OK;
+}
+
+/* Is a payload that came to host memory where it shall be? */
+static bool is_there(const struct amb_target *target)
+{
+    return target->mem == AMB_MEM_HOST && target->allocator.alloc == NULL;
 }
 
 /* EAGAIN: there is no memory now. Else it never can be brought there. */
@@ -97,14 +143,15 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
         leave_away(msg);
         return AMB_OK;
     }
+    const struct amb_target *target = amb_landing_target(landing, msg);
     const struct amb_view *view = amb_msg_arrival(msg)->view;
     if (view != NULL && view->gpu != NULL) {
-        return bring_from(landing, msg, view->gpu);
+        return bring_from(landing, target, msg, view->gpu);
     }
     if (amb_msg_arrival(msg)->far != NULL) {
         return bring_nothing(landing, msg);
     }
-    if (landing->is_as_sent) {
+    if (target == NULL || is_there(target)) {
         return AMB_OK;
     }
     struct amb_side *side = amb_side_of(msg);
@@ -117,34 +164,17 @@ static enum amb_status bring(struct amb_landing *landing, struct amb_msg *msg)
     if (len == 0) {
         return AMB_OK;
     }
-    if (!amb_mem_is_on_gpu(landing->mem)) {
-        return bring_to_host(landing, msg, side, len);
-    }
-    if (!amb_gpu_is_sound(landing->gpu)) {
-        return AMB_ECUDA;
-    }
-    if (!amb_landing_get_memory(landing, side, len)) {
-        return amb_gpu_is_sound(landing->gpu) ? AMB_EAGAIN : AMB_ECUDA;
-    }
-    enum amb_status status = amb_gpu_store(landing->gpu, side->address, msg->payload, len);
-    if (status != AMB_OK) {
-        amb_landing_put_memory(landing, side, len);
-        return status;
-    }
-    side->gpu = landing->gpu;
-    side->mem = landing->mem;
-    msg->payload = readable(side);
-    atomic_fetch_add_explicit(&landing->staged_bytes, len, memory_order_relaxed);
-    atomic_fetch_add_explicit(&landing->conn->gpu.staged_out, len, memory_order_relaxed);
-    return AMB_OK;
+    return amb_mem_is_on_gpu(target->mem) ? bring_to_gpu(landing, target, msg, side, len)
+                                          : bring_to_host(landing, target, msg, side, len);
 }
 
 /* A message without a payload is not delivered: it counts as lost. */
 static void give_up(struct amb_sub *sub, struct amb_msg *msg, enum amb_status status)
 {
     struct amb_conn *conn = sub->conn;
-    if (sub->landing->gpu != NULL) {
-        (void)amb_gpu_fail(conn, sub->landing->gpu, status, "cannot bring a message into memory");
+    const struct amb_target *target = amb_landing_target(sub->landing, msg);
+    if (target != NULL && target->gpu != NULL) {
+        (void)amb_gpu_fail(conn, target->gpu, status, "cannot bring a message into memory");
     }
     uint64_t lost = amb_msg_lost(msg, NULL) + 1;
     amb_spinlock_lock(&sub->lock);

@@ -60,6 +60,9 @@ _Static_assert(offsetof(struct amb_record, flags) == 4, "wire layout");
 _Static_assert(offsetof(struct amb_record, props_len) == 6, "wire layout");
 _Static_assert(offsetof(struct amb_record, key_hash) == 8, "wire layout");
 _Static_assert(offsetof(struct amb_record, ttl_ms) == 12, "wire layout");
+_Static_assert(AMB_MEM_PINNED - AMB_MEM_HOST == 1 && AMB_MEM_CUDA - AMB_MEM_HOST == 2 &&
+                   AMB_MEM_CUDA_MANAGED - AMB_MEM_HOST == 3 && AMB_RECORD_MEM == 3,
+               "kinds of memory are numbers of the wire");
 _Static_assert(AMB_PAYLOAD_PAD % alignof(struct amb_record) == 0, "the table follows the data");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little endian in memory");
 

@@ -119,6 +119,13 @@ struct amb_frame {
     uint64_t above; /* DELIVER, MAP, SETTLED: what came before in the topic's other priorities */
 };
 
+/*
+ * Of a record's flags: the memory that its publisher had the payload in, as enum amb_mem counts
+ * from HOST on. 0 is host memory, and all that a publisher says that knows no other. Nothing but
+ * the choice of a subscriber's allocator rests on them.
+ */
+#define AMB_RECORD_MEM UINT16_C(3)
+
 /* A record of a body's table, as it stands in memory and on the wire. */
 struct amb_record {
     uint32_t len; /* of the payload, without padding */
@@ -127,6 +134,18 @@ struct amb_record {
     uint32_t key_hash;  /* 0: no key */
     uint32_t ttl_ms;    /* 0: for ever */
 };
+
+/* The flags that say a kind of memory; DEFAULT says nothing. */
+static inline uint16_t amb_record_mem_flags(enum amb_mem mem)
+{
+    return mem > AMB_MEM_HOST ? (uint16_t)((unsigned)mem - AMB_MEM_HOST) & AMB_RECORD_MEM : 0;
+}
+
+/* The kind of memory that a record says. */
+static inline enum amb_mem amb_record_mem(const struct amb_record *record)
+{
+    return (enum amb_mem)(AMB_MEM_HOST + (record->flags & AMB_RECORD_MEM));
+}
 
 static inline uint64_t amb_payload_padded(uint64_t len)
 {

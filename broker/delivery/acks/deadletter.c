@@ -51,6 +51,7 @@ static void letter_write_props(struct letter *letter, const char *topic, uint64_
            (padded < sizeof(letter->blob) ? padded : sizeof(letter->blob)) - writer.len);
     letter->record = (struct amb_record){
         .len = (uint32_t)letter->view.len,
+        .flags = letter->view.flags,
         .props_len = (uint16_t)writer.len,
         .key_hash = letter->view.key_hash,
     };

@@ -263,6 +263,13 @@ struct amb_sub_options {
     uint64_t rate_msgs;
     uint64_t rate_bytes;
     enum amb_tempo replay; /* AT_ONCE; ORIGINAL: at the times at which it was published */
+    /* With mem = AS_SENT: an allocator for each kind of memory, at most 4. A message goes to the
+     * one of the kind that its publisher had it in, whatever way it came. Each names its `mem` and
+     * has the same `size`; CUDA and CUDA_MANAGED ones are asked for memory on `device`. EINVAL: two
+     * of one kind; a kind that never comes here, because this process has no CUDA driver. */
+    enum amb_fallback fallback; /* of a kind without one */
+    const struct amb_allocator *allocators;
+    uint32_t allocator_count;
     uint32_t reserved;
 };
 
@@ -595,8 +602,8 @@ AMB_API size_t amb_msg_size(const struct amb_msg *msg);
 AMB_API enum amb_mem amb_msg_mem(const struct amb_msg *msg);
 /* The device its memory is on; -1: host. */
 AMB_API int amb_msg_device(const struct amb_msg *msg);
-/* How it came: "mapped", "ring", "tcp", "ucx"; "staged": from the host to a GPU; "lazy": not yet.
- */
+/* How it came: "mapped", "ring", "tcp", "ucx", "cuda_ipc"; "staged": from the host to a GPU, or the
+ * other way; "lazy": not yet. */
 AMB_API const char *amb_msg_path(const struct amb_msg *msg);
 /*
  * GPU memory (mem = CUDA) is given out for a stream, and back on one. This is the address of the

@@ -71,6 +71,12 @@ enum amb_mem {
     AMB_MEM_CUDA_MANAGED,
 };
 
+/* A message of a kind of memory that no allocator of a subscription serves. */
+enum amb_fallback {
+    AMB_FALLBACK_IN_PLACE, /* stays where it came, which may be a GPU */
+    AMB_FALLBACK_HOST,     /* comes to host memory */
+};
+
 enum amb_ack {
     AMB_ACK_DEFAULT,
     AMB_ACK_NONE,

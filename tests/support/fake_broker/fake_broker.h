@@ -124,6 +124,8 @@ void fake_broker_map(struct fake_broker *fake, uint32_t sub, uint32_t topic, con
  * message's first. */
 void fake_broker_map_leased(struct fake_broker *fake, uint32_t sub, uint32_t topic,
                             const char *text, uint32_t count, uint64_t seq, uint64_t id);
+/* From here on these deliveries say that their publisher had the payloads in such memory. */
+void fake_broker_kind(struct fake_broker *fake, enum amb_mem mem);
 /* One lazy delivery of `count` messages of so many bytes, which are '0' to '9' over and over. */
 void fake_broker_lazy(struct fake_broker *fake, uint32_t sub, uint32_t topic, uint32_t size,
                       uint32_t count, uint64_t seq);

@@ -31,6 +31,7 @@ struct fake_broker {
     uint64_t window[FAKE_HANDLES], delivered[FAKE_HANDLES];
     bool tells_settled[FAKE_HANDLES], topic_told[FAKE_HANDLES][8];
     enum amb_status refuse;
+    enum amb_mem kind; /* that deliveries say */
     enum amb_status fetch_status;
     uint64_t fetch_segment, fetch_len;
     struct amb_frame batch; /* the one being received */

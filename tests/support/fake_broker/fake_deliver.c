@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 /* Writes a body of `count` messages; returns its size. */
-static uint64_t write_body(uint8_t *to, const char *text, uint32_t count, uint64_t *data_len)
+static uint64_t write_body(const struct fake_broker *fake, uint8_t *to, const char *text,
+                           uint32_t count, uint64_t *data_len)
 {
     uint8_t blob[64];
     struct amb_props_writer writer;
@@ -33,8 +34,10 @@ static uint64_t write_body(uint8_t *to, const char *text, uint32_t count, uint64
         uint64_t padded = amb_payload_padded((uint64_t)size);
         memset(to + len, 0, padded);
         memcpy(to + len, payload, (size_t)size);
-        records[i] = (struct amb_record){
-            .len = (uint32_t)size, .props_len = (uint16_t)writer.len, .key_hash = 1};
+        records[i] = (struct amb_record){.len = (uint32_t)size,
+                                         .flags = amb_record_mem_flags(fake->kind),
+                                         .props_len = (uint16_t)writer.len,
+                                         .key_hash = 1};
         len += padded;
     }
     *data_len = len;
@@ -83,7 +86,7 @@ static void deliver(struct fake_broker *fake, struct amb_frame *frame, const cha
     if (frame->type == AMB_FRAME_DELIVER) {
         uint8_t *body = malloc(count * 128 + 16);
         amb_assert(body != NULL);
-        uint64_t whole = write_body(body, text, count, &frame->data_len);
+        uint64_t whole = write_body(fake, body, text, count, &frame->data_len);
         frame->meta_len = (uint32_t)(whole - frame->data_len);
         fake_send_frame(fake, frame, body);
         return;
@@ -91,7 +94,7 @@ static void deliver(struct fake_broker *fake, struct amb_frame *frame, const cha
     for (unsigned i = 0; i < SEGMENTS; i++) {
         if (fake->segments[i].id == id && fake->segments[i].base != NULL) {
             uint8_t *body = fake->segments[i].base + fake->segments[i].used;
-            uint64_t whole = write_body(body, text, count, &frame->data_len);
+            uint64_t whole = write_body(fake, body, text, count, &frame->data_len);
             frame->meta_len = (uint32_t)(whole - frame->data_len);
             frame->segment = id;
             frame->offset = fake->segments[i].used;
@@ -146,20 +149,30 @@ void fake_broker_map(struct fake_broker *fake, uint32_t sub, uint32_t topic, con
 }
 
 /* Lays `count` payloads out in a segment from behind, and writes the meta that says so. */
-static void lay_out(uint8_t *base, uint64_t *used, const char *text, uint32_t count, uint8_t *meta,
-                    struct amb_frame *frame)
+static void lay_out(struct fake_broker *fake, unsigned segment, const char *text, uint32_t count,
+                    uint8_t *meta, struct amb_frame *frame)
 {
+    uint8_t *base = fake->segments[segment].base;
+    uint64_t *used = &fake->segments[segment].used;
     uint64_t *offsets = (void *)(meta + count * sizeof(struct amb_record));
     frame->data_len = 0;
     frame->meta_len = count * (uint32_t)(sizeof(struct amb_record) + sizeof(*offsets));
     for (uint32_t i = 0; i < count; i++) {
         offsets[i] = *used + (uint64_t)(count - 1 - i) * 64;
         int len = snprintf((char *)base + offsets[i], 64, "%s%u", text, i);
-        const struct amb_record record = {.len = (uint32_t)len};
+        const struct amb_record record = {.len = (uint32_t)len,
+                                          .flags = amb_record_mem_flags(fake->kind)};
         memcpy(meta + i * sizeof(record), &record, sizeof(record));
         frame->data_len += amb_payload_padded((uint64_t)len);
     }
     *used += count * 64;
+}
+
+void fake_broker_kind(struct fake_broker *fake, enum amb_mem mem)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->kind = mem;
+    (void)pthread_mutex_unlock(&fake->lock);
 }
 
 void fake_broker_map_leased(struct fake_broker *fake, uint32_t sub, uint32_t topic,
@@ -179,7 +192,7 @@ void fake_broker_map_leased(struct fake_broker *fake, uint32_t sub, uint32_t top
         if (fake->segments[i].id == id && fake->segments[i].base != NULL) {
             uint8_t *meta = aligned_alloc(16, (count * 24 + 15) & ~15u);
             amb_assert(meta != NULL);
-            lay_out(fake->segments[i].base, &fake->segments[i].used, text, count, meta, &frame);
+            lay_out(fake, i, text, count, meta, &frame);
             fake_send_frame(fake, &frame, meta);
         }
     }

@@ -164,6 +164,90 @@ static void an_empty_position_is_none(void **state)
         AMB_OK);
 }
 
+static void *no_memory(void *ctx, size_t len, size_t align, int device)
+{
+    (void)ctx, (void)len, (void)align, (void)device;
+    return NULL;
+}
+
+static void no_free(void *ctx, void *ptr, size_t len, int device)
+{
+    (void)ctx, (void)ptr, (void)len, (void)device;
+}
+
+static enum amb_status read_allocators(const void *first, uint32_t count,
+                                       struct amb_allocator to[AMB_SUB_ALLOCATORS_MAX])
+{
+    struct amb_complaint complaint;
+    struct amb_sub_options sub = {.allocators = first, .allocator_count = count};
+    return amb_allocators_read(&sub, to, &complaint);
+}
+
+static void allocators_are_one_a_kind(void **state)
+{
+    (void)state;
+    const struct amb_allocator one = {
+        .size = sizeof(one), .mem = AMB_MEM_CUDA, .alloc = no_memory, .free = no_free};
+    struct amb_allocator many[] = {one, one, one, one, one}, to[AMB_SUB_ALLOCATORS_MAX];
+    assert_int_equal(read_allocators(NULL, 0, to), AMB_OK);
+    assert_null(to[2].alloc);
+    assert_int_equal(read_allocators(many, 1, to), AMB_OK);
+    assert_true(to[2].alloc == no_memory && to[2].mem == AMB_MEM_CUDA);
+    assert_true(to[0].alloc == NULL && to[1].alloc == NULL && to[3].alloc == NULL);
+    assert_int_equal(read_allocators(many, 2, to), AMB_EINVAL);
+    many[1].mem = AMB_MEM_HOST;
+    assert_int_equal(read_allocators(many, 2, to), AMB_OK);
+    static const enum amb_mem none[] = {AMB_MEM_DEFAULT, AMB_MEM_AS_SENT, (enum amb_mem)6};
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        many[1].mem = none[i];
+        assert_int_equal(read_allocators(many, 2, to), AMB_EINVAL);
+    }
+    many[1].mem = AMB_MEM_HOST;
+    many[1].size = 8;
+    assert_int_equal(read_allocators(many, 2, to), AMB_EINVAL);
+    many[0].size = 0;
+    assert_int_equal(read_allocators(many, 1, to), AMB_EINVAL);
+    const struct amb_sub_options none_of_them = {
+        .size = sizeof(none_of_them), .mem = AMB_MEM_AS_SENT, .allocator_count = 1};
+    assert_int_equal(read_sub(&none_of_them), AMB_EINVAL);
+    const uint32_t too_many = AMB_SUB_ALLOCATORS_MAX + 1;
+    assert_int_equal(
+        read_sub(AMB_SUB(.mem = AMB_MEM_AS_SENT, .allocators = many, .allocator_count = too_many)),
+        AMB_EINVAL);
+    assert_int_equal(
+        read_sub(AMB_SUB(.mem = AMB_MEM_AS_SENT, .allocators = many, .allocator_count = 4)),
+        AMB_OK);
+    assert_int_equal(read_sub(AMB_SUB(.mem = AMB_MEM_HOST, .allocators = many, /* of one kind */
+                                      .allocator_count = 1)),
+                     AMB_EINVAL);
+    assert_int_equal(read_sub(AMB_SUB(.fallback = AMB_FALLBACK_HOST)), AMB_EINVAL);
+    assert_int_equal(read_sub(AMB_SUB(.mem = AMB_MEM_AS_SENT, .allocators = many,
+                                      .allocator_count = 1, .fallback = (enum amb_fallback)2)),
+                     AMB_EINVAL);
+    assert_int_equal(read_sub(AMB_SUB(.mem = AMB_MEM_AS_SENT, .allocators = many,
+                                      .allocator_count = 1, .lazy = AMB_LAZY_ON)),
+                     AMB_ENOTSUP);
+}
+
+/* A program that was compiled against a longer struct has them further apart. */
+static void allocators_lie_as_far_apart_as_they_are_large(void **state)
+{
+    (void)state;
+    struct {
+        struct amb_allocator known;
+        uint64_t later;
+    } many[2] = {
+        {.known = {
+             .size = sizeof(many[0]), .mem = AMB_MEM_HOST, .alloc = no_memory, .free = no_free}}};
+    struct amb_allocator to[AMB_SUB_ALLOCATORS_MAX];
+    many[1] = many[0];
+    many[1].known.mem = AMB_MEM_PINNED;
+    assert_int_equal(read_allocators(many, 2, to), AMB_OK);
+    assert_true(to[0].alloc == no_memory && to[1].alloc == no_memory);
+    many[1].later = 1;
+    assert_int_equal(read_allocators(many, 2, to), AMB_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +258,8 @@ int main(void)
         cmocka_unit_test(acks_groups_and_names_fit_each_other),
         cmocka_unit_test(a_message_has_one_source),
         cmocka_unit_test(an_empty_position_is_none),
+        cmocka_unit_test(allocators_are_one_a_kind),
+        cmocka_unit_test(allocators_lie_as_far_apart_as_they_are_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
