@@ -8,7 +8,8 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
-#define SLOT_MIN (UINT64_C(64) << 10)
+#define SLOT_MIN AMB_LEASE_SLOT_ALIGN
+#define SLOTS_MAX 1024u /* of a range: a free one is looked for in words of 64 */
 /* A range is a 64th of its pool, within these, or one slot. */
 #define RANGE_MIN AMB_GPU_UNIT
 #define RANGE_MAX (UINT64_C(256) << 20)
@@ -31,6 +32,7 @@ static uint64_t range_for(const struct amb_gpu_pool *pool, uint64_t slot)
 {
     uint64_t range = (pool->size / 64) & ~(AMB_GPU_UNIT - 1);
     range = range < RANGE_MIN ? RANGE_MIN : range > RANGE_MAX ? RANGE_MAX : range;
+    range = range > SLOTS_MAX * slot ? SLOTS_MAX * slot : range;
     return range < slot ? slot : range - range % slot;
 }
 

@@ -184,8 +184,7 @@ static enum amb_status post_on_gpu(struct amb_pub *pub, struct amb_gpu *gpu,
     return amb_lease_commit_after(lease, &rest, fence, seq);
 }
 
-/* Below it a copy to the host is as quick as a rendezvous, and most properties fit a head. */
-#define CROSS_MIN (UINT64_C(64) << 10)
+/* Most properties fit a head. */
 #define CROSS_PROPS_MAX 2048u
 
 /* Will UCX take it as it lies? For kinds other than cuMemAlloc's UCX may have no handle for its
@@ -208,8 +207,8 @@ static enum amb_status post_by_link(struct amb_pub *pub, struct amb_gpu *gpu,
 {
     struct amb_conn *conn = pub->conn;
     amb_conn_lock(conn);
-    bool can =
-        conn->link != NULL && conn->link->takes_cuda && !pub->avoids_slots && out->len >= CROSS_MIN;
+    bool can = conn->link != NULL && conn->link->takes_cuda && !pub->avoids_slots &&
+               out->len >= conn->link->device_min;
     amb_conn_unlock(conn);
     uint8_t blob[AMB_PROPS_MAX];
     struct amb_put put = {.data = out->data,

@@ -25,6 +25,7 @@ try ring-across "$admin" all 1
 try stream "$tcp?link=stream" all 0
 if "$build/broker/brokerd" --version | grep -q UCX; then
     try ucx "$tcp?link=ucx" all 0
+    AMB_UCX_GPU_MIN=4096 try ucx-far "$tcp?link=ucx" all 0
     UCX_MODULES=^cuda try ucx-plain "$tcp?link=ucx" all 1
 fi
 try fallback "$admin" fallback

@@ -18,8 +18,10 @@ begin() { # a broker for $AMB_URL
     AMB_URL=$(grep -o 'tcp://[^ ]*' "$dir/ready")?link=ucx
 }
 
+export AMB_UCX_GPU_MIN=4096 # Over TCP alone UCX would not be given any.
 begin without
 timeout 100 "$build/tests/gpu-links" 2>"$dir/links.err" || fail "two links: $?"
+unset AMB_UCX_GPU_MIN
 stop
 if "$build/broker/brokerd" --version | grep -q 'UCX 1\.22\.0'; then
     export UCX_TLS=tcp,self,cuda_copy,cuda_ipc

@@ -130,6 +130,10 @@ struct amb_link_stats {
     uint64_t frames_sent, frames_received, bytes_sent, bytes_received, wakes_sent;
 };
 
+/* A link that reads and writes a GPU's memory where it lies does so from here on. Below, a copy to
+ * the host and one from there are fewer calls of the driver than two rendezvous. */
+#define AMB_LINK_DEVICE_MIN UINT64_C(4096)
+
 struct amb_link_ops {
     enum amb_link_kind kind;
     /* See the functions below. */
@@ -154,7 +158,9 @@ struct amb_link {
     size_t queued;         /* tx taken and not settled */
     uint64_t queued_bytes; /* their heads and bodies */
     bool is_down;
-    bool takes_cuda; /* tx->data may be memory of a GPU */
+    bool takes_cuda; /* tx->data may be memory of a GPU, */
+    uint64_t
+        device_min; /* ... and best is, from so many bytes on; UINT64_MAX: copied, it is faster */
     bool is_dry; /* stream: all that was there has most likely been read, and an edge will tell of
                     more; only arm makes sure */
     bool hears_end;  /* set by the owner, who watches for EPOLLRDHUP: a stream whose socket was read

@@ -412,6 +412,7 @@ enum amb_status amb_sim_create(const struct amb_sim_options *options,
         end->link.events = events[i];
         end->link.arg = args[i];
         end->link.takes_cuda = options->copy != NULL;
+        end->link.device_min = options->copy != NULL ? AMB_LINK_DEVICE_MIN : UINT64_MAX;
         end->pair = pair;
         end->set.values = &pair->values[(size_t)(2 * i) * values];
         end->new.values = &pair->values[(size_t)(2 * i + 1) * values];

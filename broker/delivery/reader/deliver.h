@@ -75,15 +75,12 @@ static inline enum amb_mapping_state amb_deliver_in_gpu(const struct amb_subscri
                : AMB_MAPPING_REFUSED;
 }
 
-/* Below it UCX sends eagerly: this worker would wait for a copy to host memory, for each reader. */
-#define AMB_DELIVER_BY_LINK_MIN (UINT64_C(192) << 10)
-
 /* Of a batch in GPU memory: may the session's link take its payloads from there? */
 static inline bool amb_deliver_may_by_link(const struct amb_session *session,
                                            const struct amb_entry *entry)
 {
     return session->link != NULL && session->link->takes_cuda &&
-           entry->data_len / entry->count >= AMB_DELIVER_BY_LINK_MIN &&
+           entry->data_len / entry->count >= session->link->device_min &&
            entry->segment->gpu->is_exported && amb_gpu_pool_is_sound(entry->segment->gpu);
 }
 

@@ -211,6 +211,18 @@ static void ucx_describe(const struct amb_link *base, char *out, size_t size)
     (void)snprintf(out, size, "ucx%s%s", lanes[0] == '\0' ? "" : " ", lanes);
 }
 
+/* The lanes to a worker's address are chosen when the endpoint is made. */
+static uint64_t device_min(const struct amb_ucx_link *link)
+{
+    const struct amb_ucx_context *context = link->worker->context;
+    char lanes[256];
+    if (!context->takes_cuda || context->device_min != 0) {
+        return context->takes_cuda ? context->device_min : UINT64_MAX;
+    }
+    amb_ucx_ep_lanes(link->ep, lanes, sizeof(lanes));
+    return amb_ucx_lanes_reach_gpus(lanes) ? AMB_LINK_DEVICE_MIN : UINT64_MAX;
+}
+
 static const struct amb_link_ops ops = {
     .kind = AMB_LINK_UCX,
     .send = amb_ucx_link_send,
@@ -260,6 +272,7 @@ enum amb_status amb_ucx_link_create(struct amb_ucx_worker *worker, const void *a
     link->base.events = events;
     link->base.arg = arg;
     link->base.takes_cuda = worker->context->takes_cuda;
+    link->base.device_min = UINT64_MAX;
     link->worker = worker;
     link->session = session;
     link->generation = generation;
@@ -285,6 +298,7 @@ enum amb_status amb_ucx_link_create(struct amb_ucx_worker *worker, const void *a
         link_free(link);
         return status;
     }
+    link->base.device_min = device_min(link);
     /* UCX connects at the first message, and moves even 2 MiB eagerly until it has. */
     amb_ucx_flow_start(link);
     *out = &link->base;

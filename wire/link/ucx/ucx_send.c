@@ -86,6 +86,10 @@ ucs_status_ptr_t amb_ucx_am_send(struct amb_ucx_op *op, enum amb_ucx_am id,
         /* Said, so that nothing is detected: that would cost every message. */
         .memory_type = parts->is_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
+    if (parts->is_device) { /* Else UCX has it copied to the host up to a size of its own. */
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = UCP_AM_SEND_FLAG_RNDV;
+    }
     if (parts->is_iov) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
         param.datatype = UCP_DATATYPE_IOV;

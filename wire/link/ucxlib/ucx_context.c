@@ -10,6 +10,7 @@
 #include "wire/link/ucxlib/ucx_release.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -51,6 +52,26 @@ static bool takes_cuda(const struct amb_ucx_context *context)
            (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
+/* The user's own bound. EINVAL: it is no number. */
+static enum amb_status read_device_min(char *error, size_t error_size, uint64_t *out)
+{
+    const char *text = secure_getenv(AMB_UCX_GPU_MIN_ENV);
+    char *end = NULL;
+    *out = 0;
+    if (text == NULL || text[0] == '\0') {
+        return AMB_OK;
+    }
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
+        (void)snprintf(error, error_size, AMB_UCX_GPU_MIN_ENV "='%.32s' is no number of bytes",
+                       text);
+        return AMB_EINVAL;
+    }
+    *out = value;
+    return AMB_OK;
+}
+
 enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, char *error,
                                        size_t error_size, struct amb_ucx_context **out)
 {
@@ -75,6 +96,10 @@ enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, ch
                        options->tx_seg, options->rx_seg);
         return AMB_EINVAL;
     }
+    uint64_t device_min;
+    if (read_device_min(error, error_size, &device_min) != AMB_OK) {
+        return AMB_EINVAL;
+    }
     struct amb_ucx_context *context = calloc(1, sizeof(*context));
     if (context == NULL) {
         (void)snprintf(error, error_size, "no memory for a UCX context");
@@ -93,6 +118,7 @@ enum amb_status amb_ucx_context_create(const struct amb_ucx_options *options, ch
     context->tx_seg = options->tx_seg;
     context->rx_seg = options->rx_seg;
     context->takes_cuda = takes_cuda(context);
+    context->device_min = device_min;
     *out = context;
     return AMB_OK;
 

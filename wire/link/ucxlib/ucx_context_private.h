@@ -10,7 +10,8 @@
 
 struct amb_ucx_context {
     ucp_context_h handle;
-    bool takes_cuda;                       /* sends from GPU memory, whatever context is current */
+    bool takes_cuda;                       /* sends from GPU memory, whatever context is current, */
+    uint64_t device_min;                   /* ... from so many bytes on; 0: as the lanes are */
     char net_devices[AMB_UCX_DEVICES_MAX]; /* of its options, */
     uint32_t tx_seg, rx_seg;               /* for the proof (ucx_prove.c) */
 };

@@ -502,6 +502,21 @@ enum amb_status amb_ucx_config_open(const struct amb_ucx_options *options, char 
 
 /* ---- lanes ---- */
 
+bool amb_ucx_lanes_reach_gpus(const char *lanes)
+{
+    static const char *const names[] = {"rc", "dc", "cuda_ipc"}; /* ud has neither GET nor PUT. */
+    for (const char *at = lanes; *at != '\0'; at += strspn(at, " ")) {
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            size_t len = strlen(names[i]);
+            if (strncmp(at, names[i], len) == 0 && (at[len] == '_' || at[len] == '/')) {
+                return true;
+            }
+        }
+        at += strcspn(at, " ");
+    }
+    return false;
+}
+
 /* Appends " name" unless it is there; name is len bytes. */
 static void add_lane(char *out, size_t size, const char *name, size_t len)
 {

@@ -37,5 +37,15 @@ struct amb_ucx_options {
 const char *amb_ucx_lanes(const struct amb_ucx_options *options, uint32_t release,
                           char out[AMB_UCX_TLS_MAX]);
 
+/* Bytes from which payloads in GPU memory are given to UCX as they lie, whatever its lanes are:
+ * to try it out. */
+#define AMB_UCX_GPU_MIN_ENV "AMB_UCX_GPU_MIN"
+
+/*
+ * Does a lane of these, as a link describes them ("tcp/lo cuda_ipc/cuda"), read and write a GPU's
+ * memory where it lies? Over TCP UCX copies it in fragments, by the driver, on its worker's thread.
+ */
+bool amb_ucx_lanes_reach_gpus(const char *lanes);
+
 /* The values HELLO carries and both sides must agree on. */
 void amb_ucx_segment_sizes(uint32_t *tx_seg, uint32_t *rx_seg);

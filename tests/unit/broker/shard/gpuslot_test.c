@@ -305,7 +305,7 @@ static void test_a_link_takes_it_from_there_to_those_who_wish(void **state)
     }
     assert_int_equal(received(w), 8);
     far->on_message = NULL; /* Small ones, and those of a lost device, are host memory's. */
-    publish(w, 0, 32768);
+    publish(w, 0, 2048);
     await(w, far, 9);
     assert_int_equal(client_delivery(far, 0, 9)->frame.flags, AMB_FRAME_FLAG_NONE);
     assert_int_equal(client_delivery(far, 0, 9)->stamp.number, 9);
@@ -376,7 +376,7 @@ static void test_what_no_worker_may_have_is_not_tried(void **state)
     assert_int_equal(lease->slots, 1);
     lease = amb_gpuslot_find(&w->h.shards[0], 1); /* In its place: nothing lies there. */
     assert_non_null(lease);
-    assert_int_equal(lease->slots, 32);
+    assert_int_equal(lease->slots, 512); /* of 4 KiB */
     assert_int_equal(used(w), 2 << 20);
     expect_all_back(w);
 }
@@ -437,9 +437,9 @@ static void test_a_message_is_charged_its_slot(void **state)
     struct world *w = *state;
     client_subscribe(w->host, 0, w->topic, NULL);
     harness_settle(&w->h);
-    void *cookie = begin(w, 16000, 16000, 16000, AMB_OK);
+    void *cookie = begin(w, 8208, 8208, 8208, AMB_OK);
     const struct amb_entry *entry = cookie;
-    assert_true(amb_entry_charge(entry) >= 65536);
+    assert_true(amb_entry_charge(entry) >= 16384);
     w->p->pubs[0].messages++;
     w->gpus.pools[0].is_lost = true; /* It is refused. */
     assert_int_equal(amb_ingest_body(w->p->session, cookie, AMB_OK), AMB_OK);

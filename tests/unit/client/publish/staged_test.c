@@ -340,6 +340,7 @@ static void make_lane(struct amb_conn *conn)
     lane_ops.send = send_by_lane;
     conn->link->ops = &lane_ops;
     conn->link->takes_cuda = true;
+    conn->link->device_min = 64 << 10;
     lane_sent = 0;
     amb_conn_unlock(conn);
 }

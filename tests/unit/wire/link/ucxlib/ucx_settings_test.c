@@ -482,6 +482,35 @@ static void test_what_dead_clients_pin_is_bounded(void **state)
     in_child(with_bounds);
 }
 
+static void test_some_lanes_reach_a_gpu(void **state)
+{
+    (void)state;
+    static const char *const reach[] = {"tcp/lo cuda_ipc/cuda", "cuda_ipc/cuda", "rc_mlx5/mlx5_0:1",
+                                        "tcp/eth0 rc_verbs/mlx5_0:1",
+                                        "dc_mlx5/mlx5_1:1 self/memory"};
+    static const char *const do_not[] = {
+        "",      "tcp/lo", "tcp/lo cuda_copy/cuda", "ud_mlx5/mlx5_0:1", "tcp/rc_0", "tcp/cuda_ipc",
+        "rcx/a", "tcp/lo "};
+    for (size_t i = 0; i < sizeof(reach) / sizeof(reach[0]); i++) {
+        assert_true(amb_ucx_lanes_reach_gpus(reach[i]));
+    }
+    for (size_t i = 0; i < sizeof(do_not) / sizeof(do_not[0]); i++) {
+        assert_false(amb_ucx_lanes_reach_gpus(do_not[i]));
+    }
+}
+
+static void test_a_bound_that_is_no_number_is_refused(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"4k", "-1", " 1", "x", "99999999999999999999999"};
+    const struct amb_ucx_options options = plain_options();
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        assert_int_equal(setenv(AMB_UCX_GPU_MIN_ENV, words[i], 1), 0);
+        expect_refused(&options, AMB_UCX_GPU_MIN_ENV);
+    }
+    assert_int_equal(unsetenv(AMB_UCX_GPU_MIN_ENV), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +530,8 @@ int main(void)
         cmocka_unit_test(test_one_release_is_told_to_do_without_cuda_ipc),
         cmocka_unit_test(test_lanes_that_are_chosen_lose_cuda_ipc_alone),
         cmocka_unit_test(test_a_user_that_asks_for_cuda_ipc_has_it),
+        cmocka_unit_test(test_some_lanes_reach_a_gpu),
+        cmocka_unit_test(test_a_bound_that_is_no_number_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
