@@ -5,7 +5,8 @@
  * from host, pinned, device or managed memory comes to memory of that kind, whatever link it takes.
  * Every byte is compared, 4 B to 64 MiB.
  *
- *   gpu-allocators all DEVICE [local]  four kinds into allocators on that GPU; local: leases, too
+ *   gpu-allocators all DEVICE MIB [local]  four kinds into allocators on that GPU, messages of at
+ *                                      most so much; local: leases, too
  *   gpu-allocators fallback            kinds without an allocator
  *   gpu-allocators ends                closed while an allocator's memory is being filled
  *   gpu-allocators lost                the broker ends meanwhile, and there is another one: the
@@ -260,7 +261,7 @@ static void send_leased(struct amb_sub *sub, int kind, size_t len)
     CHECK(amb_pub_close(leasing, WAIT) == AMB_OK);
 }
 
-static void try_all(int device, bool is_local)
+static void try_all(int device, size_t most, bool is_local)
 {
     static const size_t sizes[] = {4, 1000, 4096, 65536, 192 * 1024, MIB, 16 * MIB + 12, MOST};
     begin(device);
@@ -268,7 +269,7 @@ static void try_all(int device, bool is_local)
     CHECK(amb_pub_wait_subscribers(pub, 1, WAIT) == AMB_OK);
     for (int kind = 0; kind < KINDS; kind++) {
         CUdeviceptr from = get(kind, 0);
-        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && sizes[i] <= most; i++) {
             send_in_each_way(sub, kind, from, sizes[i]);
             if (is_local && kind < 3) {
                 send_leased(sub, kind, sizes[i]);
@@ -435,8 +436,9 @@ static void try_lost(void)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    if (strcmp(what, "all") == 0 && argc > 2) {
-        try_all(atoi(argv[2]) != 0, argc > 3 && strcmp(argv[3], "local") == 0);
+    if (strcmp(what, "all") == 0 && argc > 3) {
+        bool is_local = argc > 4 && strcmp(argv[4], "local") == 0;
+        try_all(atoi(argv[2]) != 0, (size_t)atoi(argv[3]) * MIB, is_local);
     } else if (strcmp(what, "fallback") == 0) {
         try_fallback();
     } else if (strcmp(what, "ends") == 0) {
@@ -445,7 +447,7 @@ int main(int argc, char **argv)
         try_lost();
     } else {
         (void)fprintf(stderr,
-                      "usage: gpu-allocators all DEVICE [local] | fallback | ends | lost\n");
+                      "usage: gpu-allocators all DEVICE MIB [local] | fallback | ends | lost\n");
         return 64;
     }
     return 0;

@@ -3,9 +3,10 @@
 # An allocator for each kind of memory: over a ring, a stream and UCX, with and without CUDA in UCX,
 # without a driver, closed and with a broker that is killed while memory is being filled
 # (allocators.c).
-#   tests/gpu/allocators.sh BUILD_FOLDER
+#   tests/gpu/allocators.sh BUILD_FOLDER [MIB]: of the largest message
 set -euo pipefail
 build=$1
+most=${2:-64}
 . "$(dirname "$0")/broker.sh"
 fake=$build/tests/fakecuda
 program=$build/tests/gpu-allocators
@@ -20,13 +21,13 @@ try() { # NAME URL ARGUMENTS
 start_broker --listen tcp://127.0.0.1:0 -o memory.cuda.size=512M -o memory.cuda.devices=0 ||
     fail "brokerd does not start"
 tcp=$(grep -o 'tcp://[^ ]*' "$dir/ready")
-try ring "$admin" all 0 local
-try ring-across "$admin" all 1
-try stream "$tcp?link=stream" all 0
+try ring "$admin" all 0 "$most" local
+try ring-across "$admin" all 1 "$most"
+try stream "$tcp?link=stream" all 0 "$most"
 if "$build/broker/brokerd" --version | grep -q UCX; then
-    try ucx "$tcp?link=ucx" all 0
-    AMB_UCX_GPU_MIN=4096 try ucx-far "$tcp?link=ucx" all 0
-    UCX_MODULES=^cuda try ucx-plain "$tcp?link=ucx" all 1
+    try ucx "$tcp?link=ucx" all 0 "$most"
+    AMB_UCX_GPU_MIN=4096 try ucx-far "$tcp?link=ucx" all 0 "$most"
+    UCX_MODULES=^cuda try ucx-plain "$tcp?link=ucx" all 1 "$most"
 fi
 try fallback "$admin" fallback
 try ends "$admin" ends
