@@ -42,6 +42,22 @@ static bool folder_of(void *library, const char *function, char out[PATH_MAX])
     return true;
 }
 
+/* Where a part of this libucp comes from, if that is not where it comes from itself; else NULL. One
+ * of each part's functions is asked. */
+static const char *stray_part(void *library, char out[PATH_MAX])
+{
+    static const char *const functions[] = {"ucs_status_string", "uct_component_query",
+                                            "ucm_set_event_handler"};
+    char own[PATH_MAX];
+    bool is_known = folder_of(library, "ucp_get_version", own);
+    for (size_t i = 0; is_known && i < sizeof(functions) / sizeof(functions[0]); i++) {
+        if (folder_of(library, functions[i], out) && strcmp(own, out) != 0) {
+            return out;
+        }
+    }
+    return NULL;
+}
+
 /* libucp asks for three others by name. A run path of the program's or LD_LIBRARY_PATH could answer
  * with those of another release, so these come first, from beside it. */
 static void load_parts(const char *file)
@@ -60,8 +76,7 @@ static void load_parts(const char *file)
 static enum amb_status check(void *handle, struct amb_ucx_library *library, char *error,
                              size_t error_size)
 {
-    char text[AMB_UCX_RELEASE_TEXT_MAX], oldest[AMB_UCX_RELEASE_TEXT_MAX], own[PATH_MAX],
-        other[PATH_MAX];
+    char text[AMB_UCX_RELEASE_TEXT_MAX], oldest[AMB_UCX_RELEASE_TEXT_MAX], other[PATH_MAX];
     unsigned major = 0, minor = 0, patch = 0;
     const char *missing = resolve(handle);
     if (amb_ucx_api.ucp_get_version == NULL) {
@@ -83,8 +98,7 @@ static enum amb_status check(void *handle, struct amb_ucx_library *library, char
                        library->file);
         return AMB_ENOTSUP;
     }
-    if (folder_of(handle, "ucp_get_version", own) &&
-        folder_of(handle, "ucs_status_string", other) && strcmp(own, other) != 0) {
+    if (stray_part(handle, other) != NULL) {
         (void)snprintf(error, error_size,
                        "UCX %s cannot be used: this process has parts of another UCX already (%s, "
                        "%s)",
@@ -102,8 +116,12 @@ enum amb_status amb_ucx_api_load(struct amb_ucx_library *library, char *error, s
     if (there != NULL) {
         (void)dlclose(there);
     }
-    load_parts(library->file);
-    void *handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
+    if (handle ==
+        NULL) { /* A file may have been replaced since it was loaded, so not by its path. */
+        load_parts(library->file);
+        handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
+    }
     if (handle == NULL) {
         (void)snprintf(error, error_size, "UCX cannot be loaded: %s", dlerror());
         return AMB_ENOTSUP;

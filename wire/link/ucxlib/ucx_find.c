@@ -5,6 +5,7 @@
 #include "wire/link/ucxlib/ucx_release.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
 #include <limits.h>
 #include <link.h>
@@ -39,29 +40,57 @@ static bool exists(const char *folder, const char *name)
 
 /* ---- one library ---- */
 
+/* UCX looks beside itself, then where the user says. */
 static void find_modules(const char *folder, struct amb_ucx_library *out)
 {
     const char *set = getenv("UCX_MODULE_DIR");
-    char modules[PATH_MAX] = "";
-    if (set == NULL) {
-        (void)join(modules, sizeof(modules), folder, "ucx");
-        set = modules;
+    char beside[PATH_MAX] = "";
+    bool has_beside = join(beside, sizeof(beside), folder, "ucx");
+    const char *const folders[] = {has_beside ? beside : NULL, set};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        if (folders[i] != NULL) {
+            out->has_ib = out->has_ib || exists(folders[i], "libuct_ib.so.0");
+            out->has_cuda = out->has_cuda || exists(folders[i], "libuct_cuda.so.0");
+        }
     }
-    out->has_ib = exists(set, "libuct_ib.so.0");
-    out->has_cuda = exists(set, "libuct_cuda.so.0");
+}
+
+/* Why a path leads to no file. */
+static const char *path_problem(void)
+{
+    switch (errno) {
+    case EACCES:
+        return "this process may not read it";
+    case ELOOP:
+        return "its symbolic links lead round in a circle";
+    case ENAMETOOLONG:
+        return "its path is too long";
+    default:
+        return "there is no such file";
+    }
+}
+
+/* The name libucp.so.0 in its folder, if it is that same file: others in there ask for it so. */
+static bool find_name(const char *folder, const char *real, char named[PATH_MAX])
+{
+    char other[PATH_MAX];
+    return join(named, PATH_MAX, folder, LIBRARY) && realpath(named, other) != NULL &&
+           strcmp(other, real) == 0;
 }
 
 bool amb_ucx_library_look(const char *path, enum amb_ucx_origin origin, struct amb_ucx_library *out,
                           const char **problem)
 {
-    char file[PATH_MAX], real[PATH_MAX], named[PATH_MAX];
+    char file[PATH_MAX], real[PATH_MAX], folder[PATH_MAX], named[PATH_MAX];
     bool is_folder = exists(path, ".");
-    *problem = "there is no such file";
-    if (is_folder) {
-        *problem = "there is no " LIBRARY " in that folder";
-    }
     int len = snprintf(file, sizeof(file), is_folder ? "%s/" LIBRARY : "%s", path);
-    if (len < 0 || (size_t)len >= sizeof(file) || realpath(file, real) == NULL) {
+    if (len < 0 || (size_t)len >= sizeof(file)) {
+        *problem = "its path is too long";
+        return false;
+    }
+    if (realpath(file, real) == NULL) {
+        *problem = is_folder && errno == ENOENT ? "there is no " LIBRARY " in that folder"
+                                                : path_problem();
         return false;
     }
     const char *reason = amb_ucx_peek_problem(real);
@@ -72,12 +101,10 @@ bool amb_ucx_library_look(const char *path, enum amb_ucx_origin origin, struct a
     /* UCX looks for its modules beside the file that was loaded, so the real one counts. Its name
      * is the one that the others in there ask for. */
     memset(out, 0, sizeof(*out));
-    char *slash = strrchr(real, '/');
-    *slash = '\0';
-    find_modules(real, out);
-    bool has_name = exists(real, LIBRARY) && join(named, sizeof(named), real, LIBRARY);
-    *slash = '/';
-    const char *chosen = has_name ? named : real;
+    (void)strcpy(folder, real);
+    *strrchr(folder, '/') = '\0';
+    find_modules(folder, out);
+    const char *chosen = find_name(folder, real, named) ? named : real;
     if (strlen(chosen) >= sizeof(out->file)) {
         *problem = "its path is too long";
         return false;
@@ -147,6 +174,13 @@ static const char *run_path_of(const struct link_map *map)
     return strings == NULL || path == NULL ? NULL : strings + path->d_un.d_val;
 }
 
+/* The last folder of a list that was cut is another one. */
+static void drop_last(char *list)
+{
+    char *colon = strrchr(list, ':');
+    list[colon == NULL ? 0 : colon - list] = '\0';
+}
+
 /* "$ORIGIN/../x:/y" with the folder put in its place. Folders that do not fit are left out. */
 static void expand(const char *text, const char *origin, char *out, size_t size)
 {
@@ -162,9 +196,8 @@ static void expand(const char *text, const char *origin, char *out, size_t size)
         used += len > 0 ? (size_t)len : 0;
         text += skipped != 0 ? skipped : 1;
     }
-    if (*text != '\0' || used >= size) { /* The last folder is cut, and so another one. */
-        char *colon = strrchr(out, ':');
-        out[colon == NULL ? 0 : colon - out] = '\0';
+    if (*text != '\0' || used >= size) {
+        drop_last(out);
     }
 }
 
@@ -184,8 +217,11 @@ void amb_ucx_places_init(struct amb_ucx_places *places)
         }
     }
     const char *set = secure_getenv("LD_LIBRARY_PATH");
-    (void)snprintf(places->library_path, sizeof(places->library_path), "%s",
-                   set == NULL ? "" : set);
+    int len =
+        snprintf(places->library_path, sizeof(places->library_path), "%s", set == NULL ? "" : set);
+    if (len < 0 || (size_t)len >= sizeof(places->library_path)) {
+        drop_last(places->library_path);
+    }
     places->linker_conf = "/etc/ld.so.conf";
 }
 
@@ -293,13 +329,15 @@ void amb_ucx_libraries_find(const struct amb_ucx_places *places, struct amb_ucx_
 
 /* ---- the one that is loaded ---- */
 
-/* The file that has this function. */
-static bool file_of(void *library, const char *function, char out[PATH_MAX])
+/* The file that has this function, as far as it can be told. */
+static void file_of(void *library, const char *function, char out[PATH_MAX])
 {
-    Dl_info info;
+    Dl_info info = {.dli_fname = NULL};
     void *symbol = dlsym(library, function);
-    return symbol != NULL && dladdr(symbol, &info) != 0 && info.dli_fname != NULL &&
-           realpath(info.dli_fname, out) != NULL;
+    bool has_file = symbol != NULL && dladdr(symbol, &info) != 0 && info.dli_fname != NULL;
+    if (!has_file || realpath(info.dli_fname, out) == NULL) {
+        (void)snprintf(out, PATH_MAX, "%s", has_file ? info.dli_fname : "");
+    }
 }
 
 static uint32_t release_of(void *library)
@@ -314,27 +352,36 @@ static uint32_t release_of(void *library)
     return AMB_UCX_RELEASE(major, minor, patch);
 }
 
+/* One whose file has gone, or may not be read any more, is here all the same. */
+static void take_as_it_is(const char *file, struct amb_ucx_library *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->origin = AMB_UCX_LOADED;
+    (void)snprintf(out->file, sizeof(out->file), "%s", file);
+}
+
 bool amb_ucx_library_here(struct amb_ucx_library *out)
 {
     char path[PATH_MAX];
     const char *problem;
-    bool is_found = false;
     void *ucp = dlopen(LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
     void *ucs = ucp != NULL ? NULL : dlopen("libucs.so.0", RTLD_LAZY | RTLD_NOLOAD);
     if (ucp != NULL) {
-        is_found = file_of(ucp, "ucp_get_version", path) &&
-                   amb_ucx_library_look(path, AMB_UCX_LOADED, out, &problem);
-        if (is_found) {
-            out->release = release_of(ucp);
+        file_of(ucp, "ucp_get_version", path);
+        if (!amb_ucx_library_look(path, AMB_UCX_LOADED, out, &problem)) {
+            take_as_it_is(path, out);
         }
+        out->release = release_of(ucp);
         (void)dlclose(ucp);
-    } else if (ucs != NULL) { /* A part of one; the rest of it is beside. */
-        is_found = file_of(ucs, "ucs_status_string", path);
-        if (is_found) {
-            *strrchr(path, '/') = '\0';
-            is_found = amb_ucx_library_look(path, AMB_UCX_LOADED, out, &problem);
+    } else if (ucs != NULL) { /* A part of one; the rest of it is beside, or nowhere. */
+        file_of(ucs, "ucs_status_string", path);
+        char *slash = strrchr(path, '/'), beside[PATH_MAX];
+        path[slash == NULL ? 0 : slash - path] = '\0';
+        (void)join(beside, sizeof(beside), path, LIBRARY);
+        if (!amb_ucx_library_look(beside, AMB_UCX_LOADED, out, &problem)) {
+            take_as_it_is(beside, out);
         }
         (void)dlclose(ucs);
     }
-    return is_found;
+    return ucp != NULL || ucs != NULL;
 }

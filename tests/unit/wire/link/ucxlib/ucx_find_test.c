@@ -5,6 +5,8 @@
 #include "tests/support/link/ucx_tree.h"
 #include "wire/link/ucxlib/ucx_release.h"
 
+#include <dlfcn.h>
+
 static struct amb_ucx_places places;
 static struct amb_ucx_libraries found;
 
@@ -145,6 +147,17 @@ static void test_modules_are_where_the_user_says(void **state)
     assert_true(found.items[0].has_ib);
 }
 
+/* UCX looks beside itself first, whatever the user says. */
+static void test_modules_beside_a_library_count_always(void **state)
+{
+    (void)state;
+    tree_ucx("beside", "1.22.0", "ib,cuda");
+    assert_int_equal(setenv("UCX_MODULE_DIR", "/nonexistent", 1), 0);
+    find("beside", "", "no.conf");
+    assert_int_equal(unsetenv("UCX_MODULE_DIR"), 0);
+    assert_true(found.items[0].has_ib && found.items[0].has_cuda);
+}
+
 static void expect_none(const char *path, const char *word)
 {
     struct amb_ucx_library library;
@@ -182,6 +195,108 @@ static void test_one_is_named_by_its_file_or_its_folder(void **state)
     expect_none(tree_path("text2"), "no shared library");
 }
 
+/* Beside the file that is named lies another release by the usual name. */
+static void test_a_file_that_is_named_is_not_taken_for_its_neighbour(void **state)
+{
+    (void)state;
+    struct amb_ucx_library library;
+    const char *problem = NULL;
+    struct ucx_file file;
+    tree_ucx("two", "1.13.1", "");
+    ucx_file_init(&file, "1.18.0");
+    tree_file("two/libucp.so.0.new", &file, sizeof(file));
+    assert_true(
+        amb_ucx_library_look(tree_path("two/libucp.so.0.new"), AMB_UCX_NAMED, &library, &problem));
+    assert_string_equal(library.file, tree_path("two/libucp.so.0.new"));
+    assert_int_equal(library.release, AMB_UCX_RELEASE(1, 18, 0));
+}
+
+static void test_a_path_that_leads_nowhere_is_told_apart(void **state)
+{
+    (void)state;
+    char longer[PATH_MAX + 8];
+    tree_link("round", "round");
+    expect_none(tree_path("round"), "round in a circle");
+    expect_none(tree_path("round/libucp.so.0"), "round in a circle");
+    memset(longer, 'x', sizeof(longer) - 1);
+    longer[0] = '/';
+    longer[sizeof(longer) - 1] = '\0';
+    expect_none(longer, "too long");
+    expect_none("/", "no libucp.so.0 in that folder");
+}
+
+/* The linker's variable is longer than what is looked at. Its last folder is not cut. */
+static void test_a_list_that_is_too_long_ends_with_a_whole_folder(void **state)
+{
+    (void)state;
+    char list[AMB_UCX_FOLDERS_MAX + 64];
+    const char *before = getenv("LD_LIBRARY_PATH");
+    char *kept = before == NULL ? NULL : strdup(before);
+    memset(list, 'x', sizeof(list) - 1);
+    list[sizeof(list) - 1] = '\0';
+    (void)memcpy(list, "/one:/", 6);
+    assert_int_equal(setenv("LD_LIBRARY_PATH", list, 1), 0);
+    amb_ucx_places_init(&places);
+    assert_string_equal(places.library_path, "/one");
+    list[4] = 'x'; /* one folder that is too long */
+    assert_int_equal(setenv("LD_LIBRARY_PATH", list, 1), 0);
+    amb_ucx_places_init(&places);
+    assert_string_equal(places.library_path, "");
+    if (kept == NULL) {
+        assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
+    } else {
+        assert_int_equal(setenv("LD_LIBRARY_PATH", kept, 1), 0);
+    }
+    free(kept);
+}
+
+/* Loads a copy of a stub, and takes its file away. */
+static void *load_and_remove(const char *stub, const char *path)
+{
+    char command[2 * PATH_MAX];
+    const char *copy = tree_path(path);
+    (void)snprintf(command, sizeof(command), "cp '%s/%s' '%s'", AMB_TEST_STUBS, stub, copy);
+    assert_int_equal(system(command), 0);
+    void *library = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    assert_int_equal(unlink(copy), 0);
+    return library;
+}
+
+/* As after an upgrade, or in another root: a second UCX in the process would be mixed with it. */
+static void test_a_ucx_is_here_though_its_file_has_gone(void **state)
+{
+    (void)state;
+    struct amb_ucx_library library;
+    assert_false(amb_ucx_library_here(&library));
+    void *loaded = load_and_remove("other/libucp.so.0", "gone/libucp.so.0");
+    assert_true(amb_ucx_library_here(&library));
+    assert_string_equal(library.file, tree_path("gone/libucp.so.0"));
+    assert_int_equal(library.origin, AMB_UCX_LOADED);
+    assert_int_equal(library.release, AMB_UCX_RELEASE(1, 17, 3));
+    assert_false(library.has_ib || library.has_cuda);
+    assert_int_equal(dlclose(loaded), 0);
+    assert_false(amb_ucx_library_here(&library));
+}
+
+/* A part of a UCX without the rest. The only libucp that can be loaded is the one beside it. */
+static void test_a_part_of_a_ucx_is_here_too(void **state)
+{
+    (void)state;
+    struct amb_ucx_library library;
+    void *loaded = load_and_remove("part/libucs.so.0", "part/libucs.so.0");
+    assert_true(amb_ucx_library_here(&library));
+    assert_string_equal(library.file, tree_path("part/libucp.so.0"));
+    assert_int_equal(library.origin, AMB_UCX_LOADED);
+    assert_int_equal(library.release, 0);
+    tree_ucx("part", "1.19.0", "ib");
+    assert_true(amb_ucx_library_here(&library));
+    assert_string_equal(library.file, tree_path("part/libucp.so.0"));
+    assert_int_equal(library.release, AMB_UCX_RELEASE(1, 19, 0));
+    assert_int_equal(dlclose(loaded), 0);
+    assert_false(amb_ucx_library_here(&library));
+}
+
 static void test_this_process_has_places_of_its_own(void **state)
 {
     (void)state;
@@ -213,7 +328,13 @@ int main(void)
         cmocka_unit_test(test_files_that_are_no_libraries_are_passed_over),
         cmocka_unit_test(test_there_is_an_end_to_looking),
         cmocka_unit_test(test_modules_are_where_the_user_says),
+        cmocka_unit_test(test_modules_beside_a_library_count_always),
         cmocka_unit_test(test_one_is_named_by_its_file_or_its_folder),
+        cmocka_unit_test(test_a_file_that_is_named_is_not_taken_for_its_neighbour),
+        cmocka_unit_test(test_a_path_that_leads_nowhere_is_told_apart),
+        cmocka_unit_test(test_a_list_that_is_too_long_ends_with_a_whole_folder),
+        cmocka_unit_test(test_a_ucx_is_here_though_its_file_has_gone),
+        cmocka_unit_test(test_a_part_of_a_ucx_is_here_too),
         cmocka_unit_test(test_this_process_has_places_of_its_own),
     };
     return cmocka_run_group_tests(tests, tree_make, tree_remove);
