@@ -46,22 +46,37 @@ static int read_node(const char *folder)
     return node >= 0 && node < INT_MAX ? (int)node : -1;
 }
 
+/* "/pci0000:3a/..." of a path; NULL: it has no host bridge. Firmware and virtual machines may put
+ * folders of their own above one. */
+static char *find_bridge(char *path)
+{
+    for (char *at = strstr(path, "/devices/"); at != NULL; at = strchr(at + 1, '/')) {
+        size_t domain = 0;
+        while (strncmp(at, "/pci", 4) == 0 && isxdigit((unsigned char)at[4 + domain]) != 0) {
+            domain++;
+        }
+        if (domain >= 4 && at[4 + domain] == ':') {
+            return at;
+        }
+    }
+    return NULL;
+}
+
 /* A link in sysfs leads to ".../devices/pci0000:3a/0000:3a:00.0/.../0000:3d:00.0". That of a part
  * of a device leads on: the last PCI address counts. */
 static bool find_place(const char *link, struct amb_pci_place *out)
 {
-    static const char devices[] = "/devices/pci";
     char real[PATH_MAX];
     memset(out, 0, sizeof(*out));
     out->node = -1;
     if (realpath(link, real) == NULL) {
         return false;
     }
-    char *bridge = strstr(real, devices);
+    char *bridge = find_bridge(real);
     if (bridge == NULL) {
         return false;
     }
-    bridge += sizeof(devices) - 1 - strlen("pci");
+    bridge++;
     char *end = NULL;
     for (char *at = strchr(bridge, '/'); at != NULL; at = strchr(at + 1, '/')) {
         size_t len = strcspn(at + 1, "/");

@@ -23,6 +23,7 @@ static const struct {
     {"0000:5e:00.0", "pci0000:5d/0000:5d:00.0/0000:5e:00.0", "1\n"},
     {"0000:70:00.0", "pci0000:70/0000:70:00.0", "-1\n"},
     {"0000:71:00.0", "pci0000:71/0000:71:00.0", "-1\n"},
+    {"8a3c:00:02.0", "LNXSYSTM:00/VMBUS:00/0a-1b/pci8a3c:00/8a3c:00:02.0", "0\n"},
 };
 static const struct {
     const char *class, *name, *target; /* below sys/devices */
@@ -33,6 +34,9 @@ static const struct {
     {"net", "eth0", "pci0000:40/0000:40:00.0/0000:41:00.0"},
     /* virtio: the device of the class is not the PCI function itself, but lies in it. */
     {"net", "eth1", "pci0000:70/0000:70:00.0/virtio2"},
+    /* Hyper-V: the host bridge lies below the machine's bus. */
+    {"infiniband", "mlx5_2", "LNXSYSTM:00/VMBUS:00/0a-1b/pci8a3c:00/8a3c:00:02.0"},
+    {"net", "end1", "platform/pcie@1000/x"}, /* no host bridge */
 };
 
 static int make_machine(void **state)
@@ -55,6 +59,7 @@ static int make_machine(void **state)
     }
     tree_text("sys/class/net/lo/dev_port", "0\n");
     tree_text("sys/devices/platform/soc/x", "");
+    tree_text("sys/devices/platform/pcie@1000/x/y", "");
     tree_link("sys/class/net/end0/device", "../../../devices/platform/soc");
     return result;
 }
@@ -67,12 +72,18 @@ static void test_distances_are_those_of_the_tree(void **state)
     } pairs[] = {
         {"0000:3d:00.0", "0000:3e:00.0", "PIX"}, /* at one switch */
         {"0000:3e:00.0", "0000:3e:00.1", "PIX"}, /* two functions of one device */
-        {"0000:3d:00.0", "0000:3d:00.0", "PIX"}, {"0000:3d:00.0", "0000:35:00.0", "PXB"},
-        {"0000:3d:00.0", "0000:3f:00.0", "PHB"}, {"0000:3d:00.0", "0000:41:00.0", "NODE"},
-        {"0000:3d:00.0", "0000:5e:00.0", "SYS"}, {"0000:70:00.0", "0000:71:00.0", "SYS"},
+        {"0000:3d:00.0", "0000:3d:00.0", "PIX"},
+        {"0000:3d:00.0", "0000:35:00.0", "PXB"},
+        {"0000:3d:00.0", "0000:3f:00.0", "PHB"},
+        {"0000:3d:00.0", "0000:41:00.0", "NODE"},
+        {"0000:3d:00.0", "0000:5e:00.0", "SYS"},
+        {"0000:70:00.0", "0000:71:00.0", "SYS"},
         {"0000:3D:00.0", "0000:3E:00.0", "PIX"}, /* CUDA may write capitals. */
-        {"0000:3d:00.0", "0000:99:00.0", "-"},   {"0000:3d:00.0", "", "-"},
-        {"0000:3d:00.0", "../../../etc/x", "-"}, {"0000:3d:00.0", "0000:3e:00.00", "-"},
+        {"0000:3d:00.0", "8a3c:00:02.0", "NODE"},
+        {"0000:3d:00.0", "0000:99:00.0", "-"},
+        {"0000:3d:00.0", "", "-"},
+        {"0000:3d:00.0", "../../../etc/x", "-"},
+        {"0000:3d:00.0", "0000:3e:00.00", "-"},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         struct amb_pci_place a, b;
@@ -100,7 +111,9 @@ static void test_devices_have_the_place_of_their_pci_function(void **state)
         {"mlx5_1:1", "0000:5e:00.0", 1},
         {"eth1", "0000:70:00.0", -1},
         {"lo", "", -1},
+        {"mlx5_2", "8a3c:00:02.0", 0},
         {"end0", "", -1},
+        {"end1", "", -1},
         {"no", "", -1},
         {"../net/ib0", "", -1},
         {"", "", -1},
