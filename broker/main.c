@@ -167,10 +167,14 @@ static void say_what_starts(const struct program *program)
              config->server.name, (unsigned)config->server.workers,
              path == NULL ? "built in" : path);
     struct amb_transports transports;
-    if (amb_transports_init(&transports, config, "", NULL, 0) == AMB_OK && transports.has_ucx) {
-        amb_info("ucx links on %s, once a client asks: whoever reaches UCX's ports there is "
+    bool is_known = amb_transports_init(&transports, config, "", NULL, 0) == AMB_OK;
+    if (is_known && !transports.has_ucx && config->transports.trusted.count != 0) {
+        amb_warn("no ucx links: %s", transports.why_not);
+    }
+    if (is_known && transports.has_ucx) {
+        amb_info("ucx links on %s%s, once a client asks: whoever reaches UCX's ports there is "
                  "trusted with this process",
-                 transports.net_devices);
+                 transports.wants_closest ? "the closest of " : "", transports.net_devices);
         if (transports.has_rdma && amb_resources_memlock_warning(text, sizeof(text))) {
             amb_warn("%s", text);
         }

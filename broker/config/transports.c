@@ -339,13 +339,35 @@ static void fill_options(const struct amb_config_transports *config, struct amb_
     out->options.wants_cuda_ipc = config->nvlink == AMB_SWITCH_ON;
 }
 
+/* RDMA is preferred to a stream, TCP by UCX only where that was asked for. */
+static void decide_preference(struct amb_transports *out)
+{
+    bool goes_by_rdma = out->has_rdma && amb_ucx_library() != NULL && amb_ucx_library()->has_ib;
+    out->prefer_ucx = out->has_ucx && (goes_by_rdma || out->prefers_tcp);
+}
+
+/* Can this UCX reach anybody by these devices? */
+static bool has_lane(const char *root, const struct amb_transports *transports, const char *devices)
+{
+    const struct amb_ucx_library *library = amb_ucx_library();
+    char tls[AMB_UCX_TLS_MAX], lanes[AMB_TRANSPORTS_TEXT_MAX];
+    if (library == NULL) {
+        return false;
+    }
+    (void)amb_ucx_lanes(&transports->options, library->release, tls);
+    amb_ucx_lanes_possible(root, devices, tls, library->has_ib, lanes, sizeof(lanes));
+    return lanes[0] != '\0';
+}
+
 /* Whether there are ucx links, and why not. */
 static void decide(const struct probe *probe, struct amb_transports *out)
 {
     const struct amb_config_transports *config = &probe->config->transports;
     bool has_sys = has_path(probe, "/sys/class/net", "");
     out->has_ucx = has_sys && out->net_devices[0] != '\0' && out->ucx_status == AMB_OK;
-    out->prefer_ucx = out->has_ucx && (out->has_rdma || config->tcp == AMB_SWITCH_ON);
+    out->prefers_tcp = config->tcp == AMB_SWITCH_ON;
+    out->needs_rdma = config->infiniband == AMB_SWITCH_ON;
+    decide_preference(out);
     if (config->trusted.count == 0) {
         out->why_not = "the broker trusts no interface for ucx links: its key "
                        "transports.trusted is empty";
@@ -357,6 +379,10 @@ static void decide(const struct probe *probe, struct amb_transports *out)
         out->why_not = out->ucx_obstacle;
     } else if (!out->has_ucx) {
         out->why_not = "the broker's switches in transports leave no device for ucx links";
+    } else if (!has_lane(probe->root, out, out->net_devices)) {
+        out->has_ucx = out->prefer_ucx = false;
+        out->why_not = "the broker's UCX has no InfiniBand module, and no trusted device may be "
+                       "used by TCP";
     }
 }
 
@@ -399,6 +425,11 @@ void amb_transports_narrow(struct amb_transports *transports, const char *root,
                              sizeof(chosen))) {
         return;
     }
+    bool has_rdma = amb_ucx_has_rdma(root, chosen);
+    if ((transports->needs_rdma && !has_rdma) || !has_lane(root, transports, chosen)) {
+        return;
+    }
     (void)strcpy(transports->net_devices, chosen); /* No longer than it was. */
-    transports->has_rdma = amb_ucx_has_rdma(root, chosen);
+    transports->has_rdma = has_rdma;
+    decide_preference(transports);
 }

@@ -18,11 +18,14 @@
 #define AMB_TRANSPORTS_SETTINGS_MAX 66u /* the user's 64 and ours */
 
 struct amb_transports {
-    bool has_ucx;        /* options may be given to amb_ucx_context_create */
-    bool has_rdma;       /* an RDMA device is among the devices */
-    bool prefer_ucx;     /* also where a URL does not ask for it: RDMA, or transports.tcp = "on" */
-    bool wants_closest;  /* net_devices is to be narrowed once the GPUs are known */
-    const char *why_not; /* without has_ucx: the sentence for clients that ask for it */
+    bool has_ucx;  /* options may be given to amb_ucx_context_create */
+    bool has_rdma; /* an RDMA device is among the devices */
+    /* Also where a URL does not ask for it: RDMA, for which UCX has its module, or prefers_tcp. */
+    bool prefer_ucx;
+    bool prefers_tcp;           /* transports.tcp = "on" */
+    bool needs_rdma;            /* transports.infiniband = "on" */
+    bool wants_closest;         /* net_devices is to be narrowed once the GPUs are known */
+    const char *why_not;        /* without has_ucx: the sentence for clients that ask for it */
     enum amb_status ucx_status; /* of loading UCX, or of looking for it; not OK: ucx_why */
     char ucx_why[256], ucx_obstacle[272];
     struct amb_ucx_options options;
@@ -44,7 +47,9 @@ AMB_MUST_CHECK enum amb_status amb_transports_init(struct amb_transports *transp
                                                    size_t error_size);
 /*
  * With net_devices = "closest": leaves the devices that are nearest to these GPUs, by PCI address
- * ("0000:3b:00.0"). Where there is no GPU, or nothing is known of the devices' places, all stay.
+ * ("0000:3b:00.0"). Where there is no GPU, or nothing is known of the devices' places, all stay. So
+ * they do where infiniband is "on" and none of the nearest is an RDMA device, or where this UCX has
+ * no lane on those.
  */
 void amb_transports_narrow(struct amb_transports *transports, const char *root,
                            const char *const *gpus, size_t gpu_count);

@@ -135,6 +135,24 @@ def test_two_releases_in_one_process_are_told_apart(rig, links):
            f"this process has UCX {OTHER} already", f"transports.library asks for {release}")
 
 
+def test_a_part_of_another_release_is_noticed(rig):
+    """Its libucm alone, as a program may preload it for its hooks."""
+    found = releases(rig)
+    if len(found) < 2:
+        pytest.skip("one UCX here")
+    folders = {}
+    for word in found:
+        broker = rig.broker(env={"AMB_UCX_LIBRARY": word})
+        folders[word] = pathlib.Path(broker.log().split("INFO UCX ")[1].split("(")[1].split(")")[0]).parent
+        broker.stop()
+    brokerd = [rig.program("brokerd"), "--dev", "--listen", f"unix://{rig.folder / 'b.sock'}"]
+    for word, other in (("wheel", "system"), ("system", "wheel")):
+        mixed = {"AMB_UCX_LIBRARY": word, "LD_PRELOAD": str(folders[other] / "libucm.so.0"), **PRELOADED}
+        expect(run(brokerd, **mixed), 78, "parts of another UCX already", str(folders[other]))
+        own = {**mixed, "LD_PRELOAD": str(folders[word] / "libucm.so.0")}
+        check(f"UCX {found[word]}" in run([*brokerd, "--version"], **own).stdout, f"{word}: its own libucm")
+
+
 def test_a_client_takes_the_release_that_its_broker_understands(rig):
     found = releases(rig)
     if not found:
@@ -221,5 +239,14 @@ def test_a_machine_with_an_rdma_device_takes_the_systems_ucx(rig):
         for text in (lanes["why_not_better"], finding["fix"]):
             check("libucx0 and ibverbs-providers" in text, text)
         check(finding["state"] == "warning" and "mlx5_0 is here" in finding["finding"], f"{finding}")
+        # Nobody could be reached, so others have a stream, and who insists is told why.
+        bare = ["-o", "transports.trusted=mlx5_0:1", "-o", "transports.library=wheel"]
+        broker = rig.start([*brokerd, "--listen", "tcp://127.0.0.1:0", *bare], prefix=prefix)
+        url = next(word for word in broker.expect("ready", 60) if word.startswith("tcp:"))
+        expect(ctl(rig, url, "pub", "t", "--count", "1"), 0)
+        expect(ctl(rig, f"{url}?link=ucx", "pub", "t", "--count", "1"), 64, "no InfiniBand module")
+        check("no ucx links: the broker's UCX has no InfiniBand module" in broker.log(), broker.log())
+        broker.signal(signal.SIGTERM)
+        check(broker.wait() == 0, broker.log())
         expect(run([*prefix, *brokerd, "-o", "transports.trusted=mlx5_0:1", "-o", "transports.infiniband=on",
                     "-o", "transports.library=wheel"]), 78, "no InfiniBand module", "libucx0")

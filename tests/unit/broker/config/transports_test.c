@@ -205,8 +205,19 @@ static void test_infiniband_on_needs_a_ucx_with_its_module(void **state)
     } else {
         refuse_with("trusted = ( \"mlx5_0:2\" ); infiniband = \"on\";",
                     "transports.infiniband: UCX ", "no InfiniBand module (libuct_ib); install");
-        accept_switches("trusted = ( \"mlx5_0:2\" );"); /* auto goes on without. */
+        /* auto goes on without, and promises no link that could reach nobody. */
+        accept_switches("trusted = ( \"mlx5_0:2\" );");
+        assert_false(transports.has_ucx || transports.prefer_ucx);
+        assert_non_null(strstr(transports.why_not, "no InfiniBand module"));
+        accept_switches("trusted = ( \"ib0\" ); tcp = \"off\";");
+        assert_false(transports.has_ucx);
     }
+    /* Without the module it would be UCX over TCP, which nobody has asked for. */
+    accept_switches("trusted = ( \"ib0\" );");
+    assert_true(transports.has_ucx && transports.has_rdma);
+    assert_int_equal(transports.prefer_ucx, library->has_ib);
+    accept_switches("trusted = ( \"ib0\" ); tcp = \"on\";");
+    assert_true(transports.prefer_ucx);
 }
 
 static void test_rdmacm_has_nothing_to_manage(void **state)
@@ -288,12 +299,27 @@ static void test_closest_leaves_the_devices_near_to_the_gpus(void **state)
         assert_true(transports.wants_closest && transports.has_rdma);
         assert_string_equal(transports.net_devices, "eth0,mlx5_0:1,mlx5_1:1");
         amb_transports_narrow(&transports, root, cases[i].gpus, cases[i].count);
-        assert_string_equal(transports.net_devices, cases[i].devices);
+        assert_string_equal(transports.net_devices, /* Near devices without a lane serve nobody. */
+                            amb_ucx_library()->has_ib ? cases[i].devices
+                                                      : "eth0,mlx5_0:1,mlx5_1:1");
         assert_true(transports.has_rdma);
     }
     accept_switches("trusted = ( \"eth0\", \"mlx5_0:1\" ); net_devices = ( \"eth0\" );");
     amb_transports_narrow(&transports, root, first, 1);
     assert_string_equal(transports.net_devices, "eth0");
+    /* The nearest has no RDMA: then there is no reason to prefer UCX, or that one may not be. */
+    tree_link("sys/class/net/eth0/device", "../../../devices/pci0000:5d/0000:5d:02.0/0000:5f:00.0");
+    accept_switches("trusted = ( \"eth0\", \"mlx5_0:1\" ); net_devices = \"closest\";");
+    amb_transports_narrow(&transports, root, second, 1);
+    assert_string_equal(transports.net_devices, "eth0");
+    assert_false(transports.has_rdma || transports.prefer_ucx);
+    if (amb_ucx_library()->has_ib) {
+        accept_switches("trusted = ( \"eth0\", \"mlx5_0:1\" ); net_devices = \"closest\"; "
+                        "infiniband = \"on\";");
+        amb_transports_narrow(&transports, root, second, 1);
+        assert_string_equal(transports.net_devices, "eth0,mlx5_0:1");
+        assert_true(transports.has_rdma && transports.prefer_ucx);
+    }
 }
 
 static void test_net_devices_choose_among_the_trusted(void **state)
