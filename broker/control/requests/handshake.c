@@ -61,7 +61,7 @@ static const char *ucx_misfit(struct amb_client *client)
         return "link ucx: the client has no UCX library";
     }
     (void)snprintf(client->link_text, sizeof(client->link_text),
-                   "link ucx: %s: the client's is %s, the broker's %s", why,
+                   "link ucx: %s: the client has UCX %s, the broker %s", why,
                    amb_ucx_release_text(client->ucx_release, theirs, sizeof(theirs)),
                    amb_ucx_release_text(control->ucx_release, own, sizeof(own)));
     return client->link_text;
@@ -483,11 +483,13 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
     if (may_have_address && client->ucx_late && !ucx_settle(client, auth)) {
         return;
     }
-    bool needs_address = client->link == AMB_LINK_UCX;
-    if (auth->ucx_address.len > HANDSHAKE_ADDRESS_MAX ||
-        (auth->ucx_address.len == 0 ? needs_address : !may_have_address)) {
-        amb_client_send_error(client, 0, AMB_EPROTO, "the UCX worker address is %s",
-                              needs_address ? "missing or too long" : "not asked for");
+    const size_t len = auth->ucx_address.len;
+    const char *fault = len == 0 && client->link == AMB_LINK_UCX ? "missing"
+                        : len != 0 && !may_have_address          ? "not asked for"
+                        : len > HANDSHAKE_ADDRESS_MAX            ? "too long"
+                                                                 : NULL;
+    if (fault != NULL) {
+        amb_client_send_error(client, 0, AMB_EPROTO, "the UCX worker address is %s", fault);
         return;
     }
     /* Not before: only now is it known whose session it takes the place of. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define FITS(release) ((release) | 0xffu) /* another patch of it */
+#define ADDRESS_MAX 4096u                 /* bytes of a worker's that a broker takes */
 #define MISFIT UINT32_C(0x011100)         /* 1.17.0 stands between all borders */
 
 /* Hello of a client that loads its UCX when it has seen the broker's; up to the Challenge. The
@@ -48,7 +49,7 @@ static uint32_t say_late_hello(const struct door *door, struct door_client *clie
 static void say_late_auth(struct door_client *client, uint32_t release, const char *reason,
                           size_t address_len)
 {
-    uint8_t address[64] = {1};
+    static uint8_t address[ADDRESS_MAX + 1] = {1};
     Amb__Control__Auth auth;
     amb__control__auth__init(&auth);
     auth.ucx_release = release;
@@ -100,7 +101,7 @@ static void test_a_ucx_that_is_loaded_late_is_judged_late(void **state)
     expect_stream(&client, "1.17.0", own);
     (void)say_late_hello(&door, &client, "ucx", &peer);
     say_late_auth(&client, MISFIT, "", 64);
-    door_expect_error(&client, 0, AMB_ENOTSUP, "the client's is 1.17.0");
+    door_expect_error(&client, 0, AMB_ENOTSUP, "the client has UCX 1.17.0");
     door_disconnect(&client);
     (void)say_late_hello(&door, &client, "ucx", &peer);
     say_late_auth(&client, 0, "", 0);
@@ -110,6 +111,20 @@ static void test_a_ucx_that_is_loaded_late_is_judged_late(void **state)
     say_late_auth(&client, FITS(release), "", 0);
     door_expect_error(&client, 0, AMB_EPROTO, "UCX worker address is missing");
     door_disconnect(&client);
+    /* Too long is too long, whether it would be used or not. */
+    for (unsigned i = 0; i < 2; i++) {
+        (void)say_late_hello(&door, &client, "", &peer);
+        say_late_auth(&client, i == 0 ? MISFIT : FITS(release), "", ADDRESS_MAX + 1);
+        door_expect_error(&client, 0, AMB_EPROTO, "UCX worker address is too long");
+        door_disconnect(&client);
+    }
+    /* A reason of its own that is longer than any text of ours. */
+    char reason[4 * AMB_CONTROL_TEXT_MAX];
+    memset(reason, '%', sizeof(reason) - 1);
+    reason[sizeof(reason) - 1] = '\0';
+    (void)say_late_hello(&door, &client, "", &peer);
+    say_late_auth(&client, UINT32_MAX, reason, 0);
+    expect_stream(&client, "%%%", "");
     door_close(&door);
 }
 
@@ -140,7 +155,7 @@ static void test_a_ucx_that_is_told_early_is_judged_early(void **state)
     message.body_case = AMB__CONTROL__CONTROL__BODY_HELLO;
     message.hello = &hello;
     door_send(&client, &message);
-    door_expect_error(&client, 0, AMB_ENOTSUP, "the client's is 1.17.0");
+    door_expect_error(&client, 0, AMB_ENOTSUP, "the client has UCX 1.17.0");
     door_disconnect(&client);
     door_close(&door);
 }
