@@ -73,6 +73,17 @@ static void load_parts(const char *file)
     }
 }
 
+/* Is this libucp, which the process has, of another folder than that file? */
+static bool is_another(void *library, const char *file)
+{
+    char own[PATH_MAX], real[PATH_MAX];
+    if (!folder_of(library, "ucp_get_version", own) || realpath(file, real) == NULL) {
+        return false; /* Not known, and a second one would be worse. */
+    }
+    *strrchr(real, '/') = '\0';
+    return strcmp(own, real) != 0;
+}
+
 static enum amb_status check(void *handle, struct amb_ucx_library *library, char *error,
                              size_t error_size)
 {
@@ -116,9 +127,15 @@ enum amb_status amb_ucx_api_load(struct amb_ucx_library *library, char *error, s
     if (there != NULL) {
         (void)dlclose(there);
     }
+    /* By its name, as its file may have been replaced since. */
     void *handle = dlopen("libucp.so.0", RTLD_NOW | RTLD_NOLOAD);
-    if (handle ==
-        NULL) { /* A file may have been replaced since it was loaded, so not by its path. */
+    if (handle != NULL && is_another(handle, library->file)) {
+        (void)snprintf(error, error_size,
+                       "this process has another UCX already, loaded meanwhile (chosen: %s)",
+                       library->file);
+        return AMB_ENOTSUP;
+    }
+    if (handle == NULL) {
         load_parts(library->file);
         handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
     }
