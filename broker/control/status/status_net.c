@@ -20,7 +20,7 @@
 
 #define PATH_SIZE 512u
 #define LANES_SIZE 512u
-#define DEVICES_MAX 64u /* of a machine, in `topo` */
+#define DEVICES_MAX 256u /* of a machine, in `topo` */
 #define NAME_SIZE 80u
 
 static bool has_ib(void)
@@ -86,14 +86,26 @@ struct devices {
     size_t count;
 };
 
-static void add_devices(const char *root, const char *class, struct devices *out)
+/* Those that matter to a GPU: they have a place, or are used. A machine with containers has
+ * hundreds of others. */
+static bool matters(const struct amb_transports *transports, const char *root, const char *device)
+{
+    struct amb_pci_place place;
+    return amb_pci_place_of_device(root, device, &place) ||
+           list_has(transports->net_devices, device);
+}
+
+/* Adds those that matter, or those that do not, as far as there is room. */
+static void add_devices(const struct amb_transports *transports, const char *root,
+                        const char *class, bool that_matter, struct devices *out)
 {
     char path[PATH_SIZE];
     (void)snprintf(path, sizeof(path), "%s/sys/class/%s", root, class);
     DIR *dir = opendir(path);
     for (const struct dirent *entry;
          dir != NULL && out->count < DEVICES_MAX && (entry = readdir(dir)) != NULL;) {
-        if (entry->d_name[0] != '.' && strlen(entry->d_name) < NAME_SIZE) {
+        if (entry->d_name[0] != '.' && strlen(entry->d_name) < NAME_SIZE &&
+            matters(transports, root, entry->d_name) == that_matter) {
             (void)strcpy(out->names[out->count++], entry->d_name);
         }
     }
@@ -137,8 +149,10 @@ json_t *amb_status_net_rows(const struct amb_control *control, const char *root,
     if (devices == NULL) {
         return rows;
     }
-    add_devices(root, "infiniband", devices);
-    add_devices(root, "net", devices);
+    for (unsigned i = 0; i < 2; i++) {
+        add_devices(control->transports, root, "infiniband", i == 0, devices);
+        add_devices(control->transports, root, "net", i == 0, devices);
+    }
     qsort(devices->names, devices->count, NAME_SIZE, compare_names);
     for (size_t i = 0; i < devices->count; i++) {
         for (size_t gpu = 0; gpu < gpu_count || gpu == 0; gpu++) {

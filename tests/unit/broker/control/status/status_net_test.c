@@ -90,6 +90,34 @@ static void test_without_gpus_each_device_has_one_row(void **state)
     json_decref(rows);
 }
 
+/* A machine with containers: more devices than a table has. Those with a place are never left out.
+ */
+static void test_topo_keeps_the_devices_that_matter(void **state)
+{
+    (void)state;
+    const struct amb_control control = {.transports = &transports};
+    static const char *const kept[] = {"eth0", "lo", "mlx5_0"};
+    char path[64];
+    for (unsigned i = 0; i < 600; i++) {
+        (void)snprintf(path, sizeof(path), "sys/class/net/%s%u/dev_port", i % 2 == 0 ? "a" : "veth",
+                       i);
+        tree_text(path, "0\n");
+    }
+    json_t *rows = amb_status_net_rows(&control, tree_root, NULL, 0);
+    size_t found = 0, index;
+    json_t *row;
+    json_array_foreach(rows, index, row)
+    {
+        const char *device = json_string_value(json_object_get(row, "device"));
+        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+            found += strcmp(device, kept[i]) == 0;
+        }
+    }
+    assert_int_equal(found, 3);
+    assert_int_equal(json_array_size(rows), 256);
+    json_decref(rows);
+}
+
 static void test_lanes_are_those_that_this_ucx_could_have(void **state)
 {
     (void)state;
@@ -146,6 +174,7 @@ int main(void)
         cmocka_unit_test(test_lanes_are_those_that_this_ucx_could_have),
         cmocka_unit_test(test_the_brokers_row_names_its_ucx_and_what_it_lacks),
         cmocka_unit_test(test_a_client_is_shown_with_its_release),
+        cmocka_unit_test(test_topo_keeps_the_devices_that_matter), /* The machine is full then. */
     };
     return cmocka_run_group_tests(tests, make_machine, tree_remove);
 }
