@@ -22,6 +22,29 @@ static pthread_mutex_t choosing = PTHREAD_MUTEX_INITIALIZER;
 static struct amb_ucx_library library;
 static _Atomic bool is_loaded;
 
+static void before_fork(void)
+{
+    amb_assert(pthread_mutex_lock(&choosing) == 0);
+}
+
+static void unlock(void)
+{
+    amb_assert(pthread_mutex_unlock(&choosing) == 0);
+}
+
+static void install(void)
+{
+    (void)pthread_atfork(before_fork, unlock, unlock);
+}
+
+/* A child of fork may choose by itself, and must not wait for a thread that it does not have. */
+static void lock(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, install);
+    amb_assert(pthread_mutex_lock(&choosing) == 0);
+}
+
 const struct amb_ucx_library *amb_ucx_library(void)
 {
     return is_loaded ? &library : NULL;
@@ -50,7 +73,7 @@ enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *erro
                                      size_t error_size)
 {
     struct amb_ucx_library chosen;
-    amb_assert(pthread_mutex_lock(&choosing) == 0);
+    lock();
     enum amb_status status = choose(wish, error, error_size, &chosen);
     if (status == AMB_OK && !is_loaded) {
         status = amb_ucx_api_load(&chosen, error, error_size);
@@ -59,7 +82,7 @@ enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *erro
             is_loaded = true;
         }
     }
-    amb_assert(pthread_mutex_unlock(&choosing) == 0);
+    unlock();
     if (status == AMB_OK && wish->peer != 0 && !amb_ucx_releases_fit(library.release, wish->peer)) {
         char own[AMB_UCX_RELEASE_TEXT_MAX], other[AMB_UCX_RELEASE_TEXT_MAX];
         (void)snprintf(error, error_size,
@@ -75,9 +98,9 @@ enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *erro
 enum amb_status amb_ucx_library_expect(const struct amb_ucx_wish *wish, char *error,
                                        size_t error_size, struct amb_ucx_library *out)
 {
-    amb_assert(pthread_mutex_lock(&choosing) == 0);
+    lock();
     enum amb_status status = choose(wish, error, error_size, out);
-    amb_assert(pthread_mutex_unlock(&choosing) == 0);
+    unlock();
     return status;
 }
 
