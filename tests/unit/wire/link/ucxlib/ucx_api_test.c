@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading beside a UCX that the process has already. Each test has a process of its own: what is
- * loaded stays. */
+/* Loading beside a UCX that the process has already. Each test has a process of its own, as a UCX
+ * that is loaded stays. */
 #include "wire/link/ucxlib/ucx_api.h"
 
 #include "tests/support/link/ucx_tree.h"
@@ -25,7 +25,7 @@ static enum amb_status load(const char *path, struct amb_ucx_library *library, c
     return amb_ucx_api_load(library, error, 256);
 }
 
-/* 0, or what went otherwise. */
+/* 0, or the number of the step that failed. */
 static int load_what_was_replaced(void)
 {
     struct amb_ucx_library library;
