@@ -2,7 +2,6 @@
 #include "broker/broker.h"
 
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
@@ -27,6 +26,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_context.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
@@ -239,7 +239,8 @@ static const struct amb_shard_upcalls upcalls = {
 static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, size_t error_size)
 {
     struct amb_transports *transports = &broker->transports;
-    enum amb_status status = amb_transports_init(transports, broker->config, "", error, error_size);
+    enum amb_status status = amb_transports_init(transports, &broker->config->transports,
+                                                 broker->config->store, "", error, error_size);
     if (status != AMB_OK || !transports->has_ucx) {
         return status;
     }

@@ -8,10 +8,10 @@
 #include "broker/command_line.h"
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
-#include "broker/config/transports.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
 #include "wire/base/log.h"
+#include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 #include <errno.h>
@@ -77,7 +77,8 @@ static enum amb_status load_config(const struct amb_config_source *source, char 
         return status;
     }
     struct amb_transports transports;
-    status = amb_transports_init(&transports, config, "", error, error_size);
+    status =
+        amb_transports_init(&transports, &config->transports, config->store, "", error, error_size);
     if (status != AMB_OK) {
         amb_config_destroy(&config);
         return status;
@@ -167,7 +168,8 @@ static void say_what_starts(const struct program *program)
              config->server.name, (unsigned)config->server.workers,
              path == NULL ? "built in" : path);
     struct amb_transports transports;
-    bool is_known = amb_transports_init(&transports, config, "", NULL, 0) == AMB_OK;
+    bool is_known =
+        amb_transports_init(&transports, &config->transports, config->store, "", NULL, 0) == AMB_OK;
     if (is_known && !transports.has_ucx && config->transports.trusted.count != 0) {
         amb_warn("no ucx links: %s", transports.why_not);
     }

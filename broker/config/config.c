@@ -2,16 +2,14 @@
 /* The layers of a configuration, lowest first, and the questions to the result. */
 #include "broker/config/config.h"
 
-#include "broker/config/config_build.h"
 #include "broker/config/config_check.h"
-#include "broker/config/config_file.h"
-#include "broker/config/config_list.h"
-#include "broker/config/config_tree.h"
-#include "broker/config/config_value.h"
+#include "broker/config/config_schema.h"
 #include "wire/base/assert.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
 #include "wire/codec/topic.h"
+#include "wire/config/config_layers.h"
+#include "wire/config/config_list.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -60,28 +58,7 @@ static const struct amb_topic_rule sys_rule = {
 
 void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size)
 {
-    amb_config_place_format(amb_config_place_of(config, key), out, size);
-}
-
-static enum amb_status set_text(struct amb_config_build *build, const char *path, const char *text,
-                                const struct amb_config_place *place)
-{
-    struct amb_config_value value = {.kind = AMB_CONFIG_VALUE_UNTYPED, .text = text};
-    return amb_config_path_set(build, path, &value, place);
-}
-
-static enum amb_status apply_defaults(struct amb_config_build *build)
-{
-    static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_DEFAULT, NULL, 0};
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
-    enum amb_status status = AMB_OK;
-    for (size_t i = 0; status == AMB_OK && i < count; i++) {
-        if (!keys[i].not_yet) {
-            status = set_text(build, keys[i].path, keys[i].default_text, &place);
-        }
-    }
-    return status;
+    amb_config_place_format(amb_config_place_of(config->store, key), out, size);
 }
 
 /* The value of NAME=value, or NULL. */
@@ -127,37 +104,25 @@ static enum amb_status apply_dev(struct amb_config_build *build,
     enum amb_status status = AMB_OK;
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
         if (keys[i].dev_text != NULL) {
-            status = set_text(build, keys[i].path, keys[i].dev_text, &place);
+            status = amb_config_text_set(build, keys[i].path, keys[i].dev_text, &place);
         }
     }
     format_dev_url(source->environment, url, sizeof(url));
     amb_text_format_size(dev_memory(machine->ram), size, sizeof(size));
     if (status == AMB_OK) {
-        status = set_text(build, "listen", url, &place);
+        status = amb_config_text_set(build, "listen", url, &place);
     }
-    return status == AMB_OK ? set_text(build, "memory.host.size", size, &place) : status;
+    return status == AMB_OK ? amb_config_text_set(build, "memory.host.size", size, &place) : status;
 }
 
 static enum amb_status apply_file(struct amb_config_build *build,
                                   const struct amb_config_source *source)
 {
-    const char *text, *folder, *name = "configuration";
     if (source->path != NULL) {
-        name = amb_config_copy(build->config, source->path);
-        enum amb_status status =
-            name == NULL ? AMB_ENOMEM : amb_config_file_read(build, source->path, &text, &folder);
-        return status == AMB_OK ? amb_config_tree_read(build, text, name, folder) : status;
+        return amb_config_file_apply(build, source->path);
     }
-    if (source->text == NULL) {
-        return AMB_OK;
-    }
-    char *copy = amb_config_alloc(build->config, source->text_len + 1);
-    if (copy == NULL) {
-        return AMB_ENOMEM;
-    }
-    memcpy(copy, source->text, source->text_len);
-    enum amb_status status = amb_config_text_check(build, copy, source->text_len, name, NULL, 0);
-    return status == AMB_OK ? amb_config_tree_read(build, copy, name, NULL) : status;
+    return source->text == NULL ? AMB_OK
+                                : amb_config_text_apply(build, source->text, source->text_len);
 }
 
 /* The row that a variable names; NULL: none. */
@@ -221,7 +186,7 @@ static enum amb_status apply_variable(struct amb_config_build *build, const char
     if (equals == NULL || strncmp(variable, ENV_PREFIX, sizeof(ENV_PREFIX) - 1) != 0) {
         return AMB_OK;
     }
-    char *name = amb_config_copy(build->config, variable);
+    char *name = amb_config_copy(build->store, variable);
     if (name == NULL) {
         return AMB_ENOMEM;
     }
@@ -229,7 +194,7 @@ static enum amb_status apply_variable(struct amb_config_build *build, const char
     struct amb_config_place place = {AMB_CONFIG_ORIGIN_ENVIRONMENT, name, 0};
     const struct amb_config_key *key = find_by_variable(name);
     if (key != NULL) {
-        return set_text(build, key->path, equals + 1, &place);
+        return amb_config_text_set(build, key->path, equals + 1, &place);
     }
     return is_in_our_sections(name) ? fail_variable(build, &place) : AMB_OK;
 }
@@ -240,7 +205,7 @@ static enum amb_status apply_option(struct amb_config_build *build, const char *
     char shown[OPTION_NAME_MAX], where[OPTION_NAME_MAX + 4];
     struct amb_config_place place = {AMB_CONFIG_ORIGIN_OPTION, where, 0};
     const char *equals = strchr(option, '=');
-    char *path = amb_config_copy(build->config, option);
+    char *path = amb_config_copy(build->store, option);
     if (path == NULL) {
         return AMB_ENOMEM;
     }
@@ -251,7 +216,7 @@ static enum amb_status apply_option(struct amb_config_build *build, const char *
     if (equals == NULL) {
         return amb_config_fail(build, &place, NULL, "has no value (allowed -o key=value)");
     }
-    place.name = amb_config_copy(build->config, where);
+    place.name = amb_config_copy(build->store, where);
     if (place.name == NULL) {
         return AMB_ENOMEM;
     }
@@ -260,7 +225,7 @@ static enum amb_status apply_option(struct amb_config_build *build, const char *
         return amb_config_pair_put(build, "transports.ucx", path + sizeof(ucx) - 1, equals + 1,
                                    &place);
     }
-    return set_text(build, path, equals + 1, &place);
+    return amb_config_text_set(build, path, equals + 1, &place);
 }
 
 static enum amb_status apply_listen(struct amb_config_build *build,
@@ -276,7 +241,7 @@ static enum amb_status apply_all(struct amb_config_build *build,
                                  const struct amb_config_source *source,
                                  const struct amb_config_machine *machine)
 {
-    enum amb_status status = apply_defaults(build);
+    enum amb_status status = amb_config_defaults_apply(build);
     if (status == AMB_OK && source->dev) {
         status = apply_dev(build, source, machine);
     }
@@ -302,14 +267,16 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
     amb_assert(source != NULL && out != NULL && (error == NULL || error_size > 0));
     char unused[1];
     struct amb_config *config = calloc(1, sizeof(*config));
-    struct amb_config_private *private = calloc(1, sizeof(*private));
-    if (config == NULL || private == NULL) {
+    struct amb_config_store *store = calloc(1, sizeof(*store));
+    if (config == NULL || store == NULL) {
         free(config);
-        free(private);
+        free(store);
         return AMB_ENOMEM;
     }
-    config->private = private;
+    store->schema = &amb_broker_schema;
+    config->store = store;
     struct amb_config_build build = {
+        .store = store,
         .config = config,
         .error = error != NULL ? error : unused,
         .error_size = error != NULL ? error_size : sizeof(unused),
@@ -337,13 +304,8 @@ void amb_config_destroy(struct amb_config **config)
     if (*config == NULL) {
         return;
     }
-    struct amb_config_block *block = (*config)->private->blocks;
-    while (block != NULL) {
-        struct amb_config_block *next = block->next;
-        free(block);
-        block = next;
-    }
-    free((*config)->private);
+    amb_config_store_fini((*config)->store);
+    free((*config)->store);
     free(*config);
     *config = NULL;
 }

@@ -13,16 +13,13 @@
 #include "wire/base/cpus.h"
 #include "wire/base/log.h"
 #include "wire/base/status.h"
-#include "wire/codec/url.h"
+#include "wire/config/transports.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#define AMB_CONFIG_FILE_MAX (UINT64_C(1) << 20) /* bytes of one file */
-#define AMB_CONFIG_ERROR_MAX 1024u              /* any error text fits */
-#define AMB_CONFIG_TIME_FOREVER INT64_MAX
 #define AMB_CONFIG_TIME_AUTO INT64_C(-1)
 #define AMB_CONFIG_LEASED_AUTO UINT64_MAX
 #define AMB_KEYS_MAX (1U << 16) /* retain.keys of one topic */
@@ -31,13 +28,6 @@
 #define AMB_CLOSING_MAX 512u        /* connections that wait to be closed */
 #define AMB_CONFIG_LEASES_LEAST 32u /* of the whole broker, beside server.max_leases */
 #define AMB_CONFIG_DOORS_MAX 64u
-
-/* OFF: denied; ON: an error at start where it cannot work; AUTO: used where it can work. */
-enum amb_switch {
-    AMB_SWITCH_AUTO,
-    AMB_SWITCH_ON,
-    AMB_SWITCH_OFF,
-};
 
 /* The policy of a topic whose log is full. */
 enum amb_topic_full {
@@ -70,26 +60,6 @@ enum amb_gpu_trust {
     AMB_GPU_TRUST_USER, /* the broker's own user, and root */
     AMB_GPU_TRUST_ALL,
     AMB_GPU_TRUST_NONE,
-};
-
-struct amb_config_strings {
-    const char *const *items;
-    size_t count;
-};
-
-/* One setting of UCX, without its UCX_ prefix. */
-struct amb_config_pair {
-    const char *name, *value;
-};
-
-struct amb_config_pairs {
-    const struct amb_config_pair *items;
-    size_t count;
-};
-
-struct amb_config_urls {
-    const struct amb_url *items;
-    size_t count;
 };
 
 #define AMB_DEADLETTER_PATTERN "$DLQ.>"
@@ -145,21 +115,6 @@ struct amb_config_server {
     uint32_t cores; /* of the machine that this process may use */
 };
 
-#define AMB_NET_DEVICES_CLOSEST "closest"
-
-struct amb_config_transports {
-    struct amb_config_strings trusted; /* interfaces, each existed at start; empty: no ucx link */
-    enum amb_switch tcp; /* the ucx link over TCP. AUTO: where the URL insists; ON: preferred */
-    enum amb_switch nvlink, infiniband, cuda_copy, rdmacm;
-    const char *library; /* of UCX: "auto", "wheel", "system", a path */
-    /* Empty: auto, all trusted ones. AMB_NET_DEVICES_CLOSEST alone: those near to the GPUs. */
-    struct amb_config_strings net_devices;
-    uint32_t rails;         /* 0: auto */
-    const char *port_range; /* "" or "5000-5100" */
-    uint64_t ring_size;     /* bytes of each direction, a power of two */
-    struct amb_config_pairs ucx;
-};
-
 struct amb_config_host_memory {
     uint64_t size;       /* of all segments together */
     uint64_t segment;    /* a power of two */
@@ -192,7 +147,7 @@ struct amb_config_limits {
     int64_t dedup_window_ns;
 };
 
-struct amb_config_private;
+struct amb_config_store;
 
 struct amb_config {
     struct amb_config_server server;
@@ -212,7 +167,7 @@ struct amb_config {
     struct {
         enum amb_log_level level;
     } log;
-    struct amb_config_private *private; /* origins and memory, for broker/config alone */
+    struct amb_config_store *store; /* origins and memory, for broker/config alone */
 };
 
 /* The machine that the defaults depend on. */

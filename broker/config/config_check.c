@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_check.h"
 
-#include "broker/config/config_build.h"
 #include "broker/config/config_listen.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
@@ -50,7 +49,8 @@ static enum amb_status check_leased(const struct amb_config_build *build)
         char size[AMB_TEXT_MAX], other[AMB_TEXT_MAX];
         amb_text_format_size(config->limits.max_leased_per_session, other, sizeof(other));
         amb_text_format_size(most, size, sizeof(size));
-        return amb_config_fail(build, amb_config_place_of(config, "limits.max_leased_per_session"),
+        return amb_config_fail(build,
+                               amb_config_place_of(build->store, "limits.max_leased_per_session"),
                                "limits.max_leased_per_session",
                                "more than a quarter of memory.host.size (got %s, allowed at most "
                                "%s)",
@@ -70,7 +70,7 @@ static enum amb_status check_cuda(const struct amb_config_build *build)
         return AMB_OK;
     }
     amb_text_format_size(config->memory.cuda.size, size, sizeof(size));
-    return amb_config_fail(build, amb_config_place_of(config, "memory.cuda.size"),
+    return amb_config_fail(build, amb_config_place_of(build->store, "memory.cuda.size"),
                            "memory.cuda.size", "too small (got %s, allowed 0 or at least 2M)",
                            size);
 }
@@ -84,7 +84,7 @@ static enum amb_status check_memory(const struct amb_config_build *build)
         amb_text_format_size(host->segment, other, sizeof(other));
         amb_text_format_size(host->size, size, sizeof(size));
         return amb_config_fail(
-            build, amb_config_place_of(config, "memory.host.segment"), "memory.host.segment",
+            build, amb_config_place_of(build->store, "memory.host.segment"), "memory.host.segment",
             "larger than memory.host.size (got %s, allowed at most %s)", other, size);
     }
     uint64_t most = host->size / 4;
@@ -95,7 +95,7 @@ static enum amb_status check_memory(const struct amb_config_build *build)
         amb_text_format_size(config->server.max_message, other, sizeof(other));
         amb_text_format_size(most, size, sizeof(size));
         return amb_config_fail(
-            build, amb_config_place_of(config, "server.max_message"), "server.max_message",
+            build, amb_config_place_of(build->store, "server.max_message"), "server.max_message",
             "more than a quarter of memory.host.size (got %s, allowed at most %s)", other, size);
     }
     enum amb_status status = check_cuda(build);
@@ -139,12 +139,13 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
     uint64_t least = wanted == 0 ? AUTO_CONNECTIONS_MIN : wanted;
     uint64_t needed = base + HALF_OPEN_MIN + CLOSING_MIN + descriptors_of(least);
     if (machine->descriptors < needed) {
-        return amb_config_fail(
-            build, amb_config_place_of(config, "server.max_connections"), "server.max_connections",
-            "the descriptor limit is too small for %" PRIu32 " workers, %" PRIu64
-            " segments and %" PRIu64 " connections (got ulimit -n %" PRIu64
-            ", allowed at least %" PRIu64 ")",
-            config->server.workers, segments, least, machine->descriptors, needed);
+        return amb_config_fail(build, amb_config_place_of(build->store, "server.max_connections"),
+                               "server.max_connections",
+                               "the descriptor limit is too small for %" PRIu32 " workers, %" PRIu64
+                               " segments and %" PRIu64 " connections (got ulimit -n %" PRIu64
+                               ", allowed at least %" PRIu64 ")",
+                               config->server.workers, segments, least, machine->descriptors,
+                               needed);
     }
     uint64_t there = machine->descriptors - base;
     share_passing(&config->server, there, there - descriptors_of(least));
@@ -170,7 +171,7 @@ static enum amb_status check_times(const struct amb_config_build *build)
     amb_text_format_time(config->limits.heartbeat_ns, got, sizeof(got));
     amb_text_format_time(config->limits.peer_timeout_ns / 2, most, sizeof(most));
     return amb_config_fail(
-        build, amb_config_place_of(config, "limits.heartbeat"), "limits.heartbeat",
+        build, amb_config_place_of(build->store, "limits.heartbeat"), "limits.heartbeat",
         "more than half of limits.peer_timeout (got %s, allowed at most %s)", got, most);
 }
 
@@ -205,7 +206,7 @@ static enum amb_status load_token(struct amb_config_build *build)
 {
     struct amb_config *config = build->config;
     const char *path = config->auth.token_file;
-    const struct amb_config_place *place = amb_config_place_of(config, "auth.token_file");
+    const struct amb_config_place *place = amb_config_place_of(build->store, "auth.token_file");
     if (path[0] == '\0') {
         return AMB_OK;
     }
@@ -226,7 +227,7 @@ static enum amb_status load_token(struct amb_config_build *build)
         return amb_config_fail(build, place, "auth.token_file",
                                "its first line is no token (allowed 1 to 255 bytes)");
     }
-    config->auth.token = amb_config_copy(config, text);
+    config->auth.token = amb_config_copy(build->store, text);
     return config->auth.token == NULL ? AMB_ENOMEM : AMB_OK;
 }
 
@@ -234,11 +235,12 @@ static enum amb_status load_token(struct amb_config_build *build)
 static enum amb_status check_cpus(struct amb_config_build *build,
                                   const struct amb_config_machine *machine)
 {
-    struct amb_config_server *server = &build->config->server;
+    struct amb_config *config = build->config;
+    struct amb_config_server *server = &config->server;
     if (strcmp(server->cpus, "auto") == 0) {
         return AMB_OK;
     }
-    const struct amb_config_place *place = amb_config_place_of(build->config, "server.cpus");
+    const struct amb_config_place *place = amb_config_place_of(build->store, "server.cpus");
     char shown[AMB_CONFIG_SHOWN_MAX];
     unsigned count;
     const char *problem = amb_cpus_parse(server->cpus, server->cpu, AMB_WORKERS_MAX, &count);
@@ -271,7 +273,8 @@ static enum amb_status check_cpus(struct amb_config_build *build,
 static enum amb_status check_workers(struct amb_config_build *build,
                                      const struct amb_config_machine *machine)
 {
-    struct amb_config_server *server = &build->config->server;
+    struct amb_config *config = build->config;
+    struct amb_config_server *server = &config->server;
     server->cores = machine->cores;
     enum amb_status status = check_cpus(build, machine);
     if (server->workers == 0) {
@@ -288,7 +291,7 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
     if (config->server.name[0] == '\0') {
         char host[64];
         (void)snprintf(host, sizeof(host), "%.63s", machine->host);
-        config->server.name = amb_config_copy(config, host);
+        config->server.name = amb_config_copy(build->store, host);
         if (config->server.name == NULL) {
             return AMB_ENOMEM;
         }

@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "broker/config/config.h"
+#include "wire/config/config_build.h"
 
 /* Turns "auto" into numbers, reads the token file, checks what several keys say together. */
 AMB_MUST_CHECK enum amb_status amb_config_finish(struct amb_config_build *build,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_listen.h"
 
-#include "broker/config/config_build.h"
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
 
@@ -285,7 +284,8 @@ static enum amb_status add_all(struct doors *doors)
 {
     struct amb_config *config = doors->build->config;
     enum amb_status status = AMB_OK;
-    doors->items = amb_config_alloc(config, AMB_CONFIG_DOORS_MAX * sizeof(*doors->items));
+    doors->items =
+        amb_config_alloc(doors->build->store, AMB_CONFIG_DOORS_MAX * sizeof(*doors->items));
     if (doors->items == NULL) {
         return AMB_ENOMEM;
     }
@@ -301,14 +301,15 @@ static enum amb_status add_all(struct doors *doors)
 enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
                                          const struct amb_config_machine *machine)
 {
+    const struct amb_config *config = build->config;
     struct amb_interfaces here = {NULL, 0};
     struct doors doors = {
         .build = build,
-        .place = amb_config_place_of(build->config, "listen"),
+        .place = amb_config_place_of(build->store, "listen"),
         .machine = machine,
         .interfaces = machine->interfaces == NULL ? &here : machine->interfaces,
     };
-    if (machine->interfaces == NULL && asks_for_interfaces(&build->config->listen)) {
+    if (machine->interfaces == NULL && asks_for_interfaces(&config->listen)) {
         enum amb_status status = amb_interfaces_read(&here);
         if (status != AMB_OK) {
             return amb_config_fail(build, doors.place, "listen",

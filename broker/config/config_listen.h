@@ -13,7 +13,8 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "broker/config/config.h"
+#include "wire/config/config_build.h"
 
 /* Fills config->doors from config->listen. */
 AMB_MUST_CHECK enum amb_status amb_config_listen_finish(const struct amb_config_build *build,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_rules.h"
 
-#include "broker/config/config_build.h"
-#include "broker/config/config_tree.h"
-#include "broker/config/config_value.h"
+#include "broker/config/config_schema.h"
 #include "wire/base/text.h"
+#include "wire/config/config_format.h"
+#include "wire/config/config_tree.h"
+#include "wire/config/config_value.h"
 
 #include <string.h>
 
@@ -127,7 +128,7 @@ enum amb_status amb_config_rules_set(const struct amb_config_target *target,
     }
     enum amb_status status = AMB_OK;
     struct amb_topic_rule *rules =
-        amb_config_alloc(target->build->config, (count + 1) * sizeof(struct amb_topic_rule));
+        amb_config_alloc(target->build->store, (count + 1) * sizeof(struct amb_topic_rule));
     if (rules == NULL) {
         return AMB_ENOMEM;
     }
@@ -144,4 +145,44 @@ enum amb_status amb_config_rules_set(const struct amb_config_target *target,
         *field = (struct amb_topic_rules){rules, count};
     }
     return status;
+}
+
+/* Bytes of "group." in front of a key's name; 0: it is in none. */
+static size_t rule_group_len(const char *path)
+{
+    const char *dot = strchr(path, '.');
+    return dot == NULL ? 0 : (size_t)(dot - path) + 1;
+}
+
+/* Keys of one group within a rule stand together. */
+static void print_rule_key(const struct amb_config_key *keys, size_t count, size_t k,
+                           const struct amb_topic_rule *rule, FILE *out)
+{
+    const char *path = keys[k].path;
+    size_t group = rule_group_len(path);
+    if (group > 0 && (k == 0 || strncmp(keys[k - 1].path, path, group) != 0)) {
+        (void)fprintf(out, "%.*s = { ", (int)group - 1, path);
+    }
+    (void)fprintf(out, "%s = ", path + group);
+    amb_config_value_print(&keys[k], rule, out);
+    bool is_last = k + 1 == count || strncmp(keys[k + 1].path, path, group) != 0;
+    (void)fprintf(out, group > 0 && is_last ? "; }; " : "; ");
+}
+
+void amb_config_rules_print(const void *field, FILE *out)
+{
+    const struct amb_topic_rules *rules = field;
+    size_t count;
+    const struct amb_config_key *keys = amb_config_rule_keys(&count);
+    (void)fprintf(out, "(");
+    for (size_t i = 0; i < rules->count; i++) {
+        (void)fprintf(out, "%s\n    { ", i == 0 ? "" : ",");
+        for (size_t k = 0; k < count; k++) {
+            if (!keys[k].not_yet) {
+                print_rule_key(keys, count, k, &rules->items[i], out);
+            }
+        }
+        (void)fprintf(out, "}");
+    }
+    (void)fprintf(out, "%s)", rules->count == 0 ? " " : "\n");
 }

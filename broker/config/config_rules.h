@@ -5,8 +5,10 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "wire/config/config_build.h"
 
 /* The target is of type RULES. */
 AMB_MUST_CHECK enum amb_status amb_config_rules_set(const struct amb_config_target *target,
                                                     const struct amb_config_value *value);
+/* field: of type struct amb_topic_rules. */
+void amb_config_rules_print(const void *field, FILE *out);

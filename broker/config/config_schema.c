@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_schema.h"
 
+#include "broker/config/config_rules.h"
 #include "wire/base/clock.h"
 
 #include <string.h>
@@ -272,6 +273,8 @@ static const struct amb_config_key keys[] = {
              "user and root, all is every one, none leaves copies only."},
     {.path = "topics",
      .type = AMB_CONFIG_RULES,
+     .rules_set = amb_config_rules_set,
+     .rules_print = amb_config_rules_print,
      .offset = FIELD(topics),
      .default_text = "",
      .max = 1024,
@@ -577,6 +580,9 @@ static const struct amb_config_key rule_keys[] = {
 };
 
 _Static_assert(sizeof(keys) / sizeof(keys[0]) <= AMB_CONFIG_KEYS_MAX, "origins are kept per row");
+
+const struct amb_config_schema amb_broker_schema = {
+    .keys = keys, .count = sizeof(keys) / sizeof(keys[0]), .listing = "brokerd --print-config"};
 
 static const struct {
     const char *group, *help;

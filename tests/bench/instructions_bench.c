@@ -16,7 +16,6 @@
  * Memory: given back by the end of the process.
  */
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
@@ -25,6 +24,7 @@
 #include "broker/worker/shard_setup.h"
 #include "broker/worker/worker.h"
 #include "wire/base/clock.h"
+#include "wire/config/transports.h"
 
 #include <amb/amb.h>
 #include <dlfcn.h>

@@ -11,15 +11,16 @@
  *           for what the check for @include lets through must not make it open a file
  *           4: NAME=value, a setting of UCX  5: one URL, as --listen
  */
-#include "broker/config/config_build.h"
-#include "broker/config/config_file.h"
-#include "broker/config/config_list.h"
-#include "broker/config/config_tree.h"
-#include "broker/config/config_value.h"
-#include "broker/config/print/config_print.h"
+#include "broker/config/config_schema.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
+#include "wire/config/config_build.h"
+#include "wire/config/config_file.h"
+#include "wire/config/config_format.h"
+#include "wire/config/config_list.h"
+#include "wire/config/config_tree.h"
+#include "wire/config/config_value.h"
 
 #define HEAD_BYTES 2u
 #define PLACE_NAME "fuzz"
@@ -31,11 +32,11 @@ const char *__lsan_default_suppressions(void)
     return "leak:libconfig";
 }
 
-static struct amb_config_private private;
-static struct amb_config config = {.private = &private};
+static struct amb_config_store store = {.schema = &amb_broker_schema};
+static struct amb_config config = {.store = &store};
 static char error[AMB_CONFIG_ERROR_MAX];
 static struct amb_config_build build = {
-    .config = &config, .error = error, .error_size = sizeof(error)};
+    .store = &store, .config = &config, .error = error, .error_size = sizeof(error)};
 static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_FILE, PLACE_NAME, 1};
 
 /* A row that takes values, and the struct that its offset is in. */
@@ -205,11 +206,7 @@ static void set_url(const char *text)
 FUZZ_PLAIN static void forget(void)
 {
     config.transports.ucx = (struct amb_config_pairs){NULL, 0};
-    while (private.blocks != NULL) {
-        struct amb_config_block *block = private.blocks;
-        private.blocks = block->next;
-        free(block);
-    }
+    amb_config_store_fini(&store);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

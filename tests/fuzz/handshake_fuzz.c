@@ -16,7 +16,6 @@
  * It does not reach ucx links beyond Hello, descriptors that are passed, requests, events.
  */
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
@@ -28,6 +27,7 @@
 #include "tests/support/door/stepped_control.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
+#include "wire/config/transports.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

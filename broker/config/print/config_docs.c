@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/print/config_docs.h"
 
-#include "broker/config/config_groups.h"
+#include "broker/config/config_schema.h"
+#include "wire/config/config_groups.h"
 
 #include <string.h>
 

@@ -7,10 +7,6 @@
 
 #include "broker/config/config.h"
 
-struct amb_config_key;
-
-/* The value as libconfig text, one line for scalars. Never a secret. */
-void amb_config_value_print(const struct amb_config_key *key, const void *base, FILE *out);
 /* libconfig text that gives the same configuration, each key with its origin. Hides the token. */
 void amb_config_print(const struct amb_config *config, FILE *out);
 /*

@@ -2,7 +2,6 @@
 #include "broker/control/requests/handshake.h"
 
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
 #include "broker/control/clients/client_session.h"
@@ -15,6 +14,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
 #include "wire/base/log.h"
+#include "wire/config/transports.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_prove.h"
 #include "wire/link/ucxlib/ucx_release.h"

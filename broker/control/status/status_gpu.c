@@ -2,13 +2,13 @@
 #include "broker/control/status/status_gpu.h"
 
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/status/doctor.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
+#include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 #include <inttypes.h>

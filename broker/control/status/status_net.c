@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/status_net.h"
 
-#include "broker/config/closest.h"
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/status/status_gpu.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
+#include "wire/config/closest.h"
+#include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_lanes.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_release.h"

@@ -6,10 +6,10 @@
 #include "broker/worker/shard_setup.h"
 
 #include "broker/config/config.h"
-#include "broker/config/transports.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/worker.h"
 #include "wire/base/assert.h"
+#include "wire/config/transports.h"
 
 #include <string.h>
 #include <sys/epoll.h>

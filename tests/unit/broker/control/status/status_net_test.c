@@ -3,10 +3,10 @@
  */
 #include "broker/control/status/status_net.h"
 
-#include "broker/config/transports.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "tests/support/link/ucx_tree.h"
+#include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 static const char *const gpus[] = {"0000:3b:00.0", "0000:5e:00.0"};

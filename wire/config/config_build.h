@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A configuration while it is being made; for the files of broker/config only.
- * The stages of a value: layer (config.c, config_file.c) -> tree (config_tree.c) -> field
- * (config_value.c, config_list.c) -> checks between fields (config_check.c).
- * Threads: main, at start and at a reload. Memory: everything lives in the configuration's own
- * blocks, also values that a higher layer has replaced.
+ * A configuration while it is being made, of whichever role: its schema says what is known.
+ * The stages of a value: layer -> file (config_file.c) -> tree (config_tree.c) -> field
+ * (config_value.c, config_list.c) -> checks between fields, which are each role's own.
+ * Threads: one at a time. Memory: everything lives in the configuration's own blocks, also values
+ * that a higher layer has replaced.
  */
 #pragma once
 
-#include "broker/config/config_schema.h"
+#include "wire/config/config_key.h"
+#include "wire/config/config_types.h"
 
 #include <libconfig.h>
 
@@ -34,14 +35,17 @@ struct amb_config_block {
     max_align_t bytes[];
 };
 
-struct amb_config_private {
+/* Memory and origins of a configuration, as long as it lives. */
+struct amb_config_store {
+    const struct amb_config_schema *schema;
     struct amb_config_block *blocks;
     struct amb_config_place places[AMB_CONFIG_KEYS_MAX]; /* of each row's present value */
 };
 
 struct amb_config_build {
-    struct amb_config *config;
-    char *error; /* never NULL */
+    struct amb_config_store *store;
+    void *config; /* the struct that the schema's offsets are in */
+    char *error;  /* never NULL */
     size_t error_size;
     unsigned includes;               /* files included so far */
     const struct amb_config *former; /* in force; NULL: none */
@@ -74,8 +78,10 @@ struct amb_config_target {
 };
 
 /* Zeroed; NULL without memory. Freed with the configuration. */
-void *amb_config_alloc(struct amb_config *config, size_t size);
-char *amb_config_copy(struct amb_config *config, const char *text);
+void *amb_config_alloc(struct amb_config_store *store, size_t size);
+char *amb_config_copy(struct amb_config_store *store, const char *text);
+/* Frees all of that, not the store itself. */
+void amb_config_store_fini(struct amb_config_store *store);
 
 /* Writes "place: path: reason" and answers EINVAL. path may be NULL. */
 AMB_MUST_CHECK enum amb_status amb_config_fail(const struct amb_config_build *build,
@@ -88,9 +94,9 @@ AMB_MUST_CHECK enum amb_status amb_config_refuse(const struct amb_config_target 
                                                  const struct amb_config_value *value);
 void amb_config_place_format(const struct amb_config_place *place, char *out, size_t size);
 /* The place of a row's present value; asserts that there is such a row. */
-const struct amb_config_place *amb_config_place_of(const struct amb_config *config,
+const struct amb_config_place *amb_config_place_of(const struct amb_config_store *store,
                                                    const char *path);
-void amb_config_place_set(struct amb_config *config, const char *path,
+void amb_config_place_set(struct amb_config_store *store, const char *path,
                           const struct amb_config_place *place);
 
 /* The answer to a path without a row. prefix: what errors put before the path and the nearest. */

@@ -1,21 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The meaning of the `transports` switches on this machine: the devices that the ucx link may use,
- * and the lanes. So nobody has to name a UCX variable. The names of UCX's settings, and the
- * differences between its releases, are wire/link/ucxlib/ucx_settings.c's business.
+ * The keys of `transports` that both roles have. And the meaning of their switches on this machine:
+ * the devices that the ucx link may use, and the lanes. So nobody has to name a UCX variable. The
+ * names of UCX's settings, and the differences between its releases, are
+ * wire/link/ucxlib/ucx_settings.c's business.
  *
  * A device is used only if it belongs to a trusted interface. For TCP that is the interface itself,
  * for InfiniBand and RoCE the RDMA device behind it ("mlx5_0:1").
- * Threads: main, at start and at a reload. Memory: the struct must not move once made, and points
- * into the configuration, which must live as long.
+ * Threads: one at a time. Memory: the struct must not move once made, and points into the
+ * configuration, which must live as long.
  */
 #pragma once
 
-#include "broker/config/config.h"
+#include "wire/config/config_types.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 
 #define AMB_TRANSPORTS_TEXT_MAX 512u
 #define AMB_TRANSPORTS_SETTINGS_MAX 66u /* the user's 64 and ours */
+
+#define AMB_NET_DEVICES_CLOSEST "closest"
+
+struct amb_config_store;
+
+/* A role may leave out what it has no key for: 0 is "auto", none, or no limit. */
+struct amb_config_transports {
+    struct amb_config_strings trusted; /* interfaces, each existed at start; empty: no ucx link */
+    enum amb_switch tcp; /* the ucx link over TCP. AUTO: where the URL insists; ON: preferred */
+    enum amb_switch nvlink, infiniband, cuda_copy, rdmacm;
+    const char *library; /* of UCX: "auto", "wheel", "system", a path */
+    /* Empty: auto, all trusted ones. AMB_NET_DEVICES_CLOSEST alone: those near to the GPUs. */
+    struct amb_config_strings net_devices;
+    uint32_t rails;         /* 0: auto */
+    const char *port_range; /* "" or "5000-5100" */
+    uint64_t ring_size;     /* bytes of each direction, a power of two */
+    struct amb_config_pairs ucx;
+};
 
 struct amb_transports {
     bool has_ucx;  /* options may be given to amb_ucx_context_create */
@@ -38,11 +57,12 @@ struct amb_transports {
 /*
  * Loads UCX where an interface is trusted. EINVAL: an interface does not exist, something is "on"
  * that cannot work here, or the UCX that is asked for cannot be had. error (may be NULL) then holds
- * "file:line: key: reason (got X, allowed Y)". root: "" or, in tests, a folder that has
- * sys/class/net, sys/class/infiniband and proc/driver/nvidia.
+ * "file:line: key: reason (got X, allowed Y)", by the origins in store. root: "" or, in tests, a
+ * folder that has sys/class/net, sys/class/infiniband and proc/driver/nvidia.
  */
 AMB_MUST_CHECK enum amb_status amb_transports_init(struct amb_transports *transports,
-                                                   const struct amb_config *config,
+                                                   const struct amb_config_transports *config,
+                                                   const struct amb_config_store *store,
                                                    const char *root, char *error,
                                                    size_t error_size);
 /*

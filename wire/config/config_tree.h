@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "wire/config/config_build.h"
 
 /* All values of a file's text. name: for errors. folder: of @include, NULL: there are none. */
 AMB_MUST_CHECK enum amb_status amb_config_tree_read(struct amb_config_build *build,

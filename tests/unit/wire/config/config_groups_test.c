@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The walk over a schema opens and closes each group once, innermost first. */
-#include "broker/config/config_groups.h"
+#include "wire/config/config_groups.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "wire/config/config_build.h"
 
 /* Reads a file and checks it and what it includes; the outputs are the configuration's memory. */
 AMB_MUST_CHECK enum amb_status amb_config_file_read(struct amb_config_build *build,

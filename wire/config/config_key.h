@@ -5,11 +5,18 @@
  */
 #pragma once
 
+#include "wire/base/status.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define AMB_CONFIG_PATH_MAX 64u
+#define AMB_CONFIG_KEYS_MAX 64u /* of one schema */
+
+struct amb_config_target;
+struct amb_config_value;
 
 /* The kind of a row's field, and so the way in which its text is read. */
 enum amb_config_type {
@@ -22,7 +29,7 @@ enum amb_config_type {
     AMB_CONFIG_STRINGS, /* struct amb_config_strings */
     AMB_CONFIG_URLS,    /* struct amb_config_urls */
     AMB_CONFIG_PAIRS,   /* struct amb_config_pairs: a group with free names */
-    AMB_CONFIG_RULES,   /* struct amb_topic_rules: a list of groups, see amb_config_rule_keys */
+    AMB_CONFIG_RULES,   /* a list of groups, which the row's own functions read and print */
 };
 
 enum amb_config_apply {
@@ -51,7 +58,17 @@ struct amb_config_key {
     const char *example_value; /* not_yet: how it will look */
     uint64_t min, max;         /* of numbers; of the length of texts; of the number of items */
     const struct amb_config_word *words;
+    enum amb_status (*rules_set)(const struct amb_config_target *target,
+                                 const struct amb_config_value *value);
+    void (*rules_print)(const void *field, FILE *out);
     const char *help; /* one sentence */
+};
+
+/* The rows of one role's configuration: offsets into one struct. */
+struct amb_config_schema {
+    const struct amb_config_key *keys;
+    size_t count;        /* at most AMB_CONFIG_KEYS_MAX */
+    const char *listing; /* the command that shows all keys */
 };
 
 /* NULL: none. A not_yet row is found by any path below it, too. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/closest.h"
+#include "wire/config/closest.h"
 
 #include <ctype.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_groups.h"
+#include "wire/config/config_groups.h"
 
 #include "wire/base/assert.h"
 

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "wire/config/config_build.h"
 
 /* Refuses what libconfig would misread. name: for errors. */
 AMB_MUST_CHECK enum amb_status amb_config_scan(struct amb_config_build *build, const char *text,

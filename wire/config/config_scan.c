@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_scan.h"
+#include "wire/config/config_scan.h"
 
-#include "broker/config/config_build.h"
 #include "wire/base/text.h"
+#include "wire/config/config_build.h"
 
 #include <string.h>
 

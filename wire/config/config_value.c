@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_value.h"
+#include "wire/config/config_value.h"
 
-#include "broker/config/config_build.h"
-#include "broker/config/config_list.h"
-#include "broker/config/config_rules.h"
-#include "broker/config/config_tree.h"
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
 #include "wire/codec/topic.h"
+#include "wire/config/config_build.h"
+#include "wire/config/config_list.h"
+#include "wire/config/config_tree.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -209,7 +208,7 @@ static enum amb_status set_text(const struct amb_config_target *target,
     if (problem != NULL) {
         return amb_config_refuse(target, problem, value);
     }
-    const char *copy = amb_config_copy(target->build->config, value->text);
+    const char *copy = amb_config_copy(target->build->store, value->text);
     if (copy == NULL) {
         return AMB_ENOMEM;
     }
@@ -255,7 +254,7 @@ enum amb_status amb_config_value_set(const struct amb_config_target *target,
     case AMB_CONFIG_PAIRS:
         return amb_config_pairs_set(target, value);
     case AMB_CONFIG_RULES:
-        return amb_config_rules_set(target, value);
+        return target->key->rules_set(target, value);
     }
     return AMB_EINTERNAL;
 }
@@ -264,11 +263,10 @@ enum amb_status amb_config_path_set(struct amb_config_build *build, const char *
                                     const struct amb_config_value *value,
                                     const struct amb_config_place *place)
 {
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
-    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
+    const struct amb_config_schema *schema = build->store->schema;
+    const struct amb_config_key *key = amb_config_key_find(schema->keys, schema->count, path);
     if (key == NULL) {
-        return amb_config_unknown(build, keys, count, "", path, place);
+        return amb_config_unknown(build, schema->keys, schema->count, "", path, place);
     }
     if (key->not_yet) {
         return amb_config_not_yet(build, key->path, place);
@@ -276,7 +274,7 @@ enum amb_status amb_config_path_set(struct amb_config_build *build, const char *
     struct amb_config_target target = {build, key, build->config, path, place};
     enum amb_status status = amb_config_value_set(&target, value);
     if (status == AMB_OK) {
-        build->config->private->places[key - keys] = *place;
+        build->store->places[key - schema->keys] = *place;
     }
     return status;
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "broker/config/config_build.h"
+#include "wire/config/config_build.h"
 
 /* By type, for amb_config_value_set. */
 AMB_MUST_CHECK enum amb_status amb_config_strings_set(const struct amb_config_target *target,

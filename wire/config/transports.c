@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/transports.h"
+#include "wire/config/transports.h"
 
-#include "broker/config/closest.h"
 #include "wire/base/assert.h"
+#include "wire/config/closest.h"
+#include "wire/config/config_build.h"
 #include "wire/link/ucxlib/ucx_find.h"
 #include "wire/link/ucxlib/ucx_lanes.h"
 #include "wire/link/ucxlib/ucx_process.h"
@@ -19,7 +20,8 @@
 #define NAME_SIZE 80u
 
 struct probe {
-    const struct amb_config *config;
+    const struct amb_config_transports *config;
+    const struct amb_config_store *store;
     const char *root;
     char *error;
     size_t error_size;
@@ -35,7 +37,7 @@ static enum amb_status refuse(const struct probe *probe, const char *key, const 
     va_start(args, format);
     (void)vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
-    amb_config_where(probe->config, key, where, sizeof(where));
+    amb_config_place_format(amb_config_place_of(probe->store, key), where, sizeof(where));
     if (probe->error != NULL) {
         (void)snprintf(probe->error, probe->error_size, "%s: %s: %s", where, key, reason);
     }
@@ -148,7 +150,7 @@ static bool find_rdma_device(const struct probe *probe, const char *interface, c
 static enum amb_status add_trusted(const struct probe *probe, const char *name,
                                    struct amb_transports *out)
 {
-    const struct amb_config_transports *config = &probe->config->transports;
+    const struct amb_config_transports *config = probe->config;
     char device[NAME_SIZE], available[256] = "";
     enum amb_status status = AMB_OK;
     if (is_interface(probe, name)) {
@@ -179,7 +181,7 @@ static enum amb_status add_trusted(const struct probe *probe, const char *name,
 /* Leaves only what net_devices names; each must be a device of a trusted interface. */
 static enum amb_status choose_devices(const struct probe *probe, struct amb_transports *out)
 {
-    const struct amb_config_strings *wanted = &probe->config->transports.net_devices;
+    const struct amb_config_strings *wanted = &probe->config->net_devices;
     char chosen[AMB_TRANSPORTS_TEXT_MAX] = "";
     out->wants_closest =
         wanted->count == 1 && strcmp(wanted->items[0], AMB_NET_DEVICES_CLOSEST) == 0;
@@ -206,7 +208,7 @@ static enum amb_status choose_devices(const struct probe *probe, struct amb_tran
 /* A transport that is "on" must be able to work. */
 static enum amb_status check_switches(const struct probe *probe, const struct amb_transports *out)
 {
-    const struct amb_config_transports *config = &probe->config->transports;
+    const struct amb_config_transports *config = probe->config;
     static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
     bool has_gpu = has_path(probe, "/proc/driver/nvidia/", "version");
     bool has_any_rdma = false;
@@ -248,7 +250,7 @@ static enum amb_status check_switches(const struct probe *probe, const struct am
  * is loaded, but one that is named must be there. */
 static enum amb_status load_ucx(const struct probe *probe, struct amb_transports *out)
 {
-    const struct amb_config_transports *config = &probe->config->transports;
+    const struct amb_config_transports *config = probe->config;
     struct amb_ucx_wish wish = {
         .library = config->library, .source = "transports.library", .has_rdma = out->has_rdma};
     struct amb_ucx_library unused;
@@ -265,7 +267,7 @@ static enum amb_status load_ucx(const struct probe *probe, struct amb_transports
 /* A transport that is "on" must be able to work with that UCX. */
 static enum amb_status check_ucx(const struct probe *probe, const struct amb_transports *out)
 {
-    const struct amb_config_transports *config = &probe->config->transports;
+    const struct amb_config_transports *config = probe->config;
     const struct amb_ucx_library *library = amb_ucx_library();
     static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
     bool needs_ib = config->infiniband == AMB_SWITCH_ON;
@@ -362,7 +364,7 @@ static bool has_lane(const char *root, const struct amb_transports *transports, 
 /* Whether there are ucx links, and why not. */
 static void decide(const struct probe *probe, struct amb_transports *out)
 {
-    const struct amb_config_transports *config = &probe->config->transports;
+    const struct amb_config_transports *config = probe->config;
     bool has_sys = has_path(probe, "/sys/class/net", "");
     out->has_ucx = has_sys && out->net_devices[0] != '\0' && out->ucx_status == AMB_OK;
     out->prefers_tcp = config->tcp == AMB_SWITCH_ON;
@@ -387,14 +389,15 @@ static void decide(const struct probe *probe, struct amb_transports *out)
 }
 
 enum amb_status amb_transports_init(struct amb_transports *transports,
-                                    const struct amb_config *config, const char *root, char *error,
-                                    size_t error_size)
+                                    const struct amb_config_transports *config,
+                                    const struct amb_config_store *store, const char *root,
+                                    char *error, size_t error_size)
 {
-    const struct probe probe = {config, root, error, error_size};
+    const struct probe probe = {config, store, root, error, error_size};
     enum amb_status status = AMB_OK;
     memset(transports, 0, sizeof(*transports));
-    for (size_t i = 0; status == AMB_OK && i < config->transports.trusted.count; i++) {
-        status = add_trusted(&probe, config->transports.trusted.items[i], transports);
+    for (size_t i = 0; status == AMB_OK && i < config->trusted.count; i++) {
+        status = add_trusted(&probe, config->trusted.items[i], transports);
     }
     if (status == AMB_OK) {
         status = choose_devices(&probe, transports);
@@ -411,7 +414,7 @@ enum amb_status amb_transports_init(struct amb_transports *transports,
     if (status != AMB_OK) {
         return status;
     }
-    fill_options(&config->transports, transports);
+    fill_options(config, transports);
     decide(&probe, transports);
     return AMB_OK;
 }

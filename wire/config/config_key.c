@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_key.h"
+#include "wire/config/config_key.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/text.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_file.h"
+#include "wire/config/config_file.h"
 
-#include "broker/config/config_build.h"
-#include "broker/config/config_scan.h"
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
+#include "wire/config/config_build.h"
+#include "wire/config/config_scan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static enum amb_status read_all(struct amb_config_build *build, const char *path
     if (fd < 0) {
         return amb_config_fail(build, &place, NULL, "%s", reason);
     }
-    char *text = amb_config_alloc(build->config, size + 1);
+    char *text = amb_config_alloc(build->store, size + 1);
     size_t len = 0;
     while (text != NULL && len < size) {
         ssize_t n = read(fd, text + len, size - len);
@@ -192,7 +192,7 @@ enum amb_status amb_config_file_read(struct amb_config_build *build, const char 
     char *text = NULL;
     size_t len = 0;
     const char *slash = strrchr(path, '/');
-    char *folder = amb_config_copy(build->config, slash == NULL ? "." : path);
+    char *folder = amb_config_copy(build->store, slash == NULL ? "." : path);
     if (folder == NULL) {
         return AMB_ENOMEM;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Distances of devices and GPUs on a machine made of folders, as sysfs has them. */
-#include "broker/config/closest.h"
+#include "wire/config/closest.h"
 
 #include "tests/support/link/ucx_tree.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_tree.h"
+#include "wire/config/config_tree.h"
 
-#include "broker/config/config_build.h"
-#include "broker/config/config_file.h"
-#include "broker/config/config_value.h"
+#include "wire/config/config_build.h"
+#include "wire/config/config_file.h"
+#include "wire/config/config_value.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ struct amb_config_place amb_config_place_at(const struct amb_config_build *build
     at.line = config_setting_source_line(setting);
     const char *included = config_setting_source_file(setting);
     if (included != NULL) {
-        const char *copy = amb_config_copy(build->config, included);
+        const char *copy = amb_config_copy(build->store, included);
         at.name = copy != NULL ? copy : place->name;
     }
     return at;
@@ -91,10 +91,10 @@ static enum amb_status apply_setting(struct amb_config_build *build,
                                      const config_setting_t *setting, const char *path,
                                      const struct amb_config_place *place)
 {
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
+    const struct amb_config_schema *schema = build->store->schema;
     struct amb_config_value value = amb_config_value_of(setting);
-    if (amb_config_key_find(keys, count, path) != NULL || !amb_config_is_group(keys, count, path)) {
+    if (amb_config_key_find(schema->keys, schema->count, path) != NULL ||
+        !amb_config_is_group(schema->keys, schema->count, path)) {
         return amb_config_path_set(build, path, &value, place);
     }
     if (value.kind != AMB_CONFIG_VALUE_GROUP) {
@@ -140,7 +140,7 @@ enum amb_status amb_config_tree_read(struct amb_config_build *build, const char 
 enum amb_status amb_config_tree_value(const struct amb_config_target *target, const char *text)
 {
     size_t size = strlen(text) + sizeof("v = \n;");
-    char *wrapped = amb_config_alloc(target->build->config, size);
+    char *wrapped = amb_config_alloc(target->build->store, size);
     if (wrapped == NULL) {
         return AMB_ENOMEM;
     }

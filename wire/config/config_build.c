@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_build.h"
+#include "wire/config/config_build.h"
 
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
@@ -11,22 +11,31 @@
 
 #define ALLOWED_MAX 320u
 
-void *amb_config_alloc(struct amb_config *config, size_t size)
+void *amb_config_alloc(struct amb_config_store *store, size_t size)
 {
     struct amb_config_block *block = calloc(1, sizeof(*block) + size);
     if (block == NULL) {
         return NULL;
     }
-    block->next = config->private->blocks;
-    config->private->blocks = block;
+    block->next = store->blocks;
+    store->blocks = block;
     return block->bytes;
 }
 
-char *amb_config_copy(struct amb_config *config, const char *text)
+char *amb_config_copy(struct amb_config_store *store, const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = amb_config_alloc(config, size);
+    char *copy = amb_config_alloc(store, size);
     return copy == NULL ? NULL : memcpy(copy, text, size);
+}
+
+void amb_config_store_fini(struct amb_config_store *store)
+{
+    while (store->blocks != NULL) {
+        struct amb_config_block *block = store->blocks;
+        store->blocks = block->next;
+        free(block);
+    }
 }
 
 /* The end of a name that is too long: it says more, and the line comes behind it. No control
@@ -85,25 +94,23 @@ enum amb_status amb_config_fail(const struct amb_config_build *build,
 }
 
 /* The row's index; asserts that it exists. */
-static size_t index_of(const char *path)
+static size_t index_of(const struct amb_config_schema *schema, const char *path)
 {
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
-    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
+    const struct amb_config_key *key = amb_config_key_find(schema->keys, schema->count, path);
     amb_assert(key != NULL);
-    return (size_t)(key - keys);
+    return (size_t)(key - schema->keys);
 }
 
-const struct amb_config_place *amb_config_place_of(const struct amb_config *config,
+const struct amb_config_place *amb_config_place_of(const struct amb_config_store *store,
                                                    const char *path)
 {
-    return &config->private->places[index_of(path)];
+    return &store->places[index_of(store->schema, path)];
 }
 
-void amb_config_place_set(struct amb_config *config, const char *path,
+void amb_config_place_set(struct amb_config_store *store, const char *path,
                           const struct amb_config_place *place)
 {
-    config->private->places[index_of(path)] = *place;
+    store->places[index_of(store->schema, path)] = *place;
 }
 
 enum amb_status amb_config_not_yet(const struct amb_config_build *build, const char *path,
@@ -124,8 +131,8 @@ enum amb_status amb_config_unknown(const struct amb_config_build *build,
     char full[2 * AMB_CONFIG_SHOWN_MAX];
     (void)snprintf(full, sizeof(full), "%.60s%s%s", prefix, dot, shown);
     if (nearest == NULL) {
-        return amb_config_fail(build, place, full,
-                               "unknown key (all keys: brokerd --print-config)");
+        return amb_config_fail(build, place, full, "unknown key (all keys: %s)",
+                               build->store->schema->listing);
     }
     return amb_config_fail(build, place, full, "unknown key (did you mean %.60s%s%s?)", prefix, dot,
                            nearest);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Switches into devices and lanes, on machines made of folders: plain, InfiniBand, GPU. */
-#include "broker/config/transports.h"
+#include "wire/config/transports.h"
 
 #include "tests/support/config_try.h"
 #include "tests/support/link/ucx_tree.h"
@@ -36,13 +36,18 @@ static void add_infiniband(void)
     make("sys/class/infiniband/mlx5_0/ports/2/state", "");
 }
 
+static enum amb_status init(const struct amb_config *config, char *error, size_t size)
+{
+    return amb_transports_init(&transports, &config->transports, config->store, root, error, size);
+}
+
 static void accept_switches(const char *text)
 {
     char all[512], error[AMB_CONFIG_ERROR_MAX] = "";
     (void)snprintf(all, sizeof(all), "transports = { %s };", text);
     amb_config_destroy(&accepted);
     accepted = try_accept(all);
-    enum amb_status status = amb_transports_init(&transports, accepted, root, error, sizeof(error));
+    enum amb_status status = init(accepted, error, sizeof(error));
     if (status != AMB_OK) {
         fail_msg("refused: %s", error);
     }
@@ -53,10 +58,10 @@ static void refuse_switches(const char *text, const char *expected)
     char all[512], error[AMB_CONFIG_ERROR_MAX] = "";
     (void)snprintf(all, sizeof(all), "transports = { %s };", text);
     struct amb_config *config = try_accept(all);
-    enum amb_status status = amb_transports_init(&transports, config, root, error, sizeof(error));
+    enum amb_status status = init(config, error, sizeof(error));
     assert_int_equal(status, AMB_EINVAL);
     assert_string_equal(error, expected);
-    assert_int_equal(amb_transports_init(&transports, config, root, NULL, 0), AMB_EINVAL);
+    assert_int_equal(init(config, NULL, 0), AMB_EINVAL);
     amb_config_destroy(&config);
 }
 
@@ -87,8 +92,7 @@ static void test_absent_interfaces_are_refused_with_those_there_are(void **state
     (void)state;
     char error[AMB_CONFIG_ERROR_MAX] = "";
     struct amb_config *config = try_accept("transports = {\n trusted = ( \"ib7\" ); };");
-    assert_int_equal(amb_transports_init(&transports, config, root, error, sizeof(error)),
-                     AMB_EINVAL);
+    assert_int_equal(init(config, error, sizeof(error)), AMB_EINVAL);
     assert_non_null(strstr(error, "configuration:2: transports.trusted: no such interface (got "
                                   "\"ib7\", allowed "));
     assert_non_null(strstr(error, "eth0"));
@@ -184,8 +188,7 @@ static void refuse_with(const char *text, const char *first, const char *second)
     char all[512], error[AMB_CONFIG_ERROR_MAX] = "";
     (void)snprintf(all, sizeof(all), "transports = { %s };", text);
     struct amb_config *config = try_accept(all);
-    assert_int_equal(amb_transports_init(&transports, config, root, error, sizeof(error)),
-                     AMB_EINVAL);
+    assert_int_equal(init(config, error, sizeof(error)), AMB_EINVAL);
     if (strstr(error, first) == NULL || strstr(error, second) == NULL) {
         fail_msg("'%s' does not say '%s' and '%s'", error, first, second);
     }
@@ -344,7 +347,9 @@ static void test_this_machine_has_loopback(void **state)
     (void)state;
     char error[AMB_CONFIG_ERROR_MAX] = "";
     struct amb_config *config = try_accept("transports = { trusted = ( \"lo\" ); };");
-    assert_int_equal(amb_transports_init(&transports, config, "", error, sizeof(error)), AMB_OK);
+    assert_int_equal(amb_transports_init(&transports, &config->transports, config->store, "", error,
+                                         sizeof(error)),
+                     AMB_OK);
     amb_config_destroy(&config);
 }
 

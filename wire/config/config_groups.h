@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "broker/config/config_schema.h"
+#include "wire/config/config_key.h"
 
 struct amb_config_visitor {
     /* A group begins: its whole path; depth 0 is outermost. The walk itself prints its end. */

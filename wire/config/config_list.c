@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_list.h"
+#include "wire/config/config_list.h"
 
-#include "broker/config/config_build.h"
-#include "broker/config/config_tree.h"
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
+#include "wire/config/config_build.h"
+#include "wire/config/config_tree.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,11 +24,11 @@ static void *field_of(const struct amb_config_target *target)
 }
 
 /* The row of a path that we know. */
-static const struct amb_config_key *find_key(const char *path, enum amb_config_type type)
+static const struct amb_config_key *find_key(const struct amb_config_build *build, const char *path,
+                                             enum amb_config_type type)
 {
-    size_t count;
-    const struct amb_config_key *keys = amb_config_keys(&count);
-    const struct amb_config_key *key = amb_config_key_find(keys, count, path);
+    const struct amb_config_schema *schema = build->store->schema;
+    const struct amb_config_key *key = amb_config_key_find(schema->keys, schema->count, path);
     amb_assert(key != NULL && key->type == type);
     return key;
 }
@@ -47,8 +47,8 @@ static enum amb_status alloc_texts(const struct amb_config_target *target, size_
                                    struct texts *out)
 {
     out->count = 0;
-    out->items = amb_config_alloc(target->build->config, (count + 1) * sizeof(*out->items));
-    out->places = amb_config_alloc(target->build->config, (count + 1) * sizeof(*out->places));
+    out->items = amb_config_alloc(target->build->store, (count + 1) * sizeof(*out->items));
+    out->places = amb_config_alloc(target->build->store, (count + 1) * sizeof(*out->places));
     return out->items == NULL || out->places == NULL ? AMB_ENOMEM : AMB_OK;
 }
 
@@ -56,7 +56,7 @@ static enum amb_status alloc_texts(const struct amb_config_target *target, size_
 static enum amb_status split_texts(const struct amb_config_target *target, const char *text,
                                    struct texts *out)
 {
-    char *copy = amb_config_copy(target->build->config, text);
+    char *copy = amb_config_copy(target->build->store, text);
     enum amb_status status = alloc_texts(target, strlen(text), out);
     if (copy == NULL || status != AMB_OK) {
         return AMB_ENOMEM;
@@ -84,7 +84,7 @@ static enum amb_status copy_texts(const struct amb_config_target *target,
             at.place = &out->places[i];
             return amb_config_refuse(&at, "wrong type", &value);
         }
-        out->items[i] = amb_config_copy(target->build->config, value.text);
+        out->items[i] = amb_config_copy(target->build->store, value.text);
         status = out->items[i] == NULL ? AMB_ENOMEM : AMB_OK;
         out->count++;
     }
@@ -155,7 +155,7 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
 static enum amb_status set_urls(const struct amb_config_target *target, const struct texts *texts)
 {
     struct amb_url *urls =
-        amb_config_alloc(target->build->config, (texts->count + 1) * sizeof(struct amb_url));
+        amb_config_alloc(target->build->store, (texts->count + 1) * sizeof(struct amb_url));
     if (urls == NULL) {
         return AMB_ENOMEM;
     }
@@ -184,8 +184,8 @@ enum amb_status amb_config_urls_put(struct amb_config_build *build, const char *
                                     const char *const *urls, size_t count,
                                     const struct amb_config_place *place)
 {
-    struct amb_config_target target = {build, find_key(path, AMB_CONFIG_URLS), build->config, path,
-                                       place};
+    struct amb_config_target target = {build, find_key(build, path, AMB_CONFIG_URLS), build->config,
+                                       path, place};
     struct texts texts = {NULL, NULL, 0};
     enum amb_status status = check_count(&target, count);
     if (status == AMB_OK) {
@@ -199,7 +199,7 @@ enum amb_status amb_config_urls_put(struct amb_config_build *build, const char *
         status = set_urls(&target, &texts);
     }
     if (status == AMB_OK) {
-        amb_config_place_set(build->config, path, place);
+        amb_config_place_set(build->store, path, place);
     }
     return status;
 }
@@ -250,8 +250,8 @@ static enum amb_status set_pair(const struct amb_config_build *build, const char
         return amb_config_fail(build, place, path,
                                "wrong type or too long (allowed a text of 0 to 255 bytes)");
     }
-    out->name = amb_config_copy(build->config, name);
-    out->value = amb_config_copy(build->config, text);
+    out->name = amb_config_copy(build->store, name);
+    out->value = amb_config_copy(build->store, text);
     return out->name == NULL || out->value == NULL ? AMB_ENOMEM : AMB_OK;
 }
 
@@ -269,7 +269,7 @@ enum amb_status amb_config_pairs_set(const struct amb_config_target *target,
     size_t count = (size_t)config_setting_length(value->setting);
     enum amb_status status = check_count(target, count);
     struct amb_config_pair *pairs =
-        amb_config_alloc(target->build->config, (count + 1) * sizeof(struct amb_config_pair));
+        amb_config_alloc(target->build->store, (count + 1) * sizeof(struct amb_config_pair));
     if (pairs == NULL) {
         return AMB_ENOMEM;
     }
@@ -290,11 +290,11 @@ enum amb_status amb_config_pair_put(struct amb_config_build *build, const char *
                                     const char *name, const char *value,
                                     const struct amb_config_place *place)
 {
-    struct amb_config_target target = {build, find_key(path, AMB_CONFIG_PAIRS), build->config, path,
-                                       place};
+    struct amb_config_target target = {build, find_key(build, path, AMB_CONFIG_PAIRS),
+                                       build->config, path, place};
     struct amb_config_pairs *field = field_of(&target);
     struct amb_config_pair *pairs =
-        amb_config_alloc(build->config, (field->count + 1) * sizeof(struct amb_config_pair));
+        amb_config_alloc(build->store, (field->count + 1) * sizeof(struct amb_config_pair));
     if (pairs == NULL) {
         return AMB_ENOMEM;
     }
@@ -310,7 +310,7 @@ enum amb_status amb_config_pair_put(struct amb_config_build *build, const char *
     }
     if (status == AMB_OK) {
         *field = (struct amb_config_pairs){pairs, count};
-        amb_config_place_set(build->config, path, place);
+        amb_config_place_set(build->store, path, place);
     }
     return status;
 }
