@@ -30,8 +30,8 @@ void amb_command_line_usage(FILE *out)
 {
     (void)fputs(
         "usage: brokerd [--config FILE] [--dev] [--listen URL]... [-o KEY=VALUE]...\n"
-        "  -c, --config FILE  configuration (default " AMB_COMMAND_LINE_CONFIG_DEFAULT
-        ", none with --dev)\n"
+        "  -c, --config FILE  configuration (default $AMB_CONFIG, else\n"
+        "                     " AMB_COMMAND_LINE_CONFIG_DEFAULT "; none with --dev)\n"
         "      --dev          for this user on this machine: a socket under\n"
         "                     $XDG_RUNTIME_DIR or /tmp, memory on demand, loopback trusted\n"
         "      --listen URL   unix:///path, tcp://host:port or tcp://eth0:port, in place of the "
@@ -145,7 +145,9 @@ enum amb_status amb_command_line_init(struct amb_command_line *line, int argc, c
         return status;
     }
     if (line->config == NULL && !line->dev) {
-        line->config = AMB_COMMAND_LINE_CONFIG_DEFAULT;
+        const char *both_roles = secure_getenv("AMB_CONFIG");
+        bool is_named = both_roles != NULL && both_roles[0] != '\0';
+        line->config = is_named ? both_roles : AMB_COMMAND_LINE_CONFIG_DEFAULT;
     }
     return AMB_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * brokerd's command line.
- * Threads: start-up only. Memory: the lists are heap, their texts are argv's.
+ * Threads: start-up only. Memory: the lists are heap, their texts are argv's or the environment's.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ enum amb_command_line_action {
 
 struct amb_command_line {
     enum amb_command_line_action action;
-    const char *config; /* NULL: none, with --dev */
+    const char *config; /* else $AMB_CONFIG, which has programs' settings too; NULL: none (--dev) */
     bool dev;
     const char **listen, **settings; /* --listen URL, -o key=value */
     size_t listen_count, setting_count;

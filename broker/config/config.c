@@ -133,7 +133,7 @@ static const struct amb_config_key *find_by_variable(const char *name)
     for (size_t i = 0; i < count; i++) {
         char env[ENV_NAME_MAX];
         amb_config_env_name(keys[i].path, env, sizeof(env));
-        if (strcmp(env, name) == 0) {
+        if (!keys[i].elsewhere && strcmp(env, name) == 0) {
             return &keys[i];
         }
     }

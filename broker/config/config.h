@@ -201,8 +201,8 @@ struct amb_config_source {
  * host of a listener that could be the name of an interface, and is none. A reload does not ask it,
  * since that may take long: the former configuration tells. EINVAL: error holds
  * "file:line: key: reason (got X, allowed Y)". The variable's or the option's name stands in place
- * of file:line where the value came from there. error may be NULL, else AMB_CONFIG_ERROR_MAX bytes
- * fit any text. ENOMEM.
+ * of file:line where the value came from there. ENOTSUP: a text in libconfig's syntax, and no
+ * libconfig. error may be NULL, else AMB_CONFIG_ERROR_MAX bytes fit any text. ENOMEM.
  */
 AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source *source,
                                                  char *error, size_t error_size,

@@ -10,19 +10,19 @@
 #include <string.h>
 
 static enum amb_status set_rule_group(const struct amb_config_target *rule,
-                                      const config_setting_t *group, const char *name);
+                                      const struct config_setting_t *group, const char *name);
 
 /* prefix: of a group within the rule, "retain."; else "". */
 static enum amb_status set_rule_key(const struct amb_config_target *rule,
-                                    const config_setting_t *item, const char *prefix)
+                                    const struct config_setting_t *item, const char *prefix)
 {
     size_t count;
     const struct amb_config_key *keys = amb_config_rule_keys(&count);
     char shown[AMB_CONFIG_SHOWN_MAX], path[AMB_CONFIG_PATH_MAX + AMB_CONFIG_SHOWN_MAX];
     struct amb_config_place place = amb_config_place_at(rule->build, rule->place, item);
     char name[AMB_CONFIG_PATH_MAX];
-    (void)snprintf(name, sizeof(name), "%s%.40s", prefix, config_setting_name(item));
-    if (prefix[0] == '\0' && config_setting_is_group(item)) {
+    (void)snprintf(name, sizeof(name), "%s%.40s", prefix, amb_config_name(item));
+    if (prefix[0] == '\0' && amb_config_value_of(item).kind == AMB_CONFIG_VALUE_GROUP) {
         return set_rule_group(rule, item, name);
     }
     const struct amb_config_key *key = amb_config_key_find(keys, count, name);
@@ -40,7 +40,7 @@ static enum amb_status set_rule_key(const struct amb_config_target *rule,
 }
 
 static enum amb_status set_rule_group(const struct amb_config_target *rule,
-                                      const config_setting_t *group, const char *name)
+                                      const struct config_setting_t *group, const char *name)
 {
     size_t key_count;
     const struct amb_config_key *keys = amb_config_rule_keys(&key_count);
@@ -55,7 +55,7 @@ static enum amb_status set_rule_group(const struct amb_config_target *rule,
         return amb_config_unknown(rule->build, keys, key_count, rule->path, name, &place);
     }
     enum amb_status status = AMB_OK;
-    size_t count = (size_t)config_setting_length(group);
+    size_t count = amb_config_length(group);
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
         status = set_rule_key(rule, amb_config_element(group, i), prefix);
     }
@@ -81,16 +81,17 @@ static enum amb_status set_rule_defaults(const struct amb_config_target *rule)
 }
 
 /* rule->base is a zeroed rule; before: those above it, whose patterns it may not repeat. */
-static enum amb_status set_rule(const struct amb_config_target *rule, const config_setting_t *group,
+static enum amb_status set_rule(const struct amb_config_target *rule,
+                                const struct config_setting_t *group,
                                 const struct amb_topic_rules *before)
 {
     const struct amb_topic_rule *out = rule->base;
-    if (!config_setting_is_group(group)) {
+    if (amb_config_value_of(group).kind != AMB_CONFIG_VALUE_GROUP) {
         return amb_config_fail(rule->build, rule->place, rule->path,
                                "wrong type (allowed a group as { match = \"a.>\"; })");
     }
     enum amb_status status = set_rule_defaults(rule);
-    size_t count = (size_t)config_setting_length(group);
+    size_t count = amb_config_length(group);
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
         status = set_rule_key(rule, amb_config_element(group, i), "");
     }
@@ -122,7 +123,7 @@ enum amb_status amb_config_rules_set(const struct amb_config_target *target,
     if (value->kind != AMB_CONFIG_VALUE_LIST) {
         return amb_config_refuse(target, "wrong type", value);
     }
-    size_t count = (size_t)config_setting_length(value->setting);
+    size_t count = amb_config_length(value->setting);
     if (count > target->key->max) {
         return amb_config_refuse(target, "too many", value);
     }
@@ -134,7 +135,7 @@ enum amb_status amb_config_rules_set(const struct amb_config_target *target,
     }
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
         char path[AMB_CONFIG_PATH_MAX];
-        const config_setting_t *group = amb_config_element(value->setting, i);
+        const struct config_setting_t *group = amb_config_element(value->setting, i);
         struct amb_config_place place = amb_config_place_at(target->build, target->place, group);
         struct amb_topic_rules before = {rules, i};
         (void)snprintf(path, sizeof(path), "%s[%zu]", target->path, i);

@@ -21,6 +21,7 @@
 #include "wire/config/config_list.h"
 #include "wire/config/config_tree.h"
 #include "wire/config/config_value.h"
+#include "wire/config/libconfig_api.h"
 
 #define HEAD_BYTES 2u
 #define PLACE_NAME "fuzz"
@@ -37,6 +38,7 @@ static struct amb_config config = {.store = &store};
 static char error[AMB_CONFIG_ERROR_MAX];
 static struct amb_config_build build = {
     .store = &store, .config = &config, .error = error, .error_size = sizeof(error)};
+static const struct amb_libconfig_api *libconfig;
 static const struct amb_config_place place = {AMB_CONFIG_ORIGIN_FILE, PLACE_NAME, 1};
 
 /* A row that takes values, and the struct that its offset is in. */
@@ -116,14 +118,14 @@ static enum amb_status set_parsed(const struct row *row, const char *text)
     }
     enum amb_status status = AMB_EINVAL;
     config_t tree;
-    config_init(&tree);
-    if (config_read_string(&tree, text) == CONFIG_TRUE &&
-        config_setting_length(config_root_setting(&tree)) > 0) {
+    libconfig->config_init(&tree);
+    if (libconfig->config_read_string(&tree, text) == CONFIG_TRUE &&
+        amb_config_length(config_root_setting(&tree)) > 0) {
         struct amb_config_value value =
             amb_config_value_of(amb_config_element(config_root_setting(&tree), 0));
         status = set(row, &value);
     }
-    config_destroy(&tree);
+    libconfig->config_destroy(&tree);
     return status;
 }
 
@@ -168,12 +170,12 @@ static void check_includes(const char *text, size_t len)
         return;
     }
     config_t tree;
-    config_init(&tree);
-    if (config_read_string(&tree, text) != CONFIG_TRUE) {
+    libconfig->config_init(&tree);
+    if (libconfig->config_read_string(&tree, text) != CONFIG_TRUE) {
         const char *why = config_error_text(&tree);
         amb_assert(why == NULL || strstr(why, "include file") == NULL);
     }
-    config_destroy(&tree);
+    libconfig->config_destroy(&tree);
 }
 
 /* An option that adds to a group. */
@@ -215,6 +217,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         return 0;
     }
     static const char before[] = "v = ";
+    const char *why;
+    libconfig = amb_libconfig(&why);
+    amb_assert(libconfig != NULL);
     struct row row = row_of(data[0]);
     unsigned how = data[1] % 6;
     size_t front = how == 2 ? sizeof(before) - 1 : 0, size = len - HEAD_BYTES;
@@ -238,7 +243,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         set_pair(text);
     } else if (how == 5) {
         set_url(text);
-    } else if (!row.key->not_yet &&
+    } else if (amb_config_has_field(row.key) &&
                (how == 2 ? set_parsed(&row, text) : set(&row, &value)) == AMB_OK) {
         check_round_trip(&row);
     }

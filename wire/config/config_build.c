@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ALLOWED_MAX 320u
+#define WHERE_LEAST 48u /* bytes of a place in an error */
 
 void *amb_config_alloc(struct amb_config_store *store, size_t size)
 {
@@ -53,8 +54,11 @@ static void show_name(const char *name, char *out, size_t size)
 
 void amb_config_place_format(const struct amb_config_place *place, char *out, size_t size)
 {
-    char name[AMB_CONFIG_ERROR_MAX / 4 - sizeof("environment :4294967295")];
-    show_name(place->name == NULL ? "" : place->name, name, sizeof(name));
+    static const char most[] = "environment :4294967295";
+    char name[AMB_CONFIG_ERROR_MAX / 4 - sizeof(most)];
+    size_t room = size > sizeof(most) + 8 ? size - sizeof(most) : 8;
+    show_name(place->name == NULL ? "" : place->name, name,
+              room < sizeof(name) ? room : sizeof(name));
     switch (place->origin) {
     case AMB_CONFIG_ORIGIN_DEFAULT:
         (void)snprintf(out, size, "default");
@@ -83,11 +87,13 @@ enum amb_status amb_config_fail(const struct amb_config_build *build,
                                 const char *format, ...)
 {
     char where[AMB_CONFIG_ERROR_MAX / 4], reason[AMB_CONFIG_ERROR_MAX / 2];
+    size_t room = build->error_size / 4; /* A short error keeps its reason. */
     va_list args;
     va_start(args, format);
     (void)vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
-    amb_config_place_format(place, where, sizeof(where));
+    amb_config_place_format(place, where,
+                            room > WHERE_LEAST && room < sizeof(where) ? room : sizeof(where));
     (void)snprintf(build->error, build->error_size, "%s: %s%s%s", where, path == NULL ? "" : path,
                    path == NULL ? "" : ": ", reason);
     return AMB_EINVAL;
@@ -125,7 +131,10 @@ enum amb_status amb_config_unknown(const struct amb_config_build *build,
                                    const struct amb_config_place *place)
 {
     char shown[AMB_CONFIG_SHOWN_MAX];
-    const char *nearest = amb_config_nearest(keys, count, path);
+    char group[AMB_CONFIG_PATH_MAX];
+    const char *nearest = amb_config_nearest_group(keys, count, path, group)
+                              ? group
+                              : amb_config_nearest(keys, count, path);
     const char *dot = prefix[0] == '\0' ? "" : ".";
     (void)amb_text_show(path, shown, sizeof(shown));
     char full[2 * AMB_CONFIG_SHOWN_MAX];

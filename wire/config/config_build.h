@@ -11,7 +11,7 @@
 #include "wire/config/config_key.h"
 #include "wire/config/config_types.h"
 
-#include <libconfig.h>
+struct config_setting_t; /* libconfig's */
 
 #define AMB_CONFIG_SHOWN_MAX 64u /* of a value in an error text */
 
@@ -65,7 +65,7 @@ struct amb_config_value {
     const char *text; /* UNTYPED, STRING */
     long long integer;
     bool boolean;
-    const config_setting_t *setting; /* GROUP, LIST */
+    const struct config_setting_t *setting; /* GROUP, LIST */
 };
 
 /* A value's place, and its name in errors. */

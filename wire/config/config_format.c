@@ -134,7 +134,7 @@ struct walk {
 static void print_key(const struct amb_config_key *key, unsigned depth, const void *arg, FILE *out)
 {
     const struct walk *walk = arg;
-    if (key->not_yet) {
+    if (!amb_config_has_field(key)) {
         return;
     }
     const struct amb_config_place *place = amb_config_place_of(walk->store, key->path);

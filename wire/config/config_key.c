@@ -22,7 +22,7 @@ const struct amb_config_key *amb_config_key_find(const struct amb_config_key *ta
         if (strcmp(table[i].path, path) == 0) {
             return &table[i];
         }
-        if (table[i].not_yet && is_below(path, table[i].path)) {
+        if (!amb_config_has_field(&table[i]) && is_below(path, table[i].path)) {
             return &table[i];
         }
     }
@@ -67,6 +67,28 @@ const char *amb_config_nearest(const struct amb_config_key *table, size_t count,
         }
     }
     return NULL;
+}
+
+bool amb_config_nearest_group(const struct amb_config_key *table, size_t count, const char *path,
+                              char out[AMB_CONFIG_PATH_MAX])
+{
+    unsigned best = strlen(path) <= 4 ? 2 : 3; /* the first that is too far */
+    bool is_found = false;
+    for (size_t i = 0; i < count && strchr(path, '.') == NULL; i++) {
+        char group[AMB_CONFIG_PATH_MAX];
+        const char *dot = strchr(table[i].path, '.');
+        if (dot == NULL) {
+            continue;
+        }
+        (void)snprintf(group, sizeof(group), "%.*s", (int)(dot - table[i].path), table[i].path);
+        unsigned distance = amb_text_distance(group, path, best);
+        if (distance < best && distance != 0) {
+            best = distance;
+            is_found = true;
+            memcpy(out, group, sizeof(group));
+        }
+    }
+    return is_found;
 }
 
 void amb_config_env_name(const char *path, char *out, size_t size)

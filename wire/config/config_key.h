@@ -48,14 +48,15 @@ struct amb_config_word {
 struct amb_config_key {
     const char *path; /* "memory.host.size" */
     enum amb_config_type type;
-    bool not_yet; /* known, refused; covers everything below its path too. No field */
-    bool secret;  /* never shown */
+    bool not_yet;   /* known, refused; covers everything below its path too. No field */
+    bool elsewhere; /* another role's, not looked at in a file; the same */
+    bool secret;    /* never shown */
     bool power_of_two;
     enum amb_config_apply apply;
     size_t offset;             /* of the field */
     const char *default_text;  /* "" is the empty string or list; NULL: required (rules only) */
     const char *dev_text;      /* of the --dev profile; NULL: the same */
-    const char *example_value; /* not_yet: how it will look */
+    const char *example_value; /* of a row without a field: how it looks, for the documents */
     uint64_t min, max;         /* of numbers; of the length of texts; of the number of items */
     const struct amb_config_word *words;
     enum amb_status (*rules_set)(const struct amb_config_target *target,
@@ -71,13 +72,21 @@ struct amb_config_schema {
     const char *listing; /* the command that shows all keys */
 };
 
-/* NULL: none. A not_yet row is found by any path below it, too. */
+static inline bool amb_config_has_field(const struct amb_config_key *key)
+{
+    return !key->not_yet && !key->elsewhere;
+}
+
+/* NULL: none. A row without a field is found by any path below it, too. */
 const struct amb_config_key *amb_config_key_find(const struct amb_config_key *keys, size_t count,
                                                  const char *path);
 /* Is it a group with rows below? */
 bool amb_config_is_group(const struct amb_config_key *keys, size_t count, const char *path);
 /* The path that was probably meant; NULL: none is near. */
 const char *amb_config_nearest(const struct amb_config_key *keys, size_t count, const char *path);
+/* The same of an outermost group: *out is its name. False: none is near. */
+bool amb_config_nearest_group(const struct amb_config_key *keys, size_t count, const char *path,
+                              char out[AMB_CONFIG_PATH_MAX]);
 /* "AMBROKER_MEMORY_HOST_SIZE". */
 void amb_config_env_name(const char *path, char *out, size_t size);
 const char *amb_config_apply_name(enum amb_config_apply apply);

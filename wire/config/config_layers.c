@@ -21,7 +21,7 @@ enum amb_status amb_config_defaults_apply(struct amb_config_build *build)
     enum amb_status status = AMB_OK;
     for (size_t i = 0; status == AMB_OK && i < schema->count; i++) {
         const struct amb_config_key *key = &schema->keys[i];
-        if (!key->not_yet) {
+        if (amb_config_has_field(key)) {
             status = amb_config_text_set(build, key->path, key->default_text, &place);
         }
     }

@@ -71,12 +71,12 @@ static enum amb_status split_texts(const struct amb_config_target *target, const
 }
 
 static enum amb_status copy_texts(const struct amb_config_target *target,
-                                  const config_setting_t *list, struct texts *out)
+                                  const struct config_setting_t *list, struct texts *out)
 {
-    size_t count = (size_t)config_setting_length(list);
+    size_t count = amb_config_length(list);
     enum amb_status status = alloc_texts(target, count, out);
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
-        const config_setting_t *item = amb_config_element(list, i);
+        const struct config_setting_t *item = amb_config_element(list, i);
         struct amb_config_value value = amb_config_value_of(item);
         out->places[i] = amb_config_place_at(target->build, target->place, item);
         if (value.kind != AMB_CONFIG_VALUE_STRING) {
@@ -266,7 +266,7 @@ enum amb_status amb_config_pairs_set(const struct amb_config_target *target,
     if (value->kind != AMB_CONFIG_VALUE_GROUP) {
         return amb_config_refuse(target, "wrong type", value);
     }
-    size_t count = (size_t)config_setting_length(value->setting);
+    size_t count = amb_config_length(value->setting);
     enum amb_status status = check_count(target, count);
     struct amb_config_pair *pairs =
         amb_config_alloc(target->build->store, (count + 1) * sizeof(struct amb_config_pair));
@@ -274,10 +274,10 @@ enum amb_status amb_config_pairs_set(const struct amb_config_target *target,
         return AMB_ENOMEM;
     }
     for (size_t i = 0; status == AMB_OK && i < count; i++) {
-        const config_setting_t *item = amb_config_element(value->setting, i);
+        const struct config_setting_t *item = amb_config_element(value->setting, i);
         struct amb_config_place place = amb_config_place_at(target->build, target->place, item);
         struct amb_config_value text = amb_config_value_of(item);
-        status = set_pair(target->build, target->path, config_setting_name(item), text.text, &place,
+        status = set_pair(target->build, target->path, amb_config_name(item), text.text, &place,
                           &pairs[i]);
     }
     if (status == AMB_OK) {

@@ -14,10 +14,14 @@ AMB_MUST_CHECK enum amb_status amb_config_tree_read(struct amb_config_build *bui
 /* One value in libconfig's syntax, as "( { match = \"a\"; } )". */
 AMB_MUST_CHECK enum amb_status amb_config_tree_value(const struct amb_config_target *target,
                                                      const char *text);
-struct amb_config_value amb_config_value_of(const config_setting_t *setting);
+struct amb_config_value amb_config_value_of(const struct config_setting_t *setting);
 /* `place` with the setting's own file and line. */
 struct amb_config_place amb_config_place_at(const struct amb_config_build *build,
                                             const struct amb_config_place *place,
-                                            const config_setting_t *setting);
-/* libconfig's own getter takes no const. */
-const config_setting_t *amb_config_element(const config_setting_t *setting, size_t index);
+                                            const struct config_setting_t *setting);
+/* Of a group, a list, an array; 0 of single values. */
+size_t amb_config_length(const struct config_setting_t *setting);
+const struct config_setting_t *amb_config_element(const struct config_setting_t *setting,
+                                                  size_t index);
+/* Of what is in a group. */
+const char *amb_config_name(const struct config_setting_t *setting);

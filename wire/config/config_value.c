@@ -232,7 +232,7 @@ static bool needs_tree(const struct amb_config_key *key, const struct amb_config
 enum amb_status amb_config_value_set(const struct amb_config_target *target,
                                      const struct amb_config_value *value)
 {
-    amb_assert(!target->key->not_yet);
+    amb_assert(amb_config_has_field(target->key));
     if (needs_tree(target->key, value)) {
         return amb_config_tree_value(target, value->text);
     }
@@ -270,6 +270,11 @@ enum amb_status amb_config_path_set(struct amb_config_build *build, const char *
     }
     if (key->not_yet) {
         return amb_config_not_yet(build, key->path, place);
+    }
+    if (key->elsewhere) {
+        return place->origin == AMB_CONFIG_ORIGIN_FILE
+                   ? AMB_OK
+                   : amb_config_fail(build, place, path, "not a key of this program");
     }
     struct amb_config_target target = {build, key, build->config, path, place};
     enum amb_status status = amb_config_value_set(&target, value);

@@ -32,16 +32,16 @@ static enum amb_status refuse(const struct probe *probe, const char *key, const 
 
 static enum amb_status refuse(const struct probe *probe, const char *key, const char *format, ...)
 {
-    char where[256], reason[AMB_CONFIG_ERROR_MAX / 2];
+    char reason[AMB_CONFIG_ERROR_MAX / 2], unused[1];
+    const struct amb_config_build build = {
+        .error = probe->error != NULL ? probe->error : unused,
+        .error_size = probe->error != NULL ? probe->error_size : sizeof(unused),
+    };
     va_list args;
     va_start(args, format);
     (void)vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
-    amb_config_place_format(amb_config_place_of(probe->store, key), where, sizeof(where));
-    if (probe->error != NULL) {
-        (void)snprintf(probe->error, probe->error_size, "%s: %s: %s", where, key, reason);
-    }
-    return AMB_EINVAL;
+    return amb_config_fail(&build, amb_config_place_of(probe->store, key), key, "%s", reason);
 }
 
 static bool has_path(const struct probe *probe, const char *format, const char *name)
@@ -388,35 +388,52 @@ static void decide(const struct probe *probe, struct amb_transports *out)
     }
 }
 
+static enum amb_status choose(const struct probe *probe, struct amb_transports *transports)
+{
+    const struct amb_config_strings *trusted = &probe->config->trusted;
+    enum amb_status status = AMB_OK;
+    memset(transports, 0, sizeof(*transports));
+    for (size_t i = 0; status == AMB_OK && i < trusted->count; i++) {
+        status = add_trusted(probe, trusted->items[i], transports);
+    }
+    if (status == AMB_OK) {
+        status = choose_devices(probe, transports);
+    }
+    if (status == AMB_OK) {
+        status = check_switches(probe, transports);
+    }
+    if (status == AMB_OK) {
+        fill_options(probe->config, transports);
+    }
+    return status;
+}
+
+enum amb_status amb_transports_choose(struct amb_transports *transports,
+                                      const struct amb_config_transports *config,
+                                      const struct amb_config_store *store, const char *root,
+                                      char *error, size_t error_size)
+{
+    const struct probe probe = {config, store, root, error, error_size};
+    return choose(&probe, transports);
+}
+
 enum amb_status amb_transports_init(struct amb_transports *transports,
                                     const struct amb_config_transports *config,
                                     const struct amb_config_store *store, const char *root,
                                     char *error, size_t error_size)
 {
     const struct probe probe = {config, store, root, error, error_size};
-    enum amb_status status = AMB_OK;
-    memset(transports, 0, sizeof(*transports));
-    for (size_t i = 0; status == AMB_OK && i < config->trusted.count; i++) {
-        status = add_trusted(&probe, config->trusted.items[i], transports);
-    }
-    if (status == AMB_OK) {
-        status = choose_devices(&probe, transports);
-    }
-    if (status == AMB_OK) {
-        status = check_switches(&probe, transports);
-    }
+    enum amb_status status = choose(&probe, transports);
     if (status == AMB_OK) {
         status = load_ucx(&probe, transports);
     }
     if (status == AMB_OK) {
         status = check_ucx(&probe, transports);
     }
-    if (status != AMB_OK) {
-        return status;
+    if (status == AMB_OK) {
+        decide(&probe, transports);
     }
-    fill_options(config, transports);
-    decide(&probe, transports);
-    return AMB_OK;
+    return status;
 }
 
 void amb_transports_narrow(struct amb_transports *transports, const char *root,

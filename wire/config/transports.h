@@ -55,11 +55,19 @@ struct amb_transports {
 };
 
 /*
- * Loads UCX where an interface is trusted. EINVAL: an interface does not exist, something is "on"
- * that cannot work here, or the UCX that is asked for cannot be had. error (may be NULL) then holds
- * "file:line: key: reason (got X, allowed Y)", by the origins in store. root: "" or, in tests, a
- * folder that has sys/class/net, sys/class/infiniband and proc/driver/nvidia.
+ * Devices, lanes and options; loads no UCX. EINVAL: an interface does not exist, or something is
+ * "on" that cannot work here. error (may be NULL) then holds "file:line: key: reason (got X,
+ * allowed Y)", by the origins in store. root: "" or, in tests, a folder that has sys/class/net,
+ * sys/class/infiniband and proc/driver/nvidia.
  */
+AMB_MUST_CHECK enum amb_status amb_transports_choose(struct amb_transports *transports,
+                                                     const struct amb_config_transports *config,
+                                                     const struct amb_config_store *store,
+                                                     const char *root, char *error,
+                                                     size_t error_size);
+/* The same, and the answers that need UCX: has_ucx, prefer_ucx, why_not. Loads it where an
+ * interface is trusted. EINVAL also: the UCX that is asked for cannot be had, or does not do what
+ * is "on". */
 AMB_MUST_CHECK enum amb_status amb_transports_init(struct amb_transports *transports,
                                                    const struct amb_config_transports *config,
                                                    const struct amb_config_store *store,

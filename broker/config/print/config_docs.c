@@ -3,6 +3,7 @@
 
 #include "broker/config/config_schema.h"
 #include "wire/config/config_groups.h"
+#include "wire/config/config_reference.h"
 
 #include <string.h>
 
@@ -12,31 +13,6 @@ static const char *last_part(const char *path)
 {
     const char *dot = strrchr(path, '.');
     return dot == NULL ? path : dot + 1;
-}
-
-/* The default as it stands in a file. */
-static void print_default(const struct amb_config_key *key, FILE *out)
-{
-    const char *text = key->default_text;
-    if (key->not_yet) {
-        (void)fprintf(out, "%s", key->example_value);
-        return;
-    }
-    if (text == NULL) {
-        (void)fprintf(out, "\"camera.>\"");
-        return;
-    }
-    bool is_bare = key->type == AMB_CONFIG_BOOL || key->type == AMB_CONFIG_COUNT;
-    bool is_list = key->type == AMB_CONFIG_STRINGS || key->type == AMB_CONFIG_URLS;
-    if (amb_config_word_find(key->words, text) != NULL) {
-        (void)fprintf(out, "\"%s\"", text);
-    } else if (key->type == AMB_CONFIG_PAIRS) {
-        (void)fprintf(out, "{ }");
-    } else if (is_list || key->type == AMB_CONFIG_RULES) {
-        (void)fprintf(out, text[0] == '\0' ? "( )" : "( \"%s\" )", text);
-    } else {
-        (void)fprintf(out, is_bare ? "%s" : "\"%s\"", text);
-    }
 }
 
 static void example_group(const char *group, unsigned depth, const void *arg, FILE *out)
@@ -52,13 +28,13 @@ static void example_key(const struct amb_config_key *key, unsigned depth, const 
 {
     char allowed[ALLOWED_MAX];
     int indent = (int)(4 * depth);
-    const char *comment = key->not_yet || mark != NULL ? "# " : "";
+    const char *comment = !amb_config_has_field(key) || mark != NULL ? "# " : "";
     if (depth == 0 && mark == NULL) {
         (void)fputc('\n', out);
     }
     (void)fprintf(out, "%*s# %s%s\n", indent, "", key->not_yet ? "Not yet supported: " : "",
                   key->help);
-    if (!key->not_yet) {
+    if (amb_config_has_field(key)) {
         amb_config_allowed(key, allowed, sizeof(allowed));
         (void)fprintf(out, "%*s# Allowed: %s. Applies: %s.\n", indent, "", allowed,
                       amb_config_apply_name(key->apply));
@@ -67,13 +43,13 @@ static void example_key(const struct amb_config_key *key, unsigned depth, const 
     if (mark != NULL && dot != NULL) { /* a group within a rule */
         (void)fprintf(out, "%*s%s%.*s = { %s = ", indent, "", comment, (int)(dot - key->path),
                       key->path, dot + 1);
-        print_default(key, out);
+        amb_config_default_print(key, out);
         (void)fprintf(out, "; };\n");
         return;
     }
     if (key->type != AMB_CONFIG_RULES || key->not_yet) {
         (void)fprintf(out, "%*s%s%s = ", indent, "", comment, last_part(key->path));
-        print_default(key, out);
+        amb_config_default_print(key, out);
         (void)fprintf(out, ";\n");
         return;
     }
@@ -103,47 +79,6 @@ void amb_config_print_example(FILE *out)
     amb_config_visit(keys, count, &visitor, NULL, out);
 }
 
-/* A table cell: '|' and '<' would be read as Markdown. */
-static void print_cell(const char *text, FILE *out)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '|' || *text == '<' || *text == '*') {
-            (void)fputc('\\', out);
-        }
-        (void)fputc(*text, out);
-    }
-}
-
-static void reference_row(const struct amb_config_key *key, FILE *out)
-{
-    char allowed[ALLOWED_MAX];
-    (void)fprintf(out, "| `%s` | ", key->path);
-    if (key->not_yet) {
-        (void)fprintf(out, "- | not yet supported | - | ");
-    } else {
-        (void)fputc('`', out);
-        if (key->default_text == NULL) {
-            (void)fprintf(out, "(required)");
-        } else {
-            print_default(key, out);
-        }
-        amb_config_allowed(key, allowed, sizeof(allowed));
-        (void)fprintf(out, "` | ");
-        print_cell(allowed, out);
-        (void)fprintf(out, " | %s | ", amb_config_apply_name(key->apply));
-    }
-    print_cell(key->help, out);
-    (void)fprintf(out, " |\n");
-}
-
-static void reference_table(const struct amb_config_key *keys, size_t count, FILE *out)
-{
-    (void)fprintf(out, "| key | default | allowed | applies | what |\n|---|---|---|---|---|\n");
-    for (size_t i = 0; i < count; i++) {
-        reference_row(&keys[i], out);
-    }
-}
-
 void amb_config_print_reference(FILE *out)
 {
     size_t count;
@@ -167,10 +102,10 @@ void amb_config_print_reference(FILE *out)
         "- *Applies*: what a changed value holds for: after a restart, for new sessions, or "
         "live.\n\n"
         "## Keys\n\n");
-    reference_table(keys, count, out);
+    amb_config_table_print(keys, count, out);
     (void)fprintf(out, "\n## Keys of one element of `topics`\n\n"
                        "The first element whose `match` covers a topic holds for it; a topic that "
                        "none covers gets the defaults.\n\n");
     keys = amb_config_rule_keys(&count);
-    reference_table(keys, count, out);
+    amb_config_table_print(keys, count, out);
 }

@@ -50,7 +50,7 @@ void amb_config_diff(const struct amb_config *before, const struct amb_config *a
     const struct amb_config_key *keys = amb_config_keys(&count);
     restart[0] = live[0] = '\0';
     for (size_t i = 0; i < count; i++) {
-        if (keys[i].not_yet) {
+        if (!amb_config_has_field(&keys[i])) {
             continue;
         }
         char *a = value_text(&keys[i], before), *b = value_text(&keys[i], after);

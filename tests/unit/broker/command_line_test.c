@@ -139,10 +139,32 @@ static void test_endless_arguments_are_cut_in_the_text(void **state)
     free(huge);
 }
 
+/* One file for both roles; --dev is for a broker of one's own, so it takes none. */
+static void test_a_variable_names_the_file_of_both_roles(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("AMB_CONFIG", "/srv/both.conf", 1), 0);
+    ACCEPT("-t");
+    assert_string_equal(line.config, "/srv/both.conf");
+    amb_command_line_fini(&line);
+    ACCEPT("--config", "/own.conf");
+    assert_string_equal(line.config, "/own.conf");
+    amb_command_line_fini(&line);
+    ACCEPT("--dev");
+    assert_null(line.config);
+    amb_command_line_fini(&line);
+    assert_int_equal(setenv("AMB_CONFIG", "", 1), 0);
+    ACCEPT("-t");
+    assert_string_equal(line.config, AMB_COMMAND_LINE_CONFIG_DEFAULT);
+    amb_command_line_fini(&line);
+    assert_int_equal(unsetenv("AMB_CONFIG"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_arguments_mean_the_system_file),
+        cmocka_unit_test(test_a_variable_names_the_file_of_both_roles),
         cmocka_unit_test(test_dev_needs_no_file_but_may_have_one),
         cmocka_unit_test(test_lists_keep_their_order),
         cmocka_unit_test(test_actions),

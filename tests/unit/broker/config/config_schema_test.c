@@ -16,7 +16,7 @@ static void check_rows(const struct amb_config_key *keys, size_t count, size_t o
         assert_non_null(key->help);
         assert_int_equal(key->help[strlen(key->help) - 1], '.');
         assert_ptr_equal(amb_config_key_find(keys, count, key->path), key);
-        if (key->not_yet) {
+        if (!amb_config_has_field(key)) {
             assert_non_null(key->example_value);
             continue;
         }
@@ -35,7 +35,7 @@ static void test_every_row_is_well_formed(void **state)
     const struct amb_config_key *keys = amb_config_keys(&count);
     check_rows(keys, count, sizeof(struct amb_config));
     for (size_t i = 0; i < count; i++) {
-        assert_true(keys[i].not_yet || keys[i].default_text != NULL);
+        assert_true(!amb_config_has_field(&keys[i]) || keys[i].default_text != NULL);
     }
     keys = amb_config_rule_keys(&count);
     check_rows(keys, count, sizeof(struct amb_topic_rule));

@@ -38,6 +38,23 @@ static void test_nearest_finds_slips_and_wrong_places(void **state)
     assert_null(amb_config_nearest(keys, count, ""));
 }
 
+static void test_nearest_group_is_an_outermost_one(void **state)
+{
+    (void)state;
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    char group[AMB_CONFIG_PATH_MAX] = "";
+    assert_true(amb_config_nearest_group(keys, count, "trasports", group));
+    assert_string_equal(group, "transports");
+    assert_true(amb_config_nearest_group(keys, count, "logs", group));
+    assert_string_equal(group, "log");
+    assert_false(amb_config_nearest_group(keys, count, "workers", group));
+    assert_false(amb_config_nearest_group(keys, count, "lisen", group));  /* that is a key */
+    assert_false(amb_config_nearest_group(keys, count, "server", group)); /* not another one */
+    assert_false(amb_config_nearest_group(keys, count, "servr.workers", group));
+    assert_false(amb_config_nearest_group(keys, count, "", group));
+}
+
 static void test_variable_names_are_upper_case_paths(void **state)
 {
     (void)state;
@@ -71,6 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find_covers_everything_below_what_is_not_there_yet),
         cmocka_unit_test(test_nearest_finds_slips_and_wrong_places),
+        cmocka_unit_test(test_nearest_group_is_an_outermost_one),
         cmocka_unit_test(test_variable_names_are_upper_case_paths),
         cmocka_unit_test(test_allowed_names_words_and_ranges),
     };
