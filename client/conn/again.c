@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/conn/again.h"
 
+#include "client/config/client_config.h"
 #include "wire/codec/control.h"
 
 #include <stdlib.h>
@@ -8,30 +9,25 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static bool copy_string(const char *from, char **out)
-{
-    *out = from != NULL ? strdup(from) : NULL;
-    return from == NULL || *out != NULL;
-}
-
-enum amb_status amb_again_init(struct amb_reconnect *again, const char *urls, const char *name,
-                               const struct amb_options *options)
+enum amb_status amb_again_init(struct amb_reconnect *again, struct amb_client_config **config,
+                               const char *name, const struct amb_options *options)
 {
     if (options->reconnect_attempts == AMB_NONE) {
         return AMB_OK;
     }
     again->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool is_good = again->cancel_fd >= 0;
-    is_good = copy_string(urls, &again->urls) && is_good;
-    is_good = copy_string(options->credentials, &again->credentials) && is_good;
-    is_good = copy_string(options->trusted_network, &again->trusted) && is_good;
+    if (again->cancel_fd < 0) {
+        return AMB_ENOMEM;
+    }
+    again->config = *config;
+    *config = NULL;
     again->options = *options;
-    again->options.credentials = again->credentials;
-    again->options.trusted_network = again->trusted;
     again->options.name = name;
     again->options.error = NULL;
-    again->is_on = is_good;
-    return is_good ? AMB_OK : AMB_ENOMEM;
+    /* Texts of the program's, which need not outlive amb_connect; config has copies. */
+    again->options.credentials = again->options.trusted_network = again->options.config = NULL;
+    again->is_on = true;
+    return AMB_OK;
 }
 
 enum amb_status amb_again_keep(const struct amb_reconnect *again, const ProtobufCMessage *message,
@@ -55,8 +51,5 @@ void amb_again_fini(struct amb_reconnect *again)
         (void)close(again->cancel_fd);
         again->cancel_fd = -1;
     }
-    free(again->urls);
-    free(again->credentials);
-    free(again->trusted);
-    again->urls = again->credentials = again->trusted = NULL;
+    amb_client_config_destroy(&again->config);
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/conn/options.h"
 
+#include "client/config/client_config.h"
+#include "wire/base/clock.h"
+#include "wire/base/cpus.h"
 #include "wire/codec/filter.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#define SPIN_NS (200 * AMB_NS_PER_US)
 
 /* A field that must be 0 in this release. */
 struct later {
@@ -98,17 +103,51 @@ enum amb_status amb_options_read(const struct amb_options *from, struct amb_opti
         complain(complaint, "a time in options is negative");
         return AMB_EINVAL;
     }
-    if (to->spin_ns < AMB_SPIN_NEVER || to->spin_ns > AMB_SPIN_MAX_NS) {
+    if (to->spin_ns < AMB_SPIN_NEVER || to->spin_ns > AMB_CLIENT_SPIN_MAX_NS) {
         complain(complaint, "options.spin_ns: AMB_SPIN_NEVER, or 0 to 10 ms");
         return AMB_EINVAL;
     }
-    to->connect_timeout_ns = to->connect_timeout_ns != 0 ? to->connect_timeout_ns : 10 * AMB_SEC;
-    to->timeout_ns = to->timeout_ns != 0 ? to->timeout_ns : 5 * AMB_SEC;
-    to->reconnect_min_ns = to->reconnect_min_ns != 0 ? to->reconnect_min_ns : 50 * AMB_MS;
-    to->reconnect_max_ns = to->reconnect_max_ns != 0 ? to->reconnect_max_ns : 5 * AMB_SEC;
-    to->memory_max = to->memory_max != 0 ? to->memory_max : AMB_MEMORY_MAX;
-    to->send_memory_max = to->send_memory_max != 0 ? to->send_memory_max : AMB_SEND_MEMORY_MAX;
     return refuse_later("options", to, later, sizeof(later) / sizeof(later[0]), complaint);
+}
+
+static uint32_t attempts_of(const struct amb_client_config *config)
+{
+    uint32_t attempts = config->reconnect.attempts;
+    return attempts == AMB_CLIENT_FOREVER ? 0 : attempts == 0 ? AMB_NONE : attempts;
+}
+
+/* Where one core is all there is, a thread that looks keeps the other side from its work. A thread
+ * that has bound itself to one core says nothing of the broker's. */
+static int64_t spin_of(const struct amb_client_config *config)
+{
+    if (config->spin_ns == AMB_CLIENT_SPIN_AUTO) {
+        return amb_cpus_around() > 1 ? SPIN_NS : AMB_SPIN_NEVER;
+    }
+    return config->spin_ns == 0 ? AMB_SPIN_NEVER : config->spin_ns;
+}
+
+#define COMPLETE(field, value)                                                                     \
+    do {                                                                                           \
+        if (options->field == 0) {                                                                 \
+            options->field = (value);                                                              \
+        }                                                                                          \
+    } while (0)
+
+void amb_options_complete(struct amb_options *options, const struct amb_client_config *config)
+{
+    if (options->name == NULL && config->name[0] != '\0') {
+        options->name = config->name;
+    }
+    COMPLETE(connect_timeout_ns, config->connect_timeout_ns);
+    COMPLETE(timeout_ns, config->timeout_ns);
+    COMPLETE(heartbeat_ns, config->heartbeat_ns);
+    COMPLETE(reconnect_min_ns, config->reconnect.min_ns);
+    COMPLETE(reconnect_max_ns, config->reconnect.max_ns);
+    COMPLETE(reconnect_attempts, attempts_of(config));
+    COMPLETE(retry_first, config->retry_first ? 1 : 0);
+    COMPLETE(memory_max, config->memory_max);
+    COMPLETE(send_memory_max, config->send_memory_max);
+    COMPLETE(spin_ns, spin_of(config));
 }
 
 enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct amb_pub_options *to,

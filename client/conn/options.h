@@ -13,7 +13,6 @@
 
 #define AMB_MEMORY_MAX (UINT64_C(1) << 30)
 #define AMB_SEND_MEMORY_MAX (UINT64_C(128) << 20) /* a default window, held in full batches */
-#define AMB_SPIN_MAX_NS INT64_C(10000000)         /* server.spin has the same bound */
 #define AMB_PUB_LINGER_NS INT64_C(50000)
 #define AMB_PUB_WINDOW_MSGS UINT64_C(65536)
 #define AMB_PUB_WINDOW_BYTES (UINT64_C(64) << 20)
@@ -25,19 +24,23 @@
 #define AMB_SUB_ALLOCATORS_MAX 4u /* HOST, PINNED, CUDA, CUDA_MANAGED */
 #define AMB_SUB_CREDIT_BYTES (UINT64_C(64) << 20)
 
+struct amb_client_config;
+
 /* One sentence about what is wrong. */
 struct amb_complaint {
     char text[160];
 };
 
 /*
- * Each: `from` may be NULL (all defaults). EINVAL: its size is nonsense, or a field beyond what
- * this library knows is set, or a value is out of range. ENOTSUP: a field of a later release is
- * set. *complaint names the field.
+ * Each: `from` may be NULL (all defaults), which amb_options_read leaves 0. EINVAL: its size is
+ * nonsense, or a field beyond what this library knows is set, or a value is out of range. ENOTSUP:
+ * a field of a later release is set. *complaint names the field.
  */
 AMB_MUST_CHECK enum amb_status amb_options_read(const struct amb_options *from,
                                                 struct amb_options *to,
                                                 struct amb_complaint *complaint);
+/* Fields that are 0 take what file, environment and defaults say. Texts are those of `config`. */
+void amb_options_complete(struct amb_options *options, const struct amb_client_config *config);
 AMB_MUST_CHECK enum amb_status amb_pub_options_read(const struct amb_pub_options *from,
                                                     struct amb_pub_options *to,
                                                     struct amb_complaint *complaint);

@@ -12,21 +12,21 @@
 
 #include <stdio.h>
 
-static struct amb_ucx_wish wish_for(const char *trusted, uint32_t broker)
+static struct amb_ucx_wish wish_for(const struct amb_client_ucx *ucx, uint32_t broker)
 {
-    struct amb_ucx_wish wish = {.library = "auto",
-                                .source = "auto",
-                                .has_rdma = amb_ucx_has_rdma("", trusted),
+    struct amb_ucx_wish wish = {.library = ucx->library,
+                                .source = "transports.library",
+                                .has_rdma = amb_ucx_has_rdma("", ucx->options->net_devices),
                                 .peer = broker};
     amb_ucx_wish_environment(&wish);
     return wish;
 }
 
-uint32_t amb_client_ucx_expect(const char *trusted, uint32_t *tx_seg, uint32_t *rx_seg)
+uint32_t amb_client_ucx_expect(const struct amb_client_ucx *ucx, uint32_t *tx_seg, uint32_t *rx_seg)
 {
     struct amb_ucx_library library;
     char error[256];
-    const struct amb_ucx_wish wish = wish_for(trusted, 0);
+    const struct amb_ucx_wish wish = wish_for(ucx, 0);
     amb_ucx_segment_sizes(tx_seg, rx_seg);
     return amb_ucx_library_expect(&wish, error, sizeof(error), &library) == AMB_OK ? library.release
                                                                                    : 0;
@@ -43,24 +43,22 @@ static enum amb_status load(const struct amb_ucx_wish *wish, struct amb_error *e
     return status;
 }
 
-enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted, uint32_t broker,
-                                       uint32_t *release, struct amb_error *error)
+enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const struct amb_client_ucx *ucx,
+                                       uint32_t broker, uint32_t *release, struct amb_error *error)
 {
-    if (trusted == NULL || trusted[0] == '\0') {
+    if (ucx == NULL) {
         error->status = AMB_EFORBIDDEN;
         (void)snprintf(error->text, sizeof(error->text),
                        "link=ucx opens a UCX port, which gives whoever reaches it this process: "
                        "name the interfaces in options.trusted_network or AMB_TRUSTED");
         return AMB_EFORBIDDEN;
     }
-    struct amb_ucx_options options = {.net_devices = trusted};
-    amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
-    const struct amb_ucx_wish wish = wish_for(trusted, broker);
+    const struct amb_ucx_wish wish = wish_for(ucx, broker);
     enum amb_status status = load(&wish, error);
     if (status == AMB_OK) {
         *release = amb_ucx_release();
-        status =
-            amb_ucx_context_create(&options, error->text, sizeof(error->text), &conn->ucx.context);
+        status = amb_ucx_context_create(ucx->options, error->text, sizeof(error->text),
+                                        &conn->ucx.context);
     }
     if (status == AMB_OK) {
         status = amb_ucx_context_prove(conn->ucx.context, error->text, sizeof(error->text));
@@ -69,7 +67,7 @@ enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *truste
         status = amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker);
         if (status != AMB_OK) {
             (void)snprintf(error->text, sizeof(error->text), "UCX gives no worker on '%s'",
-                           trusted);
+                           ucx->options->net_devices);
         }
     }
     error->status = status;

@@ -15,15 +15,25 @@
 
 struct amb_conn;
 struct amb_link_events;
+struct amb_ucx_options;
+
+/* How UCX is to be used, once a broker has chosen that link. */
+struct amb_client_ucx {
+    const struct amb_ucx_options *options; /* devices, lanes, settings */
+    const char *library;                   /* transports.library; AMB_UCX_LIBRARY goes before it */
+};
 
 /* The UCX that this process has, or would load for a broker of any release (0: none). Loads
  * nothing. And the TCP segment sizes that both sides must agree on. */
-uint32_t amb_client_ucx_expect(const char *trusted, uint32_t *tx_seg, uint32_t *rx_seg);
+uint32_t amb_client_ucx_expect(const struct amb_client_ucx *ucx, uint32_t *tx_seg,
+                               uint32_t *rx_seg);
 /*
  * The UCX that fits a broker of that release, then context and worker; *release is the UCX's.
- * *error is written on failure. ENOTSUP: there is no such UCX here; others may serve.
+ * ucx NULL: no interface is trusted. *error is written on failure. ENOTSUP: there is no such UCX
+ * here; others may serve.
  */
-AMB_MUST_CHECK enum amb_status amb_client_ucx_prepare(struct amb_conn *conn, const char *trusted,
+AMB_MUST_CHECK enum amb_status amb_client_ucx_prepare(struct amb_conn *conn,
+                                                      const struct amb_client_ucx *ucx,
                                                       uint32_t broker, uint32_t *release,
                                                       struct amb_error *error);
 /* For Auth; valid as long as the worker. */

@@ -5,16 +5,17 @@
  */
 #include "client/session/connect.h"
 
+#include "client/config/client_config.h"
 #include "client/conn/conn.h"
 #include "client/conn/options.h"
 #include "client/drive/lock.h"
+#include "client/drive/ucx.h"
 #include "client/publish/implicit.h"
 #include "client/session/backoff.h"
 #include "client/session/fork.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
-#include "wire/base/cpus.h"
-#include "wire/base/text.h"
+#include "wire/config/transports.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,10 +28,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define URL_DEFAULT "unix:///run/ambroker/broker.sock"
-#define URL_LIST_MAX 2048u
-#define SPIN_NS (200 * AMB_NS_PER_US)
-#define SHOWN_MAX 32u /* of a value in an error */
+#define URL_LIST_MAX (AMB_CLIENT_URLS_MAX + 1)
+#define WHERE_MAX 64u /* of a place in an error */
 
 static void set_error(struct amb_error *error, enum amb_status status, const char *text)
 {
@@ -87,34 +86,6 @@ static void take_options(struct amb_conn *conn, const struct amb_options *option
     (void)snprintf(conn->settings.name, sizeof(conn->settings.name), "%s", name);
 }
 
-static const char *option_or_environment(const char *option, const char *variable)
-{
-    const char *value = option != NULL ? option : getenv(variable);
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-/* How long waits spin: the option, else the environment, else our own. Where one core is all there
- * is, a thread that looks keeps the other side from its work. A thread that has bound itself to one
- * core says nothing of the broker's. */
-static enum amb_status choose_spin(struct amb_options *options, struct amb_error *error)
-{
-    const char *text = option_or_environment(NULL, "AMB_SPIN");
-    if (options->spin_ns == 0 && text != NULL && strcmp(text, "auto") != 0) {
-        if (!amb_text_parse_time(text, &options->spin_ns) || options->spin_ns > AMB_SPIN_MAX_NS) {
-            char shown[SHOWN_MAX];
-            error->status = AMB_EINVAL;
-            (void)snprintf(error->text, sizeof(error->text),
-                           "AMB_SPIN: \"%s\" is neither \"auto\" nor a time, 0 to 10ms",
-                           amb_text_show(text, shown, sizeof(shown)));
-            return AMB_EINVAL;
-        }
-        options->spin_ns = options->spin_ns == 0 ? AMB_SPIN_NEVER : options->spin_ns;
-    } else if (options->spin_ns == 0) {
-        options->spin_ns = amb_cpus_around() > 1 ? SPIN_NS : AMB_SPIN_NEVER;
-    }
-    return AMB_OK;
-}
-
 /* Whether this URL may come to a ucx link. A Unix socket means shared memory, and no port. */
 static bool may_use_ucx(const struct amb_url *url)
 {
@@ -132,39 +103,71 @@ static void discard(struct amb_conn *conn)
 
 /* How to reach it, beside the URL. */
 struct reach {
+    const struct amb_client_config *config;
     const struct amb_options *options;
     const struct amb_former *former;
     int64_t deadline_ns;
     int cancel_fd;
 };
 
+/* The devices that UCX may use for this URL; none where it does not come to UCX. An interface that
+ * is gone at a reconnect may come back. */
+static enum amb_status choose_devices(const struct amb_url *url, const struct reach *reach,
+                                      struct amb_transports *transports, struct amb_error *error)
+{
+    const struct amb_client_config *config = reach->config;
+    enum amb_status status = AMB_OK;
+    transports->net_devices[0] = '\0';
+    if (may_use_ucx(url)) {
+        status = amb_transports_choose(transports, &config->transports, config->store, "",
+                                       error->text, sizeof(error->text));
+    }
+    if (status == AMB_EINVAL && reach->former != NULL) {
+        status = AMB_EUNREACHABLE;
+    }
+    transports->options.use_environment = false; /* It is the program's. */
+    error->status = status;
+    if (status != AMB_OK || url->link != AMB_LINK_UCX || transports->net_devices[0] != '\0') {
+        return status;
+    }
+    if (config->transports.trusted.count != 0) {
+        set_error(error, AMB_ENOTSUP,
+                  "link=ucx: the switches of transports leave no device for it");
+        return AMB_ENOTSUP;
+    }
+    set_error(error, AMB_EFORBIDDEN,
+              "link=ucx opens a UCX port, which gives whoever reaches it this process: name the "
+              "trusted interfaces in options.trusted_network, AMB_TRUSTED or transports.trusted");
+    return AMB_EFORBIDDEN;
+}
+
 /* One broker. On failure nothing is left, and *error says why. */
 static enum amb_status connect_one(const struct amb_url *url, const struct reach *reach,
                                    struct amb_error *error, struct amb_conn **out)
 {
-    const struct amb_options *options = reach->options;
+    struct amb_transports transports;
+    enum amb_status status = choose_devices(url, reach, &transports, error);
+    if (status != AMB_OK) {
+        return status;
+    }
     struct amb_handshake with = {
         .url = url,
-        .credentials = option_or_environment(options->credentials, "AMB_CREDENTIALS"),
-        .trusted = may_use_ucx(url) ? option_or_environment(options->trusted_network, "AMB_TRUSTED")
-                                    : NULL,
+        .credentials = reach->config->credentials[0] != '\0' ? reach->config->credentials : NULL,
+        .trusted = transports.net_devices[0] != '\0' ? transports.net_devices : NULL,
         .former = reach->former,
     };
-    if (url->link == AMB_LINK_UCX && with.trusted == NULL) {
-        set_error(error, AMB_EFORBIDDEN,
-                  "link=ucx opens a UCX port, which gives whoever reaches it this process: name "
-                  "the trusted interfaces in options.trusted_network or AMB_TRUSTED");
-        return AMB_EFORBIDDEN;
-    }
+    const struct amb_client_ucx ucx = {.options = &transports.options,
+                                       .library = reach->config->transports.library};
+    with.ucx = with.trusted != NULL ? &ucx : NULL;
     struct amb_conn *conn = amb_conn_create();
     if (conn == NULL) {
         set_error(error, AMB_ENOMEM, "no memory for a connection");
         return AMB_ENOMEM;
     }
-    take_options(conn, options);
+    take_options(conn, reach->options);
     with.name = conn->settings.name;
     struct amb_dial dial;
-    enum amb_status status = amb_dial_open(&dial, url, reach->deadline_ns, reach->cancel_fd, error);
+    status = amb_dial_open(&dial, url, reach->deadline_ns, reach->cancel_fd, error);
     if (status == AMB_EINVAL && reach->former != NULL) {
         status = error->status = AMB_EUNREACHABLE; /* The interface was there, and may come back. */
     }
@@ -210,6 +213,30 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
     return status;
 }
 
+/* The file's link is that of a URL which names none and has such a link: a Unix socket means shared
+ * memory, also where the file says "ucx". */
+static void add_link(const struct amb_client_config *config, struct amb_url *url)
+{
+    bool is_unix = url->scheme == AMB_URL_UNIX;
+    bool is_possible = config->link == AMB_LINK_STREAM ||
+                       (config->link == AMB_LINK_RING && is_unix) ||
+                       (config->link == AMB_LINK_UCX && !is_unix);
+    if (url->link == AMB_LINK_ANY && is_possible) {
+        url->link = config->link;
+    }
+}
+
+/* A URL of a file is wrong there. */
+static void add_place(const struct amb_client_config *config, struct amb_error *error)
+{
+    char where[WHERE_MAX], text[sizeof(error->text)];
+    if (amb_client_config_in_file(config, "client.url", where, sizeof(where))) {
+        (void)snprintf(text, sizeof(text), "%s: client.url: %.*s", where,
+                       (int)(sizeof(text) - sizeof(where) - sizeof(": client.url: ")), error->text);
+        memcpy(error->text, text, sizeof(text));
+    }
+}
+
 /* Each of a comma list until one answers; the first error that says most is kept. */
 static enum amb_status connect_any(char *list, const struct reach *reach, struct amb_error *error,
                                    struct amb_conn **out)
@@ -223,9 +250,12 @@ static enum amb_status connect_any(char *list, const struct reach *reach, struct
         struct amb_error own = {.status = AMB_OK};
         enum amb_status result = parse_next(one, &before, has_before, &url, &own);
         bool is_wrong = result != AMB_OK; /* The list is; an interface that is away is not. */
-        if (result == AMB_OK) {
+        if (is_wrong) {
+            add_place(reach->config, &own);
+        } else {
             before = url;
             has_before = true;
+            add_link(reach->config, &url);
             result = connect_one(&url, reach, &own, out);
         }
         if (result == AMB_OK) {
@@ -242,30 +272,36 @@ static enum amb_status connect_any(char *list, const struct reach *reach, struct
     return status;
 }
 
-enum amb_status amb_connect_session(const char *urls, const struct amb_options *options,
+enum amb_status amb_connect_session(const struct amb_client_config *config,
+                                    const struct amb_options *options,
                                     const struct amb_former *former, int64_t deadline_ns,
                                     int cancel_fd, struct amb_error *error, struct amb_conn **out)
 {
     char list[URL_LIST_MAX];
-    int len = snprintf(list, sizeof(list), "%s", urls);
+    int len = snprintf(list, sizeof(list), "%s", config->url);
     if (len >= (int)sizeof(list)) {
         set_error(error, AMB_EINVAL, "the URL is longer than 2047 bytes");
         return AMB_EINVAL;
     }
-    const struct reach reach = {
-        .options = options, .former = former, .deadline_ns = deadline_ns, .cancel_fd = cancel_fd};
+    const struct reach reach = {.config = config,
+                                .options = options,
+                                .former = former,
+                                .deadline_ns = deadline_ns,
+                                .cancel_fd = cancel_fd};
     return connect_any(list, &reach, error, out);
 }
 
 /* Until it is reached or time is up, where the program wants that. */
-static enum amb_status connect_first(const char *urls, const struct amb_options *options,
-                                     struct amb_error *error, struct amb_conn **out)
+static enum amb_status connect_first(const struct amb_client_config *config,
+                                     const struct amb_options *options, struct amb_error *error,
+                                     struct amb_conn **out)
 {
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), options->connect_timeout_ns);
     struct amb_backoff backoff;
     amb_backoff_init(&backoff, options->reconnect_min_ns, options->reconnect_max_ns);
     for (;;) {
-        enum amb_status status = amb_connect_session(urls, options, NULL, deadline, -1, error, out);
+        enum amb_status status =
+            amb_connect_session(config, options, NULL, deadline, -1, error, out);
         bool may_retry = status == AMB_EUNREACHABLE || status == AMB_EBUSY || status == AMB_ELOST;
         if (options->retry_first == 0 || !may_retry) {
             return status;
@@ -283,7 +319,7 @@ static enum amb_status connect_first(const char *urls, const struct amb_options 
 }
 
 /* The parts of a connection beside its session. On failure nothing is left. */
-static enum amb_status complete(struct amb_conn *conn, const char *urls,
+static enum amb_status complete(struct amb_conn *conn, struct amb_client_config **config,
                                 const struct amb_options *options, struct amb_error *error)
 {
     enum amb_status status = open_fds(conn, error);
@@ -291,7 +327,7 @@ static enum amb_status complete(struct amb_conn *conn, const char *urls,
         status = amb_implicit_init(conn);
     }
     if (status == AMB_OK) {
-        status = amb_again_init(&conn->again, urls, conn->settings.name, options);
+        status = amb_again_init(&conn->again, config, conn->settings.name, options);
     }
     if (status == AMB_OK) {
         amb_fork_register(conn);
@@ -305,6 +341,54 @@ static enum amb_status complete(struct amb_conn *conn, const char *urls,
         }
         discard(conn);
     }
+    return status;
+}
+
+/* File, environment and options as one. */
+static enum amb_status read_config(const char *url, const struct amb_options *options,
+                                   struct amb_error *error, struct amb_client_config **out)
+{
+    const struct amb_client_option all[] = {
+        {"client.url", "the URL", url != NULL && url[0] != '\0' ? url : NULL},
+        {"client.credentials", "options.credentials", options->credentials},
+        {"transports.trusted", "options.trusted_network", options->trusted_network},
+    };
+    struct amb_client_option given[sizeof(all) / sizeof(all[0]) + 1];
+    struct amb_client_source source = {
+        .path = options->config != NULL ? options->config : amb_client_config_path(),
+        .environment = (const char *const *)environ,
+        .options = given,
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].text != NULL) {
+            given[source.option_count++] = all[i];
+        }
+    }
+    if (options->spin_ns != 0) {
+        given[source.option_count++] =
+            (struct amb_client_option){"client.spin", "options.spin_ns", NULL};
+    }
+    error->status = amb_client_config_create(&source, error->text, sizeof(error->text), out);
+    return error->status;
+}
+
+static enum amb_status connect_with(const char *url, struct amb_options *checked,
+                                    struct amb_error *error, struct amb_conn **out)
+{
+    struct amb_client_config *config = NULL;
+    struct amb_conn *conn = NULL;
+    enum amb_status status = read_config(url, checked, error, &config);
+    if (status == AMB_OK) {
+        amb_options_complete(checked, config);
+        status = connect_first(config, checked, error, &conn);
+    }
+    if (status == AMB_OK) {
+        status = complete(conn, &config, checked, error);
+    }
+    if (status == AMB_OK) {
+        *out = conn;
+    }
+    amb_client_config_destroy(&config);
     return status;
 }
 
@@ -322,19 +406,7 @@ enum amb_status amb_connect(const char *url, const struct amb_options *options,
     if (status != AMB_OK) {
         set_error(&error, status, complaint.text);
     } else {
-        status = choose_spin(&checked, &error);
-    }
-    if (status == AMB_OK) {
-        const char *text = option_or_environment(url, "AMB_URL");
-        const char *urls = text != NULL ? text : URL_DEFAULT;
-        struct amb_conn *conn = NULL;
-        status = connect_first(urls, &checked, &error, &conn);
-        if (status == AMB_OK) {
-            status = complete(conn, urls, &checked, &error);
-        }
-        if (status == AMB_OK) {
-            *out = conn;
-        }
+        status = connect_with(url, &checked, &error, out);
     }
     if (status != AMB_OK && checked.error != NULL) {
         *checked.error = error;

@@ -62,7 +62,7 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
     peer.trusted = interfaces;
     if (peer.n_trusted != 0) { /* Else no ucx link can come of it, and UCX stays out of here. */
         peer.features = AMB_PEER_UCX_LATE;
-        peer.ucx_release = amb_client_ucx_expect(with->trusted, &peer.ucx_tx_seg, &peer.ucx_rx_seg);
+        peer.ucx_release = amb_client_ucx_expect(with->ucx, &peer.ucx_tx_seg, &peer.ucx_rx_seg);
     }
     peer.pid_ns = namespace_of("/proc/self/ns/pid");
     peer.net_ns = namespace_of("/proc/self/ns/net");
@@ -143,7 +143,7 @@ static enum amb_status prepare_ucx(struct amb_conn *conn, struct amb_dial *dial,
 {
     uint32_t broker = challenge->peer == NULL ? 0 : challenge->peer->ucx_release;
     enum amb_status status =
-        amb_client_ucx_prepare(conn, with->trusted, broker, &auth->ucx_release, dial->error);
+        amb_client_ucx_prepare(conn, with->ucx, broker, &auth->ucx_release, dial->error);
     if (status == AMB_OK) {
         auth->ucx_address.data = amb_client_ucx_address(conn, &auth->ucx_address.len);
     } else if (status == AMB_ENOTSUP && with->url->link != AMB_LINK_UCX) {

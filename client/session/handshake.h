@@ -8,6 +8,8 @@
 #include "client/conn/conn.h"
 #include "client/session/dial.h"
 
+struct amb_client_ucx;
+
 /* The session that a new one replaces. */
 struct amb_former {
     uint32_t session, generation;
@@ -19,9 +21,10 @@ struct amb_former {
 struct amb_handshake {
     const struct amb_url *url;
     const char *name;
-    const char *credentials;         /* path, or NULL */
-    const char *trusted;             /* comma list of interfaces, or NULL */
-    const struct amb_former *former; /* or NULL */
+    const char *credentials;          /* path, or NULL */
+    const char *trusted;              /* comma list of UCX's devices, or NULL */
+    const struct amb_client_ucx *ucx; /* how UCX is to use them; NULL without trusted */
+    const struct amb_former *former;  /* or NULL */
 };
 
 /*

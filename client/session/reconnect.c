@@ -205,7 +205,7 @@ static enum amb_status attempt(struct amb_conn *conn, struct amb_error *error)
     amb_conn_unlock(conn);
     struct amb_conn *fresh = NULL;
     int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), again->options.connect_timeout_ns);
-    enum amb_status status = amb_connect_session(again->urls, &again->options, &former, deadline,
+    enum amb_status status = amb_connect_session(again->config, &again->options, &former, deadline,
                                                  again->cancel_fd, error, &fresh);
     amb_conn_lock(conn);
     if (status == AMB_OK && atomic_load_explicit(&again->must_stop, memory_order_relaxed)) {

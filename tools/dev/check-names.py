@@ -41,6 +41,7 @@ def names_of(name, text):
     code = ctext.IGNORED.sub(ctext.blank, text)
     plain = ctext.DIRECTIVE.sub("", code)
     names = {f for f, is_static in unit.defined.items() if not is_static or name.endswith(".h")}
+    names.discard("main")  # each program has one, and nobody calls it
     names.update(f"struct {n}" for n in TAG.findall(plain) if n.startswith("amb_"))
     if name.endswith(".h"):
         names.update(n for n in MACRO.findall(code) if n.startswith("AMB_"))

@@ -155,6 +155,11 @@ struct amb_options {
      * to 10 ms; AMB_SPIN_NEVER. 0: $AMB_SPIN ("0", "50us"), else 200 us. Where other threads want
      * the core the call sleeps at once, whatever is asked. */
     int64_t spin_ns;
+    /* Path of a libconfig file whose section `client` has what is 0 here, and whose section
+     * `transports` has what UCX may do; docs/config-client.md. Environment and options go first.
+     * $AMB_CONFIG; none. It may be the broker's, too. EINVAL: options.error has file:line. ENOTSUP:
+     * this machine has no libconfig to read it with. */
+    const char *config;
 };
 
 /* One run of consecutive messages of a publisher, settled alike. */
@@ -358,15 +363,16 @@ AMB_CHECK enum amb_status amb_interface_address(const char *interface, char *out
 
 /*
  * Opens a session with a broker. Blocks up to options.connect_timeout_ns.
- *   url      NULL: $AMB_URL, else unix:///run/ambroker/broker.sock. A comma list is tried in order.
+ *   url      NULL: $AMB_URL, else client.url of the configuration file, else
+ *            unix:///run/ambroker/broker.sock. A comma list is tried in order.
  *            unix:///path, tcp://host:port; ?link=ring|stream|ucx insists on a link.
  *            tcp://host:port?interface=ib0 connects from an address of that interface.
  *   options  NULL: all defaults
  *   out      the connection, to be given back to amb_close
  * EUNREACHABLE, EAUTH, EVERSION, EBUSY, EINVAL, ENOTSUP, ETIMEDOUT; options.error says more.
- * amb_connect reads AMB_* from the environment. With link=ucx UCX reads UCX_*, also on libamb's
- * thread at each reconnect. libamb sets no variable. A program calls setenv or putenv only before
- * its first amb_connect.
+ * amb_connect reads AMB_* from the environment, and a reconnect does not again. With link=ucx UCX
+ * reads UCX_*, also on libamb's thread at each reconnect. libamb sets no variable. A program calls
+ * setenv or putenv only before its first amb_connect.
  */
 AMB_CHECK enum amb_status amb_connect(const char *url, const struct amb_options *options,
                                       struct amb_conn **out);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/conn/options.h"
 
+#include "client/config/client_config.h"
+#include "wire/base/cpus.h"
+
 #include <string.h>
 
 #include <setjmp.h>
@@ -10,14 +13,44 @@
 
 #include <cmocka.h>
 
+/* As amb_connect does, with a file of this text; the texts that it gives are static. */
+static void complete(struct amb_options *options, const char *text)
+{
+    static char name[8];
+    char error[AMB_CONFIG_ERROR_MAX];
+    struct amb_client_config *config = NULL;
+    const struct amb_client_source source = {.text = text,
+                                             .text_len = text == NULL ? 0 : strlen(text)};
+    if (amb_client_config_create(&source, error, sizeof(error), &config) != AMB_OK) {
+        fail_msg("%s", error);
+    }
+    amb_options_complete(options, config);
+    if (options->name == config->name) {
+        (void)strncpy(name, config->name, sizeof(name) - 1);
+        options->name = name;
+    }
+    amb_client_config_destroy(&config);
+}
+
 static void nothing_given_is_all_defaults(void **state)
 {
     (void)state;
     struct amb_complaint complaint;
     struct amb_options options;
     assert_int_equal(amb_options_read(NULL, &options, &complaint), AMB_OK);
+    assert_int_equal(options.connect_timeout_ns, 0);
+    complete(&options, NULL);
     assert_int_equal(options.connect_timeout_ns, 10 * AMB_SEC);
     assert_int_equal(options.timeout_ns, 5 * AMB_SEC);
+    assert_int_equal(options.reconnect_min_ns, 50 * AMB_MS);
+    assert_int_equal(options.reconnect_max_ns, 5 * AMB_SEC);
+    assert_int_equal(options.reconnect_attempts, 0);
+    assert_int_equal(options.heartbeat_ns, 0);
+    assert_int_equal(options.retry_first, 0);
+    assert_int_equal(options.memory_max, AMB_MEMORY_MAX);
+    assert_int_equal(options.send_memory_max, AMB_SEND_MEMORY_MAX);
+    assert_int_equal(options.spin_ns, amb_cpus_around() > 1 ? 200 * AMB_US : AMB_SPIN_NEVER);
+    assert_null(options.name);
     struct amb_pub_options pub;
     assert_int_equal(amb_pub_options_read(NULL, &pub, &complaint), AMB_OK);
     assert_int_equal(pub.confirm, AMB_CONFIRM_ACCEPTED);
@@ -36,7 +69,55 @@ static void an_older_program_has_a_zero_tail(void **state)
     given.connect_timeout_ns = 5;
     assert_int_equal(amb_options_read(&given, &options, &complaint), AMB_OK);
     assert_int_equal(options.connect_timeout_ns, 5);
+    assert_int_equal(options.timeout_ns, 0);
+    complete(&options, NULL);
+    assert_int_equal(options.connect_timeout_ns, 5);
     assert_int_equal(options.timeout_ns, 5 * AMB_SEC);
+}
+
+static void an_option_goes_before_the_file(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "client = { name = \"f\"; timeout = \"2s\"; connect_timeout = \"3s\"; heartbeat = "
+        "\"20ms\";\n"
+        "  reconnect = { min = \"4ms\"; max = \"6ms\"; attempts = 7; }; retry_first = true;\n"
+        "  memory_max = \"1M\"; send_memory_max = \"2M\"; spin = \"1ms\"; };";
+    struct amb_complaint complaint;
+    struct amb_options options;
+    assert_int_equal(amb_options_read(NULL, &options, &complaint), AMB_OK);
+    complete(&options, text);
+    assert_string_equal(options.name, "f");
+    assert_int_equal(options.timeout_ns, 2 * AMB_SEC);
+    assert_int_equal(options.connect_timeout_ns, 3 * AMB_SEC);
+    assert_int_equal(options.heartbeat_ns, 20 * AMB_MS);
+    assert_int_equal(options.reconnect_min_ns, 4 * AMB_MS);
+    assert_int_equal(options.reconnect_max_ns, 6 * AMB_MS);
+    assert_int_equal(options.reconnect_attempts, 7);
+    assert_int_equal(options.retry_first, 1);
+    assert_int_equal(options.memory_max, 1 << 20);
+    assert_int_equal(options.send_memory_max, 2 << 20);
+    assert_int_equal(options.spin_ns, AMB_MS);
+    const struct amb_options *given =
+        AMB_OPTIONS(.name = "o", .timeout_ns = 1, .connect_timeout_ns = 2, .heartbeat_ns = 3,
+                    .reconnect_min_ns = 4, .reconnect_max_ns = 5, .reconnect_attempts = AMB_NONE,
+                    .memory_max = 8, .send_memory_max = 9, .spin_ns = AMB_SPIN_NEVER);
+    assert_int_equal(amb_options_read(given, &options, &complaint), AMB_OK);
+    struct amb_options before = options;
+    before.retry_first = 1; /* 0 is no word for "no" */
+    complete(&options, text);
+    assert_memory_equal(&options, &before, sizeof(options));
+}
+
+static void none_and_never_have_numbers_in_a_file(void **state)
+{
+    (void)state;
+    struct amb_complaint complaint;
+    struct amb_options options;
+    assert_int_equal(amb_options_read(NULL, &options, &complaint), AMB_OK);
+    complete(&options, "client = { spin = \"0\"; reconnect = { attempts = 0; }; };");
+    assert_int_equal(options.spin_ns, AMB_SPIN_NEVER);
+    assert_int_equal(options.reconnect_attempts, AMB_NONE);
 }
 
 static void a_newer_program_may_only_leave_unknown_fields_alone(void **state)
@@ -252,6 +333,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_given_is_all_defaults),
+        cmocka_unit_test(an_option_goes_before_the_file),
+        cmocka_unit_test(none_and_never_have_numbers_in_a_file),
         cmocka_unit_test(an_older_program_has_a_zero_tail),
         cmocka_unit_test(a_newer_program_may_only_leave_unknown_fields_alone),
         cmocka_unit_test(later_features_are_refused_by_name),

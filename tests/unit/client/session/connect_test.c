@@ -49,6 +49,106 @@ static void the_environment_names_the_broker_if_nobody_else_does(void **state)
     fake_broker_stop(fake);
 }
 
+/* A file of these texts; its path is static. */
+static const char *write_file(const char *before, const char *value, const char *after)
+{
+    static char path[64];
+    (void)snprintf(path, sizeof(path), "/tmp/amb-connect-test-%d.conf", (int)getpid());
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fprintf(file, "%s%s%s", before, value, after);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static enum amb_status try_file(const char *url, const char *path, struct amb_error *error)
+{
+    struct amb_conn *conn = NULL;
+    enum amb_status status = amb_connect(
+        url, AMB_OPTIONS(.error = error, .config = path, .connect_timeout_ns = AMB_SEC), &conn);
+    assert_int_equal(conn != NULL, status == AMB_OK);
+    (void)amb_close(conn, AMB_NOWAIT);
+    return status;
+}
+
+/* A fake broker serves one session: it is reached by this file, in this way. */
+static void expect_by_file(bool by_option, const char *variable)
+{
+    struct fake_broker *fake = fake_broker_start(NULL);
+    struct amb_error error;
+    const char *path = write_file("client = { url = \"", fake_broker_url(fake), "\"; };\n");
+    assert_int_equal(setenv("AMB_CONFIG", variable != NULL ? variable : path, 1), 0);
+    assert_int_equal(by_option ? try_file(NULL, path, &error) : try_url(NULL, &error), AMB_OK);
+    assert_int_equal(unsetenv("AMB_CONFIG"), 0);
+    assert_int_equal(unlink(path), 0);
+    fake_broker_stop(fake);
+}
+
+static void a_file_names_the_broker_if_nobody_else_does(void **state)
+{
+    (void)state;
+    expect_by_file(true, "");
+    expect_by_file(true, "/nonexistent/file");
+    expect_by_file(false, NULL);
+}
+
+static void options_and_environment_go_before_the_file(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    const char *path = write_file("client = { url = \"", "unix:///nonexistent/a.sock", "\"; };\n");
+    assert_int_equal(try_file(NULL, path, &error), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error.text, "/nonexistent/a.sock"));
+    assert_int_equal(setenv("AMB_URL", "unix:///nonexistent/d.sock", 1), 0);
+    assert_int_equal(try_file(NULL, path, &error), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error.text, "/nonexistent/d.sock"));
+    assert_int_equal(try_file("unix:///nonexistent/c.sock", path, &error), AMB_EUNREACHABLE);
+    assert_non_null(strstr(error.text, "/nonexistent/c.sock"));
+    assert_int_equal(unsetenv("AMB_URL"), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(try_file(NULL, "/nonexistent/file", &error), AMB_EINVAL);
+    assert_string_equal(error.text, "/nonexistent/file: cannot be read: No such file or directory");
+}
+
+static void what_is_wrong_in_a_file_has_its_line(void **state)
+{
+    (void)state;
+    char expected[160];
+    struct amb_error error;
+    const char *path = write_file("client = {\n  url = \"", "http://example.org", "\"; };\n");
+    assert_int_equal(try_file(NULL, path, &error), AMB_EINVAL);
+    (void)snprintf(expected, sizeof(expected), "%s:2: client.url: ", path);
+    assert_int_equal(strncmp(error.text, expected, strlen(expected)), 0);
+    assert_int_equal(try_file("http://example.org", path, &error), AMB_EINVAL); /* not the file's */
+    assert_null(strstr(error.text, path));
+    path = write_file("\nclient = { timeout = ", "5", "; };");
+    assert_int_equal(try_file("unix:///nonexistent/e.sock", path, &error), AMB_EINVAL);
+    (void)snprintf(expected, sizeof(expected), "%s:2: client.timeout: a time needs a unit", path);
+    assert_int_equal(strncmp(error.text, expected, strlen(expected)), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The link of the file is that of URLs which name none, and its trust is looked at then alone. */
+static void a_file_chooses_the_link(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    const char *path = write_file("client = { link = \"", "ucx", "\"; };\n");
+    assert_int_equal(unsetenv("AMB_TRUSTED"), 0);
+    assert_int_equal(try_file("tcp://127.0.0.1:1", path, &error), AMB_EFORBIDDEN);
+    assert_int_equal(try_file("tcp://127.0.0.1:1?link=stream", path, &error), AMB_EUNREACHABLE);
+    assert_int_equal(try_file("unix:///nonexistent/g.sock", path, &error), AMB_EUNREACHABLE);
+    path = write_file("transports = {\n trusted = ( \"", "no-such-one", "\" ); };\n");
+    assert_int_equal(try_file("tcp://127.0.0.1:1", path, &error), AMB_EINVAL);
+    assert_non_null(strstr(error.text, ":2: transports.trusted: no such interface"));
+    assert_int_equal(try_file("unix:///nonexistent/f.sock", path, &error), AMB_EUNREACHABLE);
+    path = write_file("transports = { trusted = ( \"lo\" ); tcp = \"", "off", "\"; };\n");
+    assert_int_equal(try_file("tcp://127.0.0.1:1?link=ucx", path, &error), AMB_ENOTSUP);
+    assert_non_null(strstr(error.text, "switches of transports"));
+    assert_int_equal(try_file("tcp://127.0.0.1:1", path, &error), AMB_EUNREACHABLE);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_list_is_tried_in_order(void **state)
 {
     (void)state;
@@ -225,6 +325,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_begins_and_ends),
         cmocka_unit_test(the_environment_names_the_broker_if_nobody_else_does),
+        cmocka_unit_test(a_file_names_the_broker_if_nobody_else_does),
+        cmocka_unit_test(options_and_environment_go_before_the_file),
+        cmocka_unit_test(what_is_wrong_in_a_file_has_its_line),
+        cmocka_unit_test(a_file_chooses_the_link),
         cmocka_unit_test(a_list_is_tried_in_order),
         cmocka_unit_test(what_cannot_be_reached_is_named),
         cmocka_unit_test(interfaces_are_named_in_their_place),
