@@ -5,24 +5,18 @@
  */
 #include "tools/ctl/address.h"
 
-#include "tools/common/brokerd.h"
+#include "tools/ctl/broker_config.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/reachable.h"
 #include "wire/base/text.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PORT_DEFAULT 4733
-#define CONFIG_TEXT_MAX (UINT64_C(1) << 20)
-#define EXEC_FAILED 127
 
 enum {
     OPT_INTERFACE = 256,
@@ -34,83 +28,13 @@ struct wanted {
     const char *config;    /* NULL: the port of --url, or the default one */
 };
 
-/* In the child: brokerd's output and errors go to `fd`. */
-static void print_config(const char *config, int fd)
-{
-    char path[AMB_BROKERD_PATH_MAX];
-    char option[] = "--config", action[] = "--print-config";
-    char *file = strdup(config);
-    amb_brokerd_find(path, sizeof(path));
-    char *const argv[] = {path, option, file, action, NULL};
-    (void)dup2(fd, STDOUT_FILENO);
-    (void)dup2(fd, STDERR_FILENO);
-    (void)execvp(path, argv);
-    (void)dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
-    _exit(EXEC_FAILED);
-}
-
-/* All of it, to be freed; NULL: it is too long, or there is no memory. */
-static char *read_all(int fd)
-{
-    char *text = malloc(CONFIG_TEXT_MAX);
-    size_t len = 0;
-    while (text != NULL) {
-        ssize_t n = read(fd, text + len, CONFIG_TEXT_MAX - len);
-        if (n > 0) {
-            len += (size_t)n;
-        }
-        if (len == CONFIG_TEXT_MAX || (n < 0 && errno != EINTR)) {
-            break;
-        }
-        if (n == 0) {
-            text[len] = '\0';
-            return text;
-        }
-    }
-    free(text);
-    return NULL;
-}
-
-/* The printed configuration, to be freed. */
-static enum amb_exit read_config(const char *config, char **out)
-{
-    int fds[2], status = 0;
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        amb_tool_error("address: %s", strerror(errno));
-        return AMB_EXIT_SOFTWARE;
-    }
-    (void)fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        print_config(config, fds[1]);
-    }
-    (void)close(fds[1]);
-    char *text = pid < 0 ? NULL : read_all(fds[0]);
-    (void)close(fds[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (text == NULL) {
-        amb_tool_error("address: the configuration cannot be read");
-        return AMB_EXIT_SOFTWARE;
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        text[strcspn(text, "\n")] = '\0';
-        amb_tool_error("address: %s", text[0] != '\0' ? text : "brokerd ended");
-        free(text);
-        return WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED ? AMB_EXIT_SOFTWARE
-                                                                       : AMB_EXIT_DATA;
-    }
-    *out = text;
-    return AMB_EXIT_OK;
-}
-
 /* The listeners; a failure has been said. */
 static enum amb_exit find_listeners(const struct amb_ctl *ctl, const struct wanted *wanted,
                                     struct amb_listener_url *out, size_t *count)
 {
     if (wanted->config != NULL) {
         char *text = NULL;
-        enum amb_exit code = read_config(wanted->config, &text);
+        enum amb_exit code = amb_ctl_broker_config("address", wanted->config, NULL, &text);
         if (code != AMB_EXIT_OK) {
             return code;
         }

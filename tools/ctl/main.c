@@ -7,6 +7,7 @@
 #include "tools/common/output.h"
 #include "tools/ctl/address.h"
 #include "tools/ctl/admin.h"
+#include "tools/ctl/config.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/local.h"
 #include "tools/ctl/pub.h"
@@ -32,6 +33,8 @@ static const struct amb_ctl_command commands[] = {
     {"topo", amb_ctl_admin, "", "network devices: how far from each GPU, which are used"},
     {"address", amb_ctl_address, "[--interface I] [--config FILE]",
      "the URLs that others can use for a broker on this machine; asks no broker"},
+    {"config", amb_ctl_config, "[--role broker|client] [--config FILE] [--origin] [OPTION...]",
+     "the values that hold, and where each comes from; asks no broker"},
     {"local", amb_ctl_local,
      "[--per-gpu | -n N] [--pool SIZE] [--broker-option K=V]... [--brokerd PATH]\n"
      "             [--sysfs DIR] -- COMMAND...",
@@ -73,7 +76,8 @@ static void print_help(void)
         "\noptions, before or after the command:\n"
         "  --url URL            unix:///path or tcp://host:port, ?link=ring|stream|ucx insists,\n"
         "                       ?interface=ib0 connects from there\n"
-        "                       ($AMB_URL, else unix:///run/ambroker/broker.sock)\n"
+        "                       ($AMB_URL, else client.url of $AMB_CONFIG,\n"
+        "                       else unix:///run/ambroker/broker.sock)\n"
         "  -o, --output FORM    table or json\n"
         "  --credentials FILE   the token for a TCP listener is its first line\n"
         "  --client-name NAME   how the broker shows this client\n"

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/broker_config.h"
+
+#include "tools/common/brokerd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CONFIG_TEXT_MAX (UINT64_C(1) << 20)
+#define EXEC_FAILED 127
+#define OPTIONS_MAX 256u
+
+/* In the child: brokerd's output and errors go to `fd`. */
+static void print_config(const char *config, char *const *options, int fd)
+{
+    char path[AMB_BROKERD_PATH_MAX];
+    char config_option[] = "--config", action[] = "--print-config";
+    char *argv[OPTIONS_MAX + 5] = {path};
+    size_t count = 1;
+    if (config != NULL) {
+        argv[count++] = config_option;
+        argv[count++] = strdup(config);
+    }
+    for (size_t i = 0; options != NULL && options[i] != NULL; i++) {
+        argv[count++] = options[i];
+    }
+    argv[count] = action;
+    amb_brokerd_find(path, sizeof(path));
+    (void)dup2(fd, STDOUT_FILENO);
+    (void)dup2(fd, STDERR_FILENO);
+    (void)execvp(path, argv);
+    (void)dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
+    _exit(EXEC_FAILED);
+}
+
+/* All of it, to be freed; NULL: it is too long, or there is no memory. */
+static char *read_all(int fd)
+{
+    char *text = malloc(CONFIG_TEXT_MAX);
+    size_t len = 0;
+    while (text != NULL) {
+        ssize_t n = read(fd, text + len, CONFIG_TEXT_MAX - len);
+        if (n > 0) {
+            len += (size_t)n;
+        }
+        if (len == CONFIG_TEXT_MAX || (n < 0 && errno != EINTR)) {
+            break;
+        }
+        if (n == 0) {
+            text[len] = '\0';
+            return text;
+        }
+    }
+    free(text);
+    return NULL;
+}
+
+static bool are_few(char *const *options)
+{
+    size_t count = 0;
+    while (options != NULL && options[count] != NULL) {
+        count++;
+    }
+    return count <= OPTIONS_MAX;
+}
+
+enum amb_exit amb_ctl_broker_config(const char *command, const char *config, char *const *options,
+                                    char **out)
+{
+    int fds[2], status = 0;
+    if (!are_few(options)) {
+        amb_tool_error("%s: more than %u options for brokerd", command, OPTIONS_MAX);
+        return AMB_EXIT_USAGE;
+    }
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        amb_tool_error("%s: %s", command, strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        print_config(config, options, fds[1]);
+    }
+    (void)close(fds[1]);
+    char *text = pid < 0 ? NULL : read_all(fds[0]);
+    (void)close(fds[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (text == NULL) {
+        amb_tool_error("%s: the configuration cannot be read", command);
+        return AMB_EXIT_SOFTWARE;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        text[strcspn(text, "\n")] = '\0';
+        amb_tool_error("%s: %s", command, text[0] != '\0' ? text : "brokerd ended");
+        free(text);
+        return WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED ? AMB_EXIT_SOFTWARE
+                                                                       : AMB_EXIT_DATA;
+    }
+    *out = text;
+    return AMB_EXIT_OK;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/config.h"
+
+#include "client/config/client_config.h"
+#include "tools/ctl/broker_config.h"
+#include "tools/ctl/config_lines.h"
+#include "tools/ctl/connect.h"
+#include "wire/config/config_format.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    OPT_ROLE = 256,
+    OPT_CONFIG,
+    OPT_ORIGIN,
+};
+
+struct wanted {
+    bool is_broker;
+    bool has_origin;
+    const char *config;   /* NULL: the role's own choice */
+    char *const *options; /* of brokerd, NULL ends them */
+};
+
+/* The same that a program has whose options are those of this command line. */
+static enum amb_status make_config(const struct amb_ctl *ctl, const struct wanted *wanted,
+                                   char *error, size_t error_size, struct amb_client_config **out)
+{
+    const struct amb_client_option all[] = {
+        {"client.url", "--url", ctl->url},
+        {"client.credentials", "--credentials", ctl->credentials},
+        {"client.name", "--client-name", ctl->client_name},
+    };
+    struct amb_client_option given[sizeof(all) / sizeof(all[0])];
+    struct amb_client_source source = {
+        .path = wanted->config != NULL ? wanted->config : amb_client_config_path(),
+        .environment = (const char *const *)environ,
+        .options = given,
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].text != NULL) {
+            given[source.option_count++] = all[i];
+        }
+    }
+    return amb_client_config_create(&source, error, error_size, out);
+}
+
+/* *out: as text, to be freed. */
+static enum amb_exit print_client(const struct amb_ctl *ctl, const struct wanted *wanted,
+                                  char **out)
+{
+    char error[AMB_CONFIG_ERROR_MAX];
+    struct amb_client_config *config = NULL;
+    enum amb_status status = make_config(ctl, wanted, error, sizeof(error), &config);
+    if (status != AMB_OK) {
+        amb_tool_error("config: %s", error);
+        return status == AMB_EINVAL ? AMB_EXIT_DATA : AMB_EXIT_SOFTWARE;
+    }
+    size_t size;
+    FILE *stream = open_memstream(out, &size);
+    bool is_done = stream != NULL;
+    if (is_done) {
+        amb_config_rows_print(config->store, config, stream);
+        is_done = fclose(stream) == 0;
+    }
+    amb_client_config_destroy(&config);
+    if (!is_done) {
+        amb_tool_error("config: no memory");
+        return AMB_EXIT_SOFTWARE;
+    }
+    return AMB_EXIT_OK;
+}
+
+/* One line a key, as in a file; a group is in its name, so that each can be searched for. */
+static void print_line(const struct amb_config_line *line, bool has_origin)
+{
+    (void)printf("%s = %.*s;", line->path, (int)line->value_len, line->value);
+    if (has_origin) {
+        (void)printf(" # %.*s", (int)line->origin_len, line->origin);
+    }
+    (void)fputc('\n', stdout);
+}
+
+static json_t *pack_line(const struct amb_config_line *line, bool has_origin)
+{
+    json_t *row =
+        json_pack("{s:s, s:s%}", "key", line->path, "value", line->value, line->value_len);
+    if (row != NULL && has_origin) {
+        (void)json_object_set_new(row, "origin", json_stringn(line->origin, line->origin_len));
+    }
+    return row;
+}
+
+static enum amb_exit print(const struct amb_ctl *ctl, const struct wanted *wanted, const char *text)
+{
+    struct amb_config_lines lines = {.at = text};
+    struct amb_config_line line;
+    json_t *rows = json_array();
+    size_t count = 0;
+    for (; amb_config_lines_next(&lines, &line); count++) {
+        if (ctl->is_json) {
+            (void)json_array_append_new(rows, pack_line(&line, wanted->has_origin));
+        } else {
+            print_line(&line, wanted->has_origin);
+        }
+    }
+    if (ctl->is_json) {
+        amb_ctl_print(ctl, rows);
+    } else {
+        json_decref(rows);
+    }
+    if (count == 0 || *lines.at != '\0') {
+        (void)fflush(stdout);
+        amb_tool_error("config: brokerd is of another release, whose configuration is not "
+                       "understood here");
+        return AMB_EXIT_SOFTWARE;
+    }
+    return AMB_EXIT_OK;
+}
+
+static enum amb_exit show(const struct amb_ctl *ctl, const struct wanted *wanted)
+{
+    char *text = NULL;
+    enum amb_exit code =
+        wanted->is_broker ? amb_ctl_broker_config("config", wanted->config, wanted->options, &text)
+                          : print_client(ctl, wanted, &text);
+    if (code == AMB_EXIT_OK) {
+        code = print(ctl, wanted, text);
+    }
+    free(text);
+    return code;
+}
+
+static bool take_role(struct wanted *wanted, const char *role)
+{
+    wanted->is_broker = strcmp(role, "broker") == 0;
+    if (!wanted->is_broker && strcmp(role, "client") != 0) {
+        (void)amb_ctl_bad("--role", role, "broker or client");
+        return false;
+    }
+    return true;
+}
+
+enum amb_exit amb_ctl_config(struct amb_ctl *ctl, int argc, char **argv)
+{
+    static const struct option options[] = {AMB_CTL_OPTIONS,
+                                            {"role", required_argument, NULL, OPT_ROLE},
+                                            {"config", required_argument, NULL, OPT_CONFIG},
+                                            {"origin", no_argument, NULL, OPT_ORIGIN},
+                                            {NULL, 0, NULL, 0}};
+    struct wanted wanted = {.is_broker = false};
+    int option;
+    while ((option = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
+        if (option == OPT_CONFIG) {
+            wanted.config = optarg;
+        } else if (option == OPT_ORIGIN) {
+            wanted.has_origin = true;
+        } else if (option == OPT_ROLE ? !take_role(&wanted, optarg)
+                                      : !amb_ctl_option(ctl, option, optarg)) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    if (ctl->is_help_wanted) {
+        return AMB_EXIT_OK;
+    }
+    if (optind < argc && !wanted.is_broker) {
+        amb_tool_error("config takes no argument '%.40s'", argv[optind]);
+        return AMB_EXIT_USAGE;
+    }
+    wanted.options = argv + optind;
+    return show(ctl, &wanted);
+}
