@@ -6,9 +6,11 @@ endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_executable(test-promptness ${CMAKE_CURRENT_LIST_DIR}/promptness.c)
 target_link_libraries(test-promptness PRIVATE amb_flags amb Threads::Threads)
-set_target_properties(test-promptness PROPERTIES
+add_executable(test-told ${CMAKE_CURRENT_LIST_DIR}/told.c)
+target_link_libraries(test-told PRIVATE amb_flags amb_client_config amb_broker_core)
+set_target_properties(test-promptness test-told PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(name IN ITEMS audience bad_input frozen interface lazy lease local near policies priority queues reconnect request steady_state stopped users)
+foreach(name IN ITEMS audience bad_input dask frozen interface lazy lease local near policies priority queues reconnect request roles steady_state stopped users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 amb_python_test(integration-ucx_library links ${CMAKE_CURRENT_LIST_DIR}/ucx_library_test.py)
