@@ -142,8 +142,9 @@ struct amb_options {
     uint32_t detached;                    /* (later) */
     uint32_t ucx_am_id;                   /* (later) */
     uint32_t reserved;
-    /* Interfaces on which this program lets UCX open a port ("lo", "ib0,mlx5_0:1"), needed for
-     * ?link=ucx. A peer that can reach that port owns the process. $AMB_TRUSTED; none. */
+    /* Interfaces on which this program lets UCX open a port ("lo", "eth0,ib0"), needed for
+     * ?link=ucx; the RDMA device behind one is trusted with it. A peer that can reach that port
+     * owns the process. $AMB_TRUSTED, or transports.trusted of the file; none. */
     const char *trusted_network;
     /* 128 MiB: the bytes of batches that are on their way and still in this process. They are there
      * because the link is full, or there is no session. Or they are of publishers with a name, and
