@@ -50,8 +50,9 @@ static const struct amb_config_key keys[] = {
      .offset = FIELD(link),
      .default_text = "auto",
      .words = link_words,
-     .help = "The link of URLs that have no ?link=; auto leaves it to the broker, all else insists. "
-             "ring is for unix:// alone, and ucx for tcp:// alone."},
+     .help =
+         "The link of URLs that have no ?link=; auto leaves it to the broker, all else insists. "
+         "ring is for unix:// alone, and ucx for tcp:// alone."},
     {.path = "client.name",
      .type = AMB_CONFIG_TEXT,
      .apply = AMB_CONFIG_NEW_SESSIONS,

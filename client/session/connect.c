@@ -213,8 +213,8 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
     return status;
 }
 
-/* The file's link is that of a URL which names none and has such a link: a Unix socket means shared
- * memory, also where the file says "ucx". */
+/* A URL that names no link has the file's, if it can have that. A Unix socket means shared memory,
+ * also where the file says "ucx". */
 static void add_link(const struct amb_client_config *config, struct amb_url *url)
 {
     bool is_unix = url->scheme == AMB_URL_UNIX;
