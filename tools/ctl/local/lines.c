@@ -39,6 +39,7 @@ void amb_sink_write(struct amb_sink *sink)
         n = write(sink->fd, from, len);
     }
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        sink->error = errno == EPIPE || errno == ECONNRESET ? 0 : errno;
         sink->is_gone = true;
         sink->len = 0;
     }
@@ -63,6 +64,10 @@ void amb_lines_read(struct amb_lines *lines)
 void amb_lines_move(struct amb_lines *lines, struct amb_sink *sink)
 {
     size_t at = 0;
+    if (lines->is_broken && lines->len > 0) { /* The end of a line that is there already. */
+        at = lines->bytes[0] == '\n' ? 1 : 0;
+        lines->is_broken = false;
+    }
     while (at < lines->len) {
         const char *text = lines->bytes + at;
         size_t left = lines->len - at;
@@ -76,6 +81,7 @@ void amb_lines_move(struct amb_lines *lines, struct amb_sink *sink)
             break;
         }
         at += len + (end != NULL ? 1 : 0);
+        lines->is_broken = end == NULL;
     }
     memmove(lines->bytes, lines->bytes + at, lines->len - at);
     lines->len -= at;

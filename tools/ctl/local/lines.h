@@ -19,7 +19,8 @@
 
 struct amb_sink {
     int fd;
-    bool is_gone; /* nobody reads it any more */
+    bool is_gone; /* nobody reads it any more, */
+    int error;    /* ... or it takes no more: the reason */
     size_t begin, len;
     char bytes[AMB_SINK_MAX];
 };
@@ -27,6 +28,7 @@ struct amb_sink {
 struct amb_lines {
     int fd; /* -1: at its end */
     char prefix[AMB_LINES_PREFIX_MAX];
+    bool is_broken; /* the last line that was moved had no line feed */
     size_t len;
     char bytes[AMB_LINES_MAX];
 };

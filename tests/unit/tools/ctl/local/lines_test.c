@@ -118,6 +118,24 @@ static void test_line_that_is_too_long_is_broken(void **state)
     assert_int_equal(sink.len, strlen("[7] ") + AMB_LINES_MAX + 1);
     assert_int_equal(sink.bytes[sink.len - 1], '\n');
     free(text);
+    /* The line feed that comes now is its end, and no line. The next one is a line. */
+    size_t len = sink.len;
+    feed("\n");
+    assert_int_equal(sink.len, len);
+    feed("\n");
+    assert_int_equal(sink.len, len + strlen("[7] \n"));
+}
+
+static void test_output_that_takes_no_more_has_a_reason(void **state)
+{
+    (void)state;
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    assert_true(full >= 0 && dup2(full, sink.fd) == sink.fd);
+    (void)close(full);
+    feed("a\n");
+    amb_sink_write(&sink);
+    assert_true(sink.is_gone);
+    assert_int_equal(sink.error, ENOSPC);
 }
 
 static void test_slow_reader_keeps_lines_where_they_are(void **state)
@@ -167,6 +185,7 @@ static void test_reader_that_has_gone_takes_everything(void **state)
     to = -1;
     amb_sink_write(&sink);
     assert_true(sink.is_gone);
+    assert_int_equal(sink.error, 0);
     for (unsigned i = 0; i < 1000; i++) {
         feed("more and more of what nobody reads\n");
     }
@@ -182,6 +201,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_line_that_is_too_long_is_broken, begin, end),
         cmocka_unit_test_setup_teardown(test_slow_reader_keeps_lines_where_they_are, begin, end),
         cmocka_unit_test_setup_teardown(test_reader_that_has_gone_takes_everything, begin, end),
+        cmocka_unit_test_setup_teardown(test_output_that_takes_no_more_has_a_reason, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
