@@ -44,6 +44,10 @@ def name_of(pid):
         return "?"
 
 
+def state_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 class Locals:
     """Set-ups, each with a word and a folder for folders of its own."""
 
@@ -374,8 +378,8 @@ def start_families(locals_):
     return process
 
 
-def keeper_of(process):
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+def keeper_of(pid):
+    children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     check(len(children) == 1, f"children of broker-ctl: {children}")
     return int(children[0])
 
@@ -384,7 +388,7 @@ def keeper_of(process):
 def test_nothing_outlives_a_sigkill(locals_, victim):
     process = start_families(locals_)
     check(len(alive(locals_.word)) >= 3 + 2 * 4, f"{alive(locals_.word)}")
-    keeper = keeper_of(process)
+    keeper = keeper_of(process.pid)
     since = time.monotonic()
     if victim == "keeper of a stopped one":
         process.signal(signal.SIGSTOP)
@@ -398,10 +402,79 @@ def test_nothing_outlives_a_sigkill(locals_, victim):
     locals_.await_end(since)
 
 
+# Its grandchildren stay in a session with their parent, so the kernel does not wake stopped ones up.
+ADOPT = """
+import ctypes, signal, subprocess, sys
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+print(subprocess.Popen(sys.argv[1:]).pid, flush=True)
+signal.pause()
+"""
+
+
+def test_a_stopped_keeper_hears_of_a_sigkill(locals_):
+    name = locals_.word.split("=")[0]
+    env = {key: value for key, value in locals_.env.items() if key != name}
+    words = locals_.arguments("-n", 1, "--", "sh", "-c", STAY)
+    adopter = locals_.rig.start(["python3", "-c", ADOPT, "env", locals_.word, *words], env=env)
+    pid = int(adopter.line(60))
+    await_lines(adopter, "up", 1)
+    keeper = keeper_of(pid)
+    os.kill(keeper, signal.SIGSTOP)
+    until(20, lambda: state_of(keeper) == "T", "it is stopped")
+    since = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    locals_.await_end(since)
+    adopter.kill()
+
+
 def test_what_ranks_leave_behind_ends_with_them(locals_):
     code, lines, error = locals_.run("-n", 2, "--", "sh", "-c", "setsid sh -c \"$STAY\" & sleep 0.3",
                                      env={"STAY": STAY})
     check(code == 0 and set(lines) <= {"[0] up", "[1] up"}, f"{code} {lines} {error}")
+
+
+def test_children_that_it_did_not_start_are_left_alone(locals_):
+    # A shell becomes broker-ctl and leaves it a child. So it is with `> >(tee log)` in bash.
+    done = locals_.rig.folder / "done"
+    script = f'(read -r word <"$FIFO"; echo "$word" >{done}) & exec "$@"'
+    fifo = locals_.rig.folder / "fifo"
+    os.mkfifo(fifo)
+    process = locals_.rig.start(["sh", "-c", script, "sh", *locals_.arguments("-n", 1, "--", "true")],
+                                env={**locals_.env, "FIFO": str(fifo)})
+    check(process.wait() == 0, process.log())
+    check([name_of(pid) for pid in alive(locals_.word)] == ["sh"], f"{alive(locals_.word)}")
+    fifo.write_text("lives\n")
+    until(20, lambda: done.exists() and done.read_text() == "lives\n", "it goes on")
+    until(20, lambda: not alive(locals_.word), "it ends by itself")
+    locals_.check_clear()
+
+
+# It leaves the group that it leads, and hears nothing but SIGKILL.
+MOVE = """
+import os, signal, time
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, signal.SIG_IGN)
+os.setpgid(0, os.getpgid(os.getppid()))
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_process_that_has_left_its_group_is_ended(locals_):
+    process = locals_.start("-n", 2, "--", "python3", "-c", MOVE)
+    await_lines(process, "up", 2)
+    process.signal(signal.SIGTERM)
+    process.signal(signal.SIGINT)
+    check(process.wait() == 128 + 9, process.log())
+    locals_.check_clear()
+
+
+def test_without_descriptors_no_folder_is_left(locals_):
+    limited = ["sh", "-c", 'ulimit -n 4; exec "$@"', "sh", *locals_.arguments("-n", 1, "--", "true")]
+    done = subprocess.run(limited, capture_output=True, check=False, timeout=60,
+                          env={**os.environ, **locals_.rig.env, **locals_.env})
+    check(done.returncode == 70 and b"Too many open files" in done.stderr, f"{done}")
+    locals_.check_clear()
 
 
 def test_signals_are_passed_on(locals_):
@@ -439,15 +512,12 @@ def test_a_stop_is_passed_on_and_undone(locals_):
     sleeper = until(20, lambda: next((pid for pid in alive(locals_.word) if name_of(pid) == "sleep"), None),
                     "it sleeps")
 
-    def state(pid):
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-
     process.signal(signal.SIGTSTP)
-    until(20, lambda: state(sleeper) == "T" and state(process.pid) == "T", "both are stopped")
+    until(20, lambda: state_of(sleeper) == "T" and state_of(process.pid) == "T", "both are stopped")
     process.signal(signal.SIGCONT)
-    until(20, lambda: state(sleeper) == "S" and state(process.pid) == "S", "both go on")
+    until(20, lambda: state_of(sleeper) == "S" and state_of(process.pid) == "S", "both go on")
     process.signal(signal.SIGTSTP)
-    until(20, lambda: state(process.pid) == "T", "it is stopped")
+    until(20, lambda: state_of(process.pid) == "T", "it is stopped")
     os.kill(process.pid, signal.SIGCONT)
     process.signal(signal.SIGTERM)
     check(process.wait() == 128 + 15, process.log())
@@ -476,19 +546,49 @@ def test_a_reader_that_has_gone_ends_it_quietly(locals_):
     locals_.check_clear()
 
 
-def test_a_reader_that_is_stuck_keeps_nobody_alive(locals_):
-    process = locals_.start("-n", 2, "--", "sh", "-c", "while :; do echo a line that nobody reads; done")
+def await_blocked(setups, process, count):
     check(process.line(60).endswith("nobody reads"), "a line")
 
     def are_blocked():
-        shells = [pid for pid in alive(locals_.word) if name_of(pid) == "sh"]
-        waits = [pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for pid in shells]
-        return len(waits) == 2 and waits == ["S", "S"]
+        shells = [pid for pid in alive(setups.word) if name_of(pid) == "sh"]
+        return [state_of(pid) for pid in shells] == ["S"] * count
 
     until(60, are_blocked, "the pipes are full")
+
+
+def test_a_reader_that_is_stuck_keeps_nobody_alive(locals_):
+    process = locals_.start("-n", 2, "--", "sh", "-c", "while :; do echo a line that nobody reads; done")
+    await_blocked(locals_, process, 2)
     since = time.monotonic()
     process.kill()
     locals_.await_end(since)
+
+
+def test_output_that_takes_no_more_is_a_failure(locals_):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(locals_.arguments("-n", 2, "--", "echo", "line"), stdout=full,
+                              stderr=subprocess.PIPE, check=False, timeout=60,
+                              env={**os.environ, **locals_.rig.env, **locals_.env})
+    check(done.returncode == 70 and b"standard output: No space left" in done.stderr, f"{done}")
+    locals_.check_clear()
+
+
+@pytest.mark.parametrize("how, code", [("time", TIME), ("signal", 128 + 15)])
+def test_a_reader_that_is_stuck_does_not_stop_its_end(locals_, how, code):
+    words = ["--timeout", "5s"] if how == "time" else []
+    process = locals_.start(*words, "-n", 1, "--", "sh", "-c", "while :; do echo a line that nobody reads; done")
+    if how == "signal":
+        await_blocked(locals_, process, 1)
+        process.signal(signal.SIGTERM)
+    check(process.wait(60) == code, f"{process.popen.returncode} {process.log()}")
+    locals_.check_clear()
+
+
+def test_signals_that_a_process_ignores_are_its_caller_s(locals_):
+    script = "grep SigIgn /proc/self/status"
+    before = subprocess.run(["sh", "-c", script], capture_output=True, check=True, text=True).stdout.strip()
+    _, lines, _ = locals_.run("-n", 1, "--", "sh", "-c", script)
+    check(lines == [f"[0] {before}"], f"{lines}, not {before}")
 
 
 def test_descriptors_and_standard_input_are_the_process_s_own(locals_):

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,10 +42,11 @@ static int pass_signals(pid_t keeper, const sigset_t *set)
     }
 }
 
-static int wait_for(struct amb_local *local, pid_t keeper, const sigset_t *set)
+static int wait_for(struct amb_local *local, pid_t keeper, const sigset_t *set,
+                    struct amb_below_spared *others)
 {
     int status = pass_signals(keeper, set);
-    bool is_clear = amb_below_end(AMB_LOOP_KILLED_NS);
+    bool is_clear = amb_below_end(others, AMB_LOOP_KILLED_NS);
     amb_folder_remove(local->folder);
     if (WIFEXITED(status)) {
         return WEXITSTATUS(status);
@@ -58,8 +60,21 @@ int amb_local_run(struct amb_local *local)
 {
     int alive[2];
     sigset_t set;
+    struct amb_below_spared others;
     fill_standard();
-    if (!amb_folder_make("broker-local", local->folder) || pipe2(alive, O_CLOEXEC) != 0) {
+    if (!amb_below_look(&others)) {
+        if (others.count < AMB_BELOW_SPARED_MAX) {
+            amb_tool_error("local: /proc: %s", strerror(errno));
+        } else {
+            amb_tool_error("local: it already has more than %u children", AMB_BELOW_SPARED_MAX);
+        }
+        return AMB_EXIT_SOFTWARE;
+    }
+    if (pipe2(alive, O_CLOEXEC) != 0) {
+        amb_tool_error("local: %s", strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    if (!amb_folder_make("broker-local", local->folder)) {
         amb_tool_error("local: %s: %s", local->folder, strerror(errno));
         return AMB_EXIT_SOFTWARE;
     }
@@ -71,7 +86,8 @@ int amb_local_run(struct amb_local *local)
     pid_t keeper = fork();
     if (keeper == 0) {
         (void)setpgid(0, 0); /* A terminal's signals come to broker-ctl alone, which passes them. */
-        (void)signal(SIGTTOU, SIG_IGN);
+        (void)prctl(PR_SET_PDEATHSIG, SIGCONT); /* Stopped, it would not see broker-ctl's end. */
+        local->is_ttou_ignored = signal(SIGTTOU, SIG_IGN) == SIG_IGN;
         (void)close(alive[1]);
         _exit(amb_keeper_run(local, alive[0]));
     }
@@ -81,5 +97,5 @@ int amb_local_run(struct amb_local *local)
         amb_folder_remove(local->folder);
         return AMB_EXIT_SOFTWARE;
     }
-    return wait_for(local, keeper, &set);
+    return wait_for(local, keeper, &set, &others);
 }

@@ -14,7 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define STOP_NS (5 * AMB_NS_PER_SEC) /* for the broker's own end */
+#define STOP_NS (5 * AMB_NS_PER_SEC) /* for the broker's own end, and for a reader's last lines */
 
 /* Until the ranks have ended. Those that do not end in time are killed. */
 static void await_ranks(struct amb_loop *loop)
@@ -32,8 +32,9 @@ static void await_ranks(struct amb_loop *loop)
 /* The processes that the ranks have left behind. */
 static void kill_left(struct amb_loop *loop)
 {
+    const struct amb_below_spared broker = {.count = 1, .pids = {loop->broker}};
     int64_t until_ns = amb_deadline_ns(amb_clock_monotonic_ns(), AMB_LOOP_KILLED_NS);
-    while (amb_below_kill(loop->broker) > 0 && amb_clock_monotonic_ns() < until_ns) {
+    while (amb_below_kill(&broker) > 0 && amb_clock_monotonic_ns() < until_ns) {
         (void)amb_loop_turn(loop, -1, amb_deadline_ns(amb_clock_monotonic_ns(), 5 * AMB_NS_PER_MS));
     }
 }
@@ -64,16 +65,22 @@ static bool has_open_lines(const struct amb_loop *loop)
     return false;
 }
 
-/* The lines on their way in pipes and sinks, however long a reader takes. A signal ends that. */
+/* The lines on their way in pipes and sinks, however long a reader takes. A signal ends that. If it
+ * was told to end, a reader has some seconds. */
 static void write_last(struct amb_loop *loop)
 {
     unsigned terms = loop->terms;
+    int64_t told_ns = 0;
     int64_t until_ns = amb_deadline_ns(amb_clock_monotonic_ns(), AMB_LOOP_KILLED_NS);
     while (loop->terms == terms) {
         bool has_sunk = loop->out.len == 0 && loop->err.len == 0;
         /* A pipe that still has a writer then is one of a process that is out of our reach. */
         bool is_through = !has_open_lines(loop) || amb_clock_monotonic_ns() >= until_ns;
-        if (has_sunk && is_through) {
+        if (loop->is_told && told_ns == 0) {
+            told_ns = amb_clock_monotonic_ns();
+        }
+        bool is_late = loop->is_told && amb_clock_monotonic_ns() - told_ns >= STOP_NS;
+        if ((has_sunk && is_through) || is_late) {
             return;
         }
         (void)amb_loop_turn(loop, -1, has_sunk ? until_ns : INT64_MAX);
@@ -88,7 +95,7 @@ static void end_all(struct amb_loop *loop)
     await_ranks(loop);
     kill_left(loop);
     stop_broker(loop);
-    if (!amb_below_end(AMB_LOOP_KILLED_NS)) {
+    if (!amb_below_end(NULL, AMB_LOOP_KILLED_NS)) {
         amb_loop_say(loop, "some processes have not ended, and are left");
     }
     write_last(loop);

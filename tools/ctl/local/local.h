@@ -34,5 +34,6 @@ struct amb_local {
     unsigned option_count;
     int64_t timeout_ns; /* all is ended then; -1: never */
     char folder[AMB_FOLDER_MAX];
-    sigset_t mask; /* of signals, for the processes */
+    sigset_t mask;        /* of signals, for the processes */
+    bool is_ttou_ignored; /* SIGTTOU, for them, too */
 };

@@ -68,8 +68,12 @@ void amb_loop_set_code(struct amb_loop *loop, int code)
 void amb_loop_signal(const struct amb_loop *loop, int number)
 {
     for (unsigned i = 0; i < loop->count; i++) {
-        if (loop->ranks[i] > 0) {
-            (void)kill(-loop->ranks[i], number);
+        pid_t rank = loop->ranks[i];
+        if (rank > 0) {
+            (void)kill(-rank, number);
+            if (getpgid(rank) != rank) { /* It has moved to another group. */
+                (void)kill(rank, number);
+            }
         }
     }
 }
@@ -88,7 +92,7 @@ void amb_loop_begin_end(struct amb_loop *loop, int number)
 static _Noreturn void abandon(struct amb_loop *loop)
 {
     amb_loop_signal(loop, SIGKILL);
-    (void)amb_below_end(AMB_LOOP_KILLED_NS);
+    (void)amb_below_end(NULL, AMB_LOOP_KILLED_NS);
     amb_folder_remove(loop->local->folder);
     _exit(AMB_LOOP_OF_SIGNAL + SIGKILL);
 }
@@ -142,6 +146,9 @@ static void reap(struct amb_loop *loop)
         if (pid == loop->broker) {
             on_broker_end(loop, status);
         }
+        if (pid == loop->asker) {
+            loop->asker = 0;
+        }
         for (unsigned i = 0; i < loop->count; i++) {
             if (loop->ranks[i] == pid) {
                 on_rank_end(loop, i, status);
@@ -164,6 +171,7 @@ static void on_signal(struct amb_loop *loop, int number)
     if (loop->left == 0) { /* It had not begun, or its last lines wait. */
         amb_loop_set_code(loop, AMB_LOOP_OF_SIGNAL + number);
     }
+    loop->is_told = true;
     if (++loop->terms > 1) {
         loop->kill_ns = 0;
     }
@@ -219,11 +227,26 @@ static int until_ms(int64_t until_ns)
 /* --timeout */
 static void look_at_limit(struct amb_loop *loop)
 {
-    if (!loop->is_ending && amb_clock_monotonic_ns() >= loop->limit_ns) {
-        amb_loop_say(loop, "the time has passed");
+    if (!loop->is_told && amb_clock_monotonic_ns() >= loop->limit_ns) {
+        if (!loop->is_ending) {
+            amb_loop_say(loop, "the time has passed");
+        }
+        loop->is_told = true;
         amb_loop_set_code(loop, AMB_EXIT_TIMEOUT);
         amb_loop_begin_end(loop, SIGTERM);
     }
+}
+
+/* As with all commands: a reader that has gone had enough, and all else is a failure. */
+static void on_output_end(struct amb_loop *loop)
+{
+    if (loop->out.error != 0) {
+        amb_loop_say(loop, "standard output: %s", strerror(loop->out.error));
+        loop->out.error = 0;
+        amb_loop_set_code(loop, AMB_EXIT_SOFTWARE);
+    }
+    amb_loop_set_code(loop, AMB_EXIT_OK);
+    amb_loop_begin_end(loop, SIGTERM);
 }
 
 bool amb_loop_turn(struct amb_loop *loop, int extra_fd, int64_t until_ns)
@@ -240,7 +263,7 @@ bool amb_loop_turn(struct amb_loop *loop, int extra_fd, int64_t until_ns)
             .fd = amb_lines_want(&loop->lines[i]) ? loop->lines[i].fd : -1, .events = POLLIN};
     }
     if (poll(fds, AT_LINES + loop->line_count,
-             until_ms(until_ns < loop->limit_ns || loop->is_ending ? until_ns : loop->limit_ns)) <=
+             until_ms(until_ns < loop->limit_ns || loop->is_told ? until_ns : loop->limit_ns)) <=
         0) {
         return false;
     }
@@ -258,9 +281,8 @@ bool amb_loop_turn(struct amb_loop *loop, int extra_fd, int64_t until_ns)
     if (fds[AT_SIGNAL].revents != 0) {
         read_signals(loop);
     }
-    if (loop->out.is_gone) { /* As with all commands: the reader had enough. */
-        amb_loop_set_code(loop, AMB_EXIT_OK);
-        amb_loop_begin_end(loop, SIGTERM);
+    if (loop->out.is_gone) {
+        on_output_end(loop);
     }
     return fds[AT_EXTRA].revents != 0;
 }

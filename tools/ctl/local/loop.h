@@ -31,6 +31,7 @@ struct amb_loop {
     struct amb_sink out, err;
     int signal_fd, alive_fd, ready_fd;
     pid_t broker; /* 0: none */
+    pid_t asker;  /* of the CUDA driver; 0: none */
     bool is_broker_wanted;
     unsigned count, left; /* ranks: all, and those that have not ended */
     pid_t *ranks;         /* 0: has ended */
@@ -42,6 +43,7 @@ struct amb_loop {
     int code;         /* of the first failure */
     bool has_code;
     bool is_ending;
+    bool is_told;    /* to end, by a signal or its time */
     int64_t kill_ns; /* once it ends: then what is left is killed */
     unsigned terms;  /* signals to end that have come */
 };
@@ -54,7 +56,7 @@ void amb_loop_say(struct amb_loop *loop, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The first code stays. */
 void amb_loop_set_code(struct amb_loop *loop, int code);
-/* To the group of each rank that has not ended. */
+/* To each rank that has not ended, and to its group. */
 void amb_loop_signal(const struct amb_loop *loop, int number);
 /* The ranks are asked to end, by that signal, and have a while for that. Harmless twice. */
 void amb_loop_begin_end(struct amb_loop *loop, int number);

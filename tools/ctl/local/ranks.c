@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static void become(const struct amb_rank_start *start, pid_t parent, int out_fd,
                       start->cores->node, strerror(errno));
     }
     (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGTTOU, start->local->is_ttou_ignored ? SIG_IGN : SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &start->local->mask, NULL);
     (void)execvp(command[0], command);
     int error = errno;

@@ -27,13 +27,14 @@ static bool ask_gpus(struct amb_loop *loop, const char *visible)
     static struct amb_local_gpus some;
     int fd = -1;
     pid_t pid = amb_local_gpus_ask(visible, &fd);
+    loop->asker = pid > 0 ? pid : 0;
     ssize_t n = pid > 0 ? amb_loop_await(loop, fd, &some, sizeof(some), false, GPUS_NS) : 0;
     if (fd >= 0) {
         (void)close(fd);
     }
     if (n != (ssize_t)sizeof(some)) {
-        if (pid > 0) {
-            (void)kill(pid, SIGKILL); /* reap() has its end. */
+        if (loop->asker > 0) { /* Else it has ended, and its number may be another's. */
+            (void)kill(loop->asker, SIGKILL);
         }
         (void)snprintf(loop->gpus.why_not, sizeof(loop->gpus.why_not), "%s",
                        pid < 0 ? strerror(errno)

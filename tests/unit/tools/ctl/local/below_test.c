@@ -14,8 +14,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,7 +77,7 @@ static int end_all(int *fds)
     if (!await_bytes(fds[0], 3)) {
         return 1;
     }
-    if (!amb_below_end(LIMIT_NS)) {
+    if (!amb_below_end(NULL, LIMIT_NS)) {
         return 2;
     }
     char byte;
@@ -88,9 +92,13 @@ static int end_all(int *fds)
 static int spare_one(int *fds)
 {
     amb_below_adopt();
-    pid_t spared = fork();
-    if (spared == 0) {
+    struct amb_below_spared spared;
+    pid_t first = fork();
+    if (first == 0) {
         stay(fds[1]);
+    }
+    if (!amb_below_look(&spared) || spared.count != 1 || spared.pids[0] != first) {
+        return 6;
     }
     if (fork() == 0) {
         int comm = open("/proc/self/comm", O_WRONLY | O_CLOEXEC);
@@ -101,17 +109,92 @@ static int spare_one(int *fds)
     if (!await_bytes(fds[0], 2)) {
         return 1;
     }
-    if (amb_below_kill(spared) != 1) {
+    if (amb_below_kill(&spared) != 1) {
         return 2;
     }
-    int status;
-    if (waitpid(-1, &status, 0) == spared || !WIFSIGNALED(status)) {
+    if (!amb_below_end(&spared, LIMIT_NS) || spared.count != 1) {
         return 3;
     }
-    if (amb_below_kill(spared) != 0 || waitpid(spared, &status, WNOHANG) != 0) {
+    int status;
+    if (amb_below_kill(&spared) != 0 || waitpid(first, &status, WNOHANG) != 0) {
         return 4;
     }
-    return amb_below_end(LIMIT_NS) && amb_below_end(0) ? 0 : 5;
+    return amb_below_end(NULL, LIMIT_NS) && amb_below_end(NULL, 0) ? 0 : 5;
+}
+
+/* A spared one that has ended leaves the list, since its number may be another's then. */
+static int spare_one_that_ends(int *fds)
+{
+    struct amb_below_spared spared;
+    amb_below_adopt();
+    pid_t first = fork();
+    if (first == 0) {
+        stay(fds[1]);
+    }
+    (void)close(fds[1]);
+    if (!await_bytes(fds[0], 1) || !amb_below_look(&spared) || kill(first, SIGKILL) != 0) {
+        return 1;
+    }
+    siginfo_t info;
+    if (waitid(P_PID, (id_t)first, &info, WEXITED | WNOWAIT) != 0) {
+        return 2;
+    }
+    return amb_below_end(&spared, LIMIT_NS) && spared.count == 0 ? 0 : 3;
+}
+
+/* Its threads go on when the first one has ended. Then /proc calls the process a zombie. */
+static void *stay_on(void *arg)
+{
+    char state = 'R';
+    while (state != 'Z') {
+        char text[512] = "";
+        int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+        (void)!read(fd, text, sizeof(text) - 1);
+        (void)close(fd);
+        const char *end = strrchr(text, ')');
+        state = end != NULL ? end[2] : state;
+        (void)sched_yield();
+    }
+    stay(*(int *)arg);
+    return NULL;
+}
+
+static int end_one_without_its_first_thread(int *fds)
+{
+    amb_below_adopt();
+    if (fork() == 0) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, stay_on, &fds[1]) != 0) {
+            _exit(1);
+        }
+        (void)syscall(SYS_exit, 0); /* This thread alone. */
+    }
+    (void)close(fds[1]);
+    if (!await_bytes(fds[0], 1)) {
+        return 1;
+    }
+    return amb_below_end(NULL, LIMIT_NS) ? 0 : 2;
+}
+
+/* More than the list holds. */
+static int look_at_many(int *fds)
+{
+    struct amb_below_spared spared;
+    for (unsigned i = 0; i < AMB_BELOW_SPARED_MAX; i++) {
+        if (fork() == 0) {
+            stay(fds[1]);
+        }
+    }
+    if (!amb_below_look(&spared) || spared.count != AMB_BELOW_SPARED_MAX) {
+        return 1;
+    }
+    if (fork() == 0) {
+        stay(fds[1]);
+    }
+    if (amb_below_look(&spared)) {
+        return 2;
+    }
+    return amb_below_end(NULL, LIMIT_NS) ? 0 : 3;
 }
 
 static int in_child(int (*body)(int *))
@@ -139,6 +222,14 @@ static void test_one_may_be_spared(void **state)
 {
     (void)state;
     assert_int_equal(in_child(spare_one), 0);
+    assert_int_equal(in_child(spare_one_that_ends), 0);
+    assert_int_equal(in_child(look_at_many), 0);
+}
+
+static void test_process_without_its_first_thread_is_ended(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(end_one_without_its_first_thread), 0);
 }
 
 int main(void)
@@ -146,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_below_are_ended_also_orphans_of_other_sessions),
         cmocka_unit_test(test_one_may_be_spared),
+        cmocka_unit_test(test_process_without_its_first_thread_is_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
