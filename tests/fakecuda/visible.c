@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fakecuda: the devices that a process is shown, in the order of CUDA_VISIBLE_DEVICES. Its entries
- * are indices, or UUIDs and beginnings of them. As with the driver, the first wrong one ends the
- * list. On parts of GPUs (FAKECUDA_MIG) a process is shown one part, that of the first entry.
+ * are indices, or UUIDs and beginnings of them that only one device has. As with the driver, the
+ * first wrong one ends the list. On parts of GPUs (FAKECUDA_MIG) a process is shown one part, that
+ * of the first entry.
  */
 #include "tests/fakecuda/internal.h"
 
@@ -13,7 +14,7 @@
 
 static int shown[FAKE_DEVICES_MAX]; /* of each index the machine's number */
 
-/* The device of an entry; -1: there is none. */
+/* The device of an entry; -1: there is none, or several. */
 static int device_of(const char *entry, size_t len, int devices)
 {
     char *end = NULL;
@@ -21,15 +22,19 @@ static int device_of(const char *entry, size_t len, int devices)
     if (end == entry + len) {
         return number >= 0 && number < devices ? (int)number : -1;
     }
+    int found = -1;
     for (int i = 0; i < devices; i++) {
         char uuid[48];
         (void)snprintf(uuid, sizeof(uuid), "GPU-fafafafa-fafa-fafa-fafa-fafafafafa%02x",
                        (unsigned)i);
         if (len > 4 && strncasecmp(uuid, entry, len) == 0) {
-            return i;
+            if (found >= 0) {
+                return -1;
+            }
+            found = i;
         }
     }
-    return -1;
+    return found;
 }
 
 static void show_listed(const char *list)

@@ -259,6 +259,16 @@ static int reordered(void)
                                                                        : 0;
 }
 
+/* A beginning that several devices have is wrong, and ends the list. */
+static int ambiguous(void)
+{
+    (void)setenv("FAKECUDA_DEVICES", "4", 1);
+    (void)setenv("CUDA_VISIBLE_DEVICES", "3,GPU-fafafafa,1", 1);
+    return amb_cuda_count() != 1                                       ? 1
+           : !is_device(0, "GPU-fafafafa-fafa-fafa-fafa-fafafafafa03") ? 2
+                                                                       : 0;
+}
+
 static int other_part(void)
 {
     (void)setenv("FAKECUDA_MIG", "3", 1);
@@ -272,6 +282,7 @@ static void test_devices_come_in_the_order_in_which_they_are_made_visible(void *
 {
     (void)state;
     assert_int_equal(in_child(reordered), 0);
+    assert_int_equal(in_child(ambiguous), 0);
     assert_int_equal(in_child(other_part), 0);
 }
 
