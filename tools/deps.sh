@@ -9,7 +9,7 @@ usage() {
 usage: tools/deps.sh [--for build|test|dev] [--ucx wheel|system] [--no-install]
   --for build    what compiling and the demo need
   --for test     build, and what the tests need (default)
-  --for dev      test, and clang, clang-format, clang-tidy, valgrind, matplotlib
+  --for dev      test, and clang, clang-format, clang-tidy, matplotlib
   --ucx system   the distribution's UCX as well (for AMB_UCX_LIBRARY=system and -DAMB_UCX=system)
   --no-install   install no packages, only say which are missing
 Packages are installed as root or by sudo. Proxies and registries are those that apt and pip are
@@ -91,11 +91,11 @@ packages=(
     libcmocka-dev python3-pytest
 )
 if [ "$level" != build ]; then
-    packages+=(g++ iproute2 procps)
+    # valgrind: bench-instructions counts instructions and system calls with it.
+    packages+=(g++ iproute2 procps valgrind)
 fi
 if [ "$level" = dev ]; then
-    # valgrind: ctest -L bench counts instructions with it.
-    packages+=(clang clang-format-14 clang-tidy valgrind python3-matplotlib)
+    packages+=(clang clang-format-14 clang-tidy python3-matplotlib)
 fi
 if [ "$ucx" = system ]; then
     packages+=(libucx-dev)

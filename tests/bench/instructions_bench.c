@@ -6,27 +6,27 @@
  * callgrind) sees regressions whatever the machine does meanwhile.
  *
  *     instructions-bench SIZE MESSAGES [lease]
+ *     instructions-bench waits LINK ROUNDS PART
  *
  * Messages come in batches, as many as a window takes. With "lease" they are handed over one by
- * one; nobody writes or reads a payload.
+ * one; nobody writes or reads a payload. The second form is in instructions_waits.c.
  *
  * The counted code lies below bench_publish, bench_broker and bench_receive, inside bench_measure.
  *
  * Threads: main, and one that runs control while main connects and turns the worker until then.
  * Memory: given back by the end of the process.
  */
+#include "tests/bench/instructions_bench.h"
+
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/control_loop.h"
 #include "broker/shard/shard.h"
-#include "broker/worker/shard_setup.h"
-#include "broker/worker/worker.h"
 #include "wire/base/clock.h"
 #include "wire/config/transports.h"
 
-#include <amb/amb.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -35,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ROUND_BYTES                                                                                \
@@ -51,9 +52,7 @@
 static _Atomic int64_t frozen_ns; /* 0: it runs */
 
 /* Both stand in for libc's in this program and in libamb. */
-#define STAND_IN __attribute__((visibility("default")))
-
-STAND_IN int clock_gettime(clockid_t id, struct timespec *out)
+BENCH_STAND_IN int clock_gettime(clockid_t id, struct timespec *out)
 {
     int64_t now_ns = atomic_load_explicit(&frozen_ns, memory_order_relaxed);
     if (id != CLOCK_MONOTONIC || now_ns == 0) {
@@ -66,7 +65,7 @@ STAND_IN int clock_gettime(clockid_t id, struct timespec *out)
 
 /* valgrind does not know pidfd_open, and without a pidfd nobody maps: instructions.py leaves one.
  */
-STAND_IN long syscall(long number, ...)
+BENCH_STAND_IN long syscall(long number, ...)
 {
     static long (*libc)(long number, ...);
     const char *pidfd = getenv("AMB_BENCH_PIDFD");
@@ -87,34 +86,41 @@ STAND_IN long syscall(long number, ...)
     return libc(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-static void pass(int64_t ns)
+void bench_freeze(void)
+{
+    atomic_store(&frozen_ns, amb_clock_monotonic_ns());
+}
+
+void bench_pass(int64_t ns)
 {
     atomic_fetch_add_explicit(&frozen_ns, ns, memory_order_relaxed);
 }
 
 /* ---- the broker ---- */
 
+struct amb_worker bench_worker;
+char bench_url[96];
+
 static struct amb_config *config;
 static struct amb_membudget budget;
-static struct amb_shard shard;
-static struct amb_shard *peers[] = {&shard};
+static struct amb_shard *const shard = &bench_worker.shard;
+static struct amb_shard *peers[] = {&bench_worker.shard};
 static struct amb_control control;
 static const struct amb_transports transports = {.why_not = "no ucx here"};
 static char folder[] = "/tmp/amb-instructions.XXXXXX";
-static char url[96];
 static _Atomic bool is_by_hand; /* main turns the worker */
 static _Atomic bool is_parked;  /* the helper has seen it */
 
-static void fail(const char *what, enum amb_status status)
+void bench_fail(const char *what, enum amb_status status)
 {
     (void)fprintf(stderr, "instructions-bench: %s: %s\n", what, amb_strerror(status));
     exit(1);
 }
 
-static void must(const char *what, enum amb_status status)
+void bench_must(const char *what, enum amb_status status)
 {
     if (status != AMB_OK) {
-        fail(what, status);
+        bench_fail(what, status);
     }
 }
 
@@ -148,8 +154,7 @@ static void offer_segment(struct amb_shard *from, uint64_t client_id, uint64_t s
 {
     struct offer *offer = malloc(sizeof(*offer));
     if (offer == NULL) {
-        fail("offer", AMB_ENOMEM);
-        return;
+        bench_fail("offer", AMB_ENOMEM);
     }
     *offer = (struct offer){.client_id = client_id, .segment = segment, .size = size, .fd = fd};
     amb_mail_post(from->control, &offer->mail, offer_arrived);
@@ -160,7 +165,7 @@ static void session_ended(struct amb_shard *from, uint64_t client_id, enum amb_s
 {
     (void)from, (void)client_id;
     if (why != AMB_ELOST && why != AMB_ECLOSED && why != AMB_OK) {
-        fail(text != NULL ? text : "a session ended", why);
+        bench_fail(text != NULL ? text : "a session ended", why);
     }
 }
 
@@ -172,7 +177,7 @@ static void *control_main(void *arg)
 
 static unsigned turn(void)
 {
-    return amb_shard_turn(&shard, amb_clock_monotonic_ns(), amb_clock_realtime_ns());
+    return amb_shard_turn(shard, amb_clock_monotonic_ns(), amb_clock_realtime_ns());
 }
 
 static void *helper_main(void *arg)
@@ -187,10 +192,12 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-static void start_broker(void)
+static void read_config(void)
 {
-    const char *listen[] = {url};
-    const char *options[] = {"server.workers=1", "memory.host.size=256M", "log.level=error"};
+    const char *listen[] = {bench_url};
+    /* A worker with a thread of its own sleeps at once. */
+    const char *options[] = {"server.workers=1", "server.spin=0", "memory.host.size=256M",
+                             "log.level=error"};
     struct amb_config_source source = {
         .options = options,
         .option_count = sizeof(options) / sizeof(options[0]),
@@ -198,32 +205,57 @@ static void start_broker(void)
         .listen_count = 1,
     };
     char error[512] = "";
-    pthread_t thread;
     if (mkdtemp(folder) == NULL) {
-        fail(folder, AMB_EINVAL);
+        bench_fail(folder, AMB_EINVAL);
     }
-    (void)snprintf(url, sizeof(url), "unix://%s/s", folder);
+    (void)snprintf(bench_url, sizeof(bench_url), "unix://%s/s", folder);
     if (amb_config_create(&source, error, sizeof(error), &config) != AMB_OK) {
-        fail(error, AMB_EINVAL);
+        bench_fail(error, AMB_EINVAL);
     }
     budget.max = config->memory.host.size;
-    must("shard", amb_shard_init(&shard, 0, config, &budget));
-    shard.peers = peers;
-    shard.peer_count = 1;
-    shard.control = &control.inbox;
+}
+
+static void start_thread(void *(*run)(void *arg), void *arg)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, arg) != 0 || pthread_detach(thread) != 0) {
+        bench_fail("threads", AMB_ELIMIT);
+    }
+}
+
+void bench_start_broker(bool has_worker)
+{
+    char error[512] = "";
+    read_config();
+    bench_must("worker", amb_worker_init(&bench_worker, 0, config, &budget));
+    shard->peers = peers;
+    shard->peer_count = 1;
+    shard->control = &control.inbox;
     static const struct amb_shard_upcalls upcalls = {
         .offer_segment = offer_segment,
         .session_ended = session_ended,
         .topic_heard = amb_control_topic_heard,
     };
-    shard.upcalls = &upcalls;
-    must("memory", amb_bufpool_prepare(&shard.memory.bufpool));
-    must("control", amb_control_init(&control, config, peers, 1, &budget, NULL, &transports, error,
-                                     sizeof(error)));
-    if (pthread_create(&thread, NULL, control_main, &control) != 0 || pthread_detach(thread) != 0 ||
-        pthread_create(&thread, NULL, helper_main, NULL) != 0 || pthread_detach(thread) != 0) {
-        fail("threads", AMB_ELIMIT);
+    shard->upcalls = &upcalls;
+    if (!has_worker) {
+        bench_must("memory", amb_bufpool_prepare(&shard->memory.bufpool));
     }
+    bench_must("control", amb_control_init(&control, config, peers, 1, &budget, NULL, &transports,
+                                           error, sizeof(error)));
+    start_thread(control_main, &control);
+    if (has_worker) {
+        bench_must("worker", amb_worker_start(&bench_worker));
+    } else {
+        start_thread(helper_main, NULL);
+    }
+}
+
+void bench_end(void)
+{
+    (void)fflush(stdout);
+    (void)unlink(bench_url + strlen("unix://"));
+    (void)rmdir(folder);
+    _exit(0); /* Nobody turns the worker any more, so nothing could be closed in order. */
 }
 
 /* ---- the clients ---- */
@@ -243,17 +275,17 @@ static void connect_ends(struct ends *ends)
 {
     struct amb_options *options =
         AMB_OPTIONS(.progress = AMB_PROGRESS_POLL, .reconnect_attempts = AMB_NONE);
-    must("connect", amb_connect(url, options, &ends->pub_conn));
-    must("connect", amb_connect(url, options, &ends->sub_conn));
-    must("subscribe",
-         amb_subscribe(ends->sub_conn, "count", AMB_SUB(.slow = AMB_SLOW_BLOCK), &ends->sub));
-    must("open", amb_pub_open(ends->pub_conn, "count", NULL, &ends->pub));
-    must("wait", amb_pub_wait_subscribers(ends->pub, 1, 10 * AMB_SEC));
+    bench_must("connect", amb_connect(bench_url, options, &ends->pub_conn));
+    bench_must("connect", amb_connect(bench_url, options, &ends->sub_conn));
+    bench_must("subscribe",
+               amb_subscribe(ends->sub_conn, "count", AMB_SUB(.slow = AMB_SLOW_BLOCK), &ends->sub));
+    bench_must("open", amb_pub_open(ends->pub_conn, "count", NULL, &ends->pub));
+    bench_must("wait", amb_pub_wait_subscribers(ends->pub, 1, 10 * AMB_SEC));
     /* A topic's first message waits until control has told all readers of it. */
-    must("send", amb_pub_send(ends->pub, ends->payload, sizeof(ends->payload), AMB_NOWAIT));
-    must("flush", amb_pub_flush(ends->pub, 0, 10 * AMB_SEC));
+    bench_must("send", amb_pub_send(ends->pub, ends->payload, sizeof(ends->payload), AMB_NOWAIT));
+    bench_must("flush", amb_pub_flush(ends->pub, 0, 10 * AMB_SEC));
     struct amb_msg *msg = NULL;
-    must("receive", amb_next(ends->sub, 10 * AMB_SEC, &msg));
+    bench_must("receive", amb_next(ends->sub, 10 * AMB_SEC, &msg));
     amb_msg_release(msg);
 }
 
@@ -286,14 +318,14 @@ void bench_publish(struct ends *ends, unsigned count)
             break; /* The window is full: the others' turn. */
         }
         ends->published++;
-        pass(MESSAGE_NS);
+        bench_pass(MESSAGE_NS);
     }
     enum amb_status status = amb_pub_flush(ends->pub, 0, AMB_NOWAIT);
     if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
-        fail("flush", status);
+        bench_fail("flush", status);
     }
     if (ends->is_measured && ends->is_lease && ends->published != ends->round + 1) {
-        fail("no lease, so not one by one", status);
+        bench_fail("no lease, so not one by one", status);
     }
     ends->round = ends->published;
 }
@@ -346,7 +378,7 @@ static void warm(struct ends *ends)
         (void)amb_poll(ends->sub_conn, AMB_NOWAIT);
         (void)usleep(2000); /* Control has its turn: it offers segments. */
     }
-    atomic_store(&frozen_ns, amb_clock_monotonic_ns());
+    bench_freeze();
     run_round(ends);
     run_round(ends);
 }
@@ -354,13 +386,17 @@ static void warm(struct ends *ends)
 int main(int argc, char **argv)
 {
     static struct ends ends;
+    if (argc > 1 && strcmp(argv[1], "waits") == 0) {
+        return bench_waits(argc - 2, argv + 2);
+    }
     ends.is_lease = argc == 4 && strcmp(argv[3], "lease") == 0;
     if (argc != 3 + ends.is_lease || (ends.size = strtoul(argv[1], NULL, 10)) < 1 ||
         ends.size > (ends.is_lease ? LEASE_MAX_BYTES : SIZE_MAX_BYTES)) {
-        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES [lease]\n");
+        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES [lease]\n"
+                              "       instructions-bench waits LINK ROUNDS PART\n");
         return 64;
     }
-    start_broker();
+    bench_start_broker(false);
     connect_ends(&ends);
     atomic_store(&is_by_hand, true);
     while (!atomic_load(&is_parked)) {
@@ -369,8 +405,8 @@ int main(int argc, char **argv)
     warm(&ends);
     uint64_t published = ends.published;
     uint64_t received = ends.received;
-    uint64_t batches = amb_stat_get(&shard.stats.batches_in);
-    uint64_t maps = amb_stat_get(&shard.stats.maps);
+    uint64_t batches = amb_stat_get(&shard->stats.batches_in);
+    uint64_t maps = amb_stat_get(&shard->stats.maps);
     unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / round_messages(&ends)) + 1;
     ends.is_measured = true;
     bench_measure(&ends, rounds);
@@ -382,10 +418,7 @@ int main(int argc, char **argv)
     }
     (void)printf("{\"size\":%zu,\"messages\":%llu,\"batches\":%llu,\"mapped\":%llu}\n", ends.size,
                  (unsigned long long)(ends.received - received),
-                 (unsigned long long)(amb_stat_get(&shard.stats.batches_in) - batches),
-                 (unsigned long long)(amb_stat_get(&shard.stats.maps) - maps));
-    (void)fflush(stdout);
-    (void)unlink(url + strlen("unix://"));
-    (void)rmdir(folder);
-    _exit(0); /* Nobody turns the worker any more, so nothing could be closed in order. */
+                 (unsigned long long)(amb_stat_get(&shard->stats.batches_in) - batches),
+                 (unsigned long long)(amb_stat_get(&shard->stats.maps) - maps));
+    bench_end();
 }
