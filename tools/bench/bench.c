@@ -39,6 +39,19 @@ const char *amb_bench_way(const struct amb_bench *bench)
     return bench->is_lease ? "lease" : bench->is_post ? "post" : "copy";
 }
 
+const char *amb_bench_place(const struct amb_bench *bench)
+{
+    switch (bench->own) {
+    case AMB_BENCH_OWN_REUSED:
+        return "own, reused";
+    case AMB_BENCH_OWN_FRESH:
+        return "own, fresh";
+    case AMB_BENCH_OWN_NONE:
+        break;
+    }
+    return bench->wants_copy ? "copy" : "in place";
+}
+
 uint64_t amb_bench_window(const struct amb_bench *bench)
 {
     if (bench->window > 0) {

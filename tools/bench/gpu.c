@@ -118,13 +118,23 @@ void *amb_bench_gpu_stream(struct amb_bench_gpu *gpu)
 
 void *amb_bench_gpu_alloc(struct amb_bench_gpu *gpu, uint64_t size)
 {
+    struct amb_cuda_scope scope;
     uint64_t address = 0;
-    return amb_cuda_alloc(gpu->cuda, size, &address) == AMB_OK ? (void *)(uintptr_t)address : NULL;
+    if (amb_cuda_enter(gpu->cuda, &scope) != AMB_OK) {
+        return NULL;
+    }
+    enum amb_status status = amb_cuda_alloc(gpu->cuda, size, &address);
+    amb_cuda_leave(&scope);
+    return status == AMB_OK ? (void *)(uintptr_t)address : NULL;
 }
 
 void amb_bench_gpu_free(struct amb_bench_gpu *gpu, void *memory)
 {
-    amb_cuda_free(gpu->cuda, (uintptr_t)memory);
+    struct amb_cuda_scope scope;
+    if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
+        amb_cuda_free(gpu->cuda, (uintptr_t)memory);
+        amb_cuda_leave(&scope);
+    }
 }
 
 static enum amb_status run(struct amb_bench_gpu *gpu, void *kernel, uint64_t words, void **params)

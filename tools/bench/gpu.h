@@ -3,7 +3,8 @@
  * GPU memory of a process that measures: buffers, a stream, and kernels that write and check every
  * word. A payload is 32-bit words base + index, and nothing else of it is looked at. Without
  * --touch nothing is: then the way of a descriptor is measured.
- * Threads: one, whose current context is the device's from open to close.
+ * Threads: one, whose current context is the device's from open to close; amb_bench_gpu_alloc and
+ * _free: any.
  */
 #pragma once
 

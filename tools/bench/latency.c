@@ -7,144 +7,20 @@
 #include "tools/bench/latency.h"
 
 #include "tools/bench/openloop.h"
-#include "tools/bench/receiver.h"
-#include "tools/bench/sender.h"
+#include "tools/bench/pingpong.h"
 #include "tools/bench/team.h"
 
-#include "tools/bench/payload.h"
 #include "wire/base/clock.h"
 
-#include <stdio.h>
-
 #define SYNC_NS (20 * AMB_SEC)
-#define ANSWER_NS (5 * AMB_SEC)
 #define SAMPLES_MIN 5u
-#define TOPIC_MAX 256u
-
-/* One end: listens on one topic, speaks on the other. */
-struct end {
-    const struct amb_team *team;
-    struct amb_conn *conn;
-    struct amb_sender sender;
-    struct amb_receiver receiver;
-};
-
-static enum amb_status end_open(struct end *end, const char *name, const char *to, const char *from)
-{
-    const struct amb_bench *bench = end->team->bench;
-    char topic[TOPIC_MAX];
-    end->conn = amb_team_connect(end->team, name);
-    if (end->conn == NULL) {
-        return AMB_EUNREACHABLE;
-    }
-    (void)snprintf(topic, sizeof(topic), "%s.%s", bench->topic, from);
-    enum amb_status status =
-        amb_receiver_init(&end->receiver, bench, end->conn, topic, &end->team->shared->sub[0]);
-    if (status == AMB_OK) {
-        (void)snprintf(topic, sizeof(topic), "%s.%s", bench->topic, to);
-        status = amb_sender_init(&end->sender, bench, end->conn, topic, 0);
-    }
-    if (status == AMB_OK) {
-        status = amb_pub_wait_subscribers(end->sender.pub, 1, SYNC_NS);
-    }
-    return status;
-}
-
-static void end_close(struct end *end)
-{
-    amb_sender_fini(&end->sender, AMB_SEC);
-    amb_receiver_fini(&end->receiver, AMB_SEC);
-    (void)amb_close(end->conn, AMB_SEC);
-}
-
-static enum amb_status send_now(struct end *end)
-{
-    enum amb_status status = amb_sender_send(&end->sender, ANSWER_NS);
-    return status == AMB_OK ? amb_sender_push(&end->sender) : status;
-}
-
-/* Answers each message by one of its own: same size, same sequence. */
-static enum amb_status respond(struct end *end)
-{
-    while (amb_team_phase(end->team) != AMB_TEAM_EXIT) {
-        struct amb_msg *msg;
-        enum amb_status status = amb_next(end->receiver.sub, 50 * AMB_MS, &msg);
-        if (status == AMB_ETIMEDOUT) {
-            continue;
-        }
-        if (status != AMB_OK) {
-            return status;
-        }
-        uint64_t word = 0;
-        bool is_good = amb_receiver_read(&end->receiver, msg, &word);
-        amb_receiver_release(&end->receiver, msg);
-        if (!is_good) {
-            end->receiver.counts->corrupt++;
-        }
-        end->sender.sent = word & AMB_PAYLOAD_SEQ_MASK;
-        status = send_now(end);
-        if (status != AMB_OK) {
-            return status;
-        }
-    }
-    return AMB_OK;
-}
-
-static void responder_main(const struct amb_team *team, unsigned index)
-{
-    struct end end = {.team = team};
-    (void)index;
-    enum amb_status status = end_open(&end, "bench-responder", "pong", "ping");
-    if (status == AMB_OK) {
-        atomic_store(&team->shared->sub[0].is_ready, true);
-        status = respond(&end);
-    }
-    if (status != AMB_OK) {
-        amb_team_fail(team, end.conn, "responder", status);
-        return;
-    }
-    end_close(&end);
-}
-
-/* *is_answered: the answer to this very message came. */
-static enum amb_status round_trip(struct end *end, bool *is_answered)
-{
-    uint64_t wanted = amb_payload_word(0, end->sender.sent);
-    enum amb_status status = send_now(end);
-    *is_answered = false;
-    while (status == AMB_OK) {
-        struct amb_msg *msg;
-        uint64_t word = UINT64_MAX;
-        status = amb_next(end->receiver.sub, ANSWER_NS, &msg);
-        if (status == AMB_ETIMEDOUT) {
-            return AMB_OK;
-        }
-        if (status != AMB_OK) {
-            break;
-        }
-        if (!amb_receiver_read(&end->receiver, msg, &word)) {
-            end->receiver.counts->corrupt++;
-        }
-        if (end->receiver.counts->path[0] == '\0') {
-            const char *path = amb_msg_path(msg);
-            (void)snprintf(end->receiver.counts->path, sizeof(end->receiver.counts->path), "%s",
-                           path != NULL ? path : "");
-        }
-        amb_receiver_release(&end->receiver, msg);
-        if (word == wanted) {
-            *is_answered = true;
-            return AMB_OK;
-        }
-    }
-    return status;
-}
 
 static bool is_running(const struct amb_team *team)
 {
     return amb_team_phase(team) == AMB_TEAM_RUN;
 }
 
-static enum amb_status ping(struct end *end)
+static enum amb_status ping(struct amb_pingpong *end)
 {
     struct amb_team_shared *shared = end->team->shared;
     const struct amb_bench *bench = end->team->bench;
@@ -155,7 +31,7 @@ static enum amb_status ping(struct end *end)
     for (unsigned i = 0; status == AMB_OK && is_running(end->team) &&
                          (i < SAMPLES_MIN || amb_clock_monotonic_ns() < warm_ns);
          i++) {
-        status = round_trip(end, &is_answered);
+        status = amb_pingpong_trip(end, &is_answered);
         if (i == 0) { /* With all that is made and mapped once. */
             shared->first_ns = amb_clock_monotonic_ns() - begin_ns;
         }
@@ -167,7 +43,7 @@ static enum amb_status ping(struct end *end)
     uint64_t max = bench->count > 0 ? bench->count : UINT64_MAX;
     while (status == AMB_OK && is_running(end->team) && n < max &&
            (bench->count > 0 || n < SAMPLES_MIN || t0_ns - start_ns < bench->duration_ns)) {
-        status = round_trip(end, &is_answered);
+        status = amb_pingpong_trip(end, &is_answered);
         int64_t t1_ns = amb_clock_monotonic_ns();
         if (is_answered) {
             amb_hdr_record(&shared->rtt_ns, t1_ns - t0_ns);
@@ -182,10 +58,10 @@ static enum amb_status ping(struct end *end)
 
 static void ping_main(const struct amb_team *team, unsigned index)
 {
-    struct end end = {.team = team};
+    struct amb_pingpong end;
     struct amb_team_pub *counts = &team->shared->pub[0];
     (void)index;
-    enum amb_status status = end_open(&end, "bench-ping", "ping", "pong");
+    enum amb_status status = amb_pingpong_open(&end, team);
     if (status == AMB_OK) {
         atomic_store(&counts->is_ready, true);
         while (amb_team_phase(team) == AMB_TEAM_SYNC) {
@@ -201,7 +77,7 @@ static void ping_main(const struct amb_team *team, unsigned index)
     while (amb_team_phase(team) != AMB_TEAM_EXIT) {
         amb_bench_sleep_ns(AMB_MS);
     }
-    end_close(&end);
+    amb_pingpong_close(&end);
 }
 
 static json_t *make_result(struct amb_team *team, const struct amb_team_mark *a,
@@ -262,7 +138,7 @@ enum amb_exit amb_bench_latency(const struct amb_bench *options, json_t **out)
     if (code != AMB_EXIT_OK) {
         return code;
     }
-    amb_team_start(&team, responder_main, 0, true);
+    amb_team_start(&team, amb_pingpong_responder, 0, true);
     amb_team_start(&team, ping_main, 0, false);
     code = measure(&team, out);
     amb_team_fini(&team);

@@ -9,8 +9,11 @@
 #include "tools/bench/gpu.h"
 #include "tools/bench/latency.h"
 #include "tools/bench/matrix.h"
+#include "tools/bench/partition.h"
 #include "tools/bench/payload.h"
 #include "tools/bench/pubsub.h"
+#include "tools/bench/sendrecv.h"
+#include "tools/bench/shuffle.h"
 #include "tools/bench/throughput.h"
 #include "tools/common/output.h"
 #include "tools/common/table.h"
@@ -24,11 +27,15 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#define SIZE 1024u
+#define EXCHANGE_SIZE 10000000u /* as the benchmarks have it that these two stand beside */
+
 struct command {
     const char *name;
     enum amb_exit (*run)(const struct amb_bench *bench, json_t **out);
     bool starts_brokers; /* itself, or needs none */
     unsigned files;      /* arguments */
+    uint64_t size;       /* of a message, unless --size says it */
     const char *help;
 };
 
@@ -62,13 +69,18 @@ static enum amb_exit compare(const struct amb_bench *bench, json_t **out)
 }
 
 static const struct command commands[] = {
-    {"throughput", amb_bench_throughput, false, 0, "messages a second, publishers to subscribers"},
-    {"latency", amb_bench_latency, false, 0, "one way: half of a round trip, or --rate"},
-    {"matrix", amb_bench_matrix, true, 0, "both, 64 B to 64 MiB, on each link"},
-    {"pub", amb_bench_pub, false, 0, "only a publisher, as fast as the broker lets it"},
-    {"sub", amb_bench_sub, false, 0, "only a subscriber, from its first message on"},
-    {"copies", amb_bench_copies, true, 0, "plain copies on a GPU, to measure against"},
-    {"compare", compare, true, 2, "A.json B.json: ratios, and what became slower"},
+    {"throughput", amb_bench_throughput, false, 0, SIZE,
+     "messages a second, publishers to subscribers"},
+    {"latency", amb_bench_latency, false, 0, SIZE, "one way: half of a round trip, or --rate"},
+    {"matrix", amb_bench_matrix, true, 0, SIZE, "both, 64 B to 64 MiB, on each link"},
+    {"sendrecv", amb_bench_sendrecv, false, 0, EXCHANGE_SIZE,
+     "two parties exchange messages, one at a time"},
+    {"shuffle", amb_bench_shuffle, false, 0, EXCHANGE_SIZE,
+     "workers exchange partitions, each with all others"},
+    {"pub", amb_bench_pub, false, 0, SIZE, "only a publisher, as fast as the broker lets it"},
+    {"sub", amb_bench_sub, false, 0, SIZE, "only a subscriber, from its first message on"},
+    {"copies", amb_bench_copies, true, 0, SIZE, "plain copies on a GPU, to measure against"},
+    {"compare", compare, true, 2, SIZE, "A.json B.json: ratios, and what became slower"},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
@@ -105,6 +117,14 @@ static void print_help(void)
         "  --rate R             messages a second of each publisher: of pub, and of latency, "
         "which\n"
         "                       then counts from when a message was due (an open loop)\n"
+        "sendrecv, shuffle:\n"
+        "  --n-bytes S          the same as --size (10000000)\n"
+        "  --n-iter N           round trips, or exchanges (10)\n"
+        "  --n-warmup-iter N    before them, not measured (10)\n"
+        "  --reuse-alloc        sendrecv: into memory of one's own, allocated once; with --copy\n"
+        "                       for each message; else messages are read where they are\n"
+        "  --workers N          shuffle: processes (4)\n"
+        "  --detailed-report    each iteration, too\n"
         "output:\n"
         "  --tolerance P        compare: percent that may be slower (10); more is exit code 1\n"
         "  -o table|json        --json FILE: of matrix, also there\n");
@@ -112,9 +132,11 @@ static void print_help(void)
 
 static int usage(void)
 {
-    (void)fprintf(stderr, "usage: broker-bench throughput|latency|matrix|pub|sub [OPTION]...\n"
-                          "       broker-bench compare A.json B.json [--tolerance PERCENT]\n"
-                          "       broker-bench --help\n");
+    (void)fprintf(
+        stderr,
+        "usage: broker-bench throughput|latency|matrix|sendrecv|shuffle|pub|sub [OPTION]...\n"
+        "       broker-bench compare A.json B.json [--tolerance PERCENT]\n"
+        "       broker-bench --help\n");
     return AMB_EXIT_USAGE;
 }
 
@@ -143,6 +165,11 @@ enum {
     OPT_TOLERANCE,
     OPT_MEMORY,
     OPT_DEVICE,
+    OPT_ITERATIONS,
+    OPT_WARM_ITERATIONS,
+    OPT_REUSE,
+    OPT_WORKERS,
+    OPT_DETAILED,
 };
 
 static const struct option options[] = {
@@ -174,6 +201,12 @@ static const struct option options[] = {
     {"tolerance", required_argument, NULL, OPT_TOLERANCE},
     {"memory", required_argument, NULL, OPT_MEMORY},
     {"device", required_argument, NULL, OPT_DEVICE},
+    {"n-bytes", required_argument, NULL, OPT_SIZE},
+    {"n-iter", required_argument, NULL, OPT_ITERATIONS},
+    {"n-warmup-iter", required_argument, NULL, OPT_WARM_ITERATIONS},
+    {"reuse-alloc", no_argument, NULL, OPT_REUSE},
+    {"workers", required_argument, NULL, OPT_WORKERS},
+    {"detailed-report", no_argument, NULL, OPT_DETAILED},
     {NULL, 0, NULL, 0},
 };
 
@@ -225,6 +258,16 @@ static bool take_measure(struct amb_bench *bench, int option, const char *value)
             return false;
         }
         bench->device = (int)number;
+        return true;
+    case OPT_ITERATIONS:
+        return take_count(value, 1, AMB_BENCH_ITERATIONS_MAX, &bench->iterations);
+    case OPT_WARM_ITERATIONS:
+        return take_count(value, 0, AMB_BENCH_ITERATIONS_MAX, &bench->warm_iterations);
+    case OPT_WORKERS:
+        if (!take_count(value, 2, AMB_PARTITION_WORKERS_MAX, &number)) {
+            return false;
+        }
+        bench->workers = (unsigned)number;
         return true;
     case OPT_RATE:
         return amb_units_rate(value, &bench->rate);
@@ -284,9 +327,13 @@ static bool take_rest(struct amb_bench *bench, int option, const char *value)
     }
 }
 
-/* Do the options fit each other? */
-static bool check(const struct amb_bench *bench)
+/* Do the options fit each other, and the command? */
+static bool check(const struct command *command, const struct amb_bench *bench)
 {
+    if (bench->own != AMB_BENCH_OWN_NONE && command->run != amb_bench_sendrecv) {
+        amb_tool_error("--reuse-alloc: of sendrecv alone");
+        return false;
+    }
     if (bench->mem != AMB_MEM_CUDA && bench->size < AMB_PAYLOAD_MIN) {
         amb_tool_error("--size: from %u bytes", AMB_PAYLOAD_MIN);
         return false;
@@ -319,6 +366,12 @@ static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
         case OPT_LEASE:
             bench->is_lease = true;
             break;
+        case OPT_REUSE:
+            bench->own = AMB_BENCH_OWN_REUSED;
+            break;
+        case OPT_DETAILED:
+            bench->is_detailed = true;
+            break;
         case 'h':
             print_help();
             exit(AMB_EXIT_OK);
@@ -335,7 +388,7 @@ static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
             }
         }
     }
-    return check(bench) ? AMB_EXIT_OK : AMB_EXIT_USAGE;
+    return AMB_EXIT_OK;
 }
 
 static const struct command *find_command(const char *name)
@@ -410,12 +463,14 @@ static enum amb_exit print(const struct command *command, const struct amb_bench
 int main(int argc, char **argv)
 {
     struct amb_bench bench = {
-        .size = 1024,
         .subs = 1,
         .pubs = 1,
         .duration_ns = 2 * AMB_SEC,
         .warm_ns = AMB_BENCH_WARM_NS,
         .tolerance = 0.1,
+        .iterations = 10,
+        .warm_iterations = 10,
+        .workers = 4,
         .topic = "bench",
         .slow = AMB_SLOW_BLOCK,
     };
@@ -430,6 +485,12 @@ int main(int argc, char **argv)
     if (command == NULL || optind + 1 + (int)command->files != argc) {
         amb_tool_error(optind < argc ? "commands: one, and one of those below"
                                      : "a command is missing");
+        return usage();
+    }
+    if (bench.size == 0) {
+        bench.size = command->size;
+    }
+    if (!check(command, &bench)) {
         return usage();
     }
     for (unsigned i = 0; i < command->files; i++) {

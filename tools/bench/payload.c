@@ -54,3 +54,23 @@ bool amb_payload_check(const void *data, size_t size, size_t expected_size, bool
     *word = head;
     return true;
 }
+
+/* Fletcher's: a sum of the words, and a sum of all such sums on the way. */
+uint64_t amb_payload_sum(const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    uint64_t sum = size, sums = 0;
+    for (size_t i = 0; i + WORD <= size; i += WORD) {
+        uint64_t value;
+        memcpy(&value, bytes + i, WORD);
+        sum += value;
+        sums += sum;
+    }
+    if (size % WORD != 0) {
+        uint64_t value = 0;
+        memcpy(&value, bytes + size - size % WORD, size % WORD);
+        sum += value;
+        sums += sum;
+    }
+    return sum ^ (sums << 32 | sums >> 32);
+}

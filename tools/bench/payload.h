@@ -27,3 +27,5 @@ void amb_payload_write(void *data, size_t size, uint64_t word, bool is_touch);
 /* False: these are not the bytes that were written. *word is set if true. */
 bool amb_payload_check(const void *data, size_t size, size_t expected_size, bool is_touch,
                        uint64_t *word);
+/* A checksum of the bytes. It depends on the place of each, and of how many there are. */
+uint64_t amb_payload_sum(const void *data, size_t size);

@@ -29,6 +29,13 @@ enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct am
     options.copy = bench->wants_copy ? 1 : 0;
     /* A pause of the machine is no reason to lose messages of a measurement. */
     options.slow_block_ns = bench->slow == AMB_SLOW_BLOCK ? 60 * AMB_SEC : 0;
+    if (bench->own != AMB_BENCH_OWN_NONE) {
+        enum amb_status status = amb_bench_own_init(&receiver->own, bench, receiver->gpu);
+        if (status != AMB_OK) {
+            return status;
+        }
+        options.allocator = &receiver->own.allocator;
+    }
     return amb_subscribe(conn, topic, &options, &receiver->sub);
 }
 
@@ -39,8 +46,11 @@ bool amb_receiver_read(struct amb_receiver *receiver, const struct amb_msg *msg,
         return amb_payload_check(amb_msg_data(msg), amb_msg_size(msg), (size_t)bench->size,
                                  bench->is_touch, word);
     }
-    /* The topic's only publisher counts as the log does. */
-    *word = amb_payload_word(0, amb_msg_seq(msg) - 1);
+    /* The topic's only publisher counts as the log does, which may be older than this run. */
+    if (receiver->log_first == 0) {
+        receiver->log_first = amb_msg_seq(msg);
+    }
+    *word = amb_payload_word(0, amb_msg_seq(msg) - receiver->log_first);
     const void *at = amb_msg_data_on(msg, amb_bench_gpu_stream(receiver->gpu));
     if (at == NULL || amb_msg_size(msg) != bench->size || !bench->is_touch) {
         return at != NULL && amb_msg_size(msg) == bench->size;
@@ -143,6 +153,7 @@ void amb_receiver_fini(struct amb_receiver *receiver, int64_t timeout_ns)
 {
     (void)amb_sub_close(receiver->sub, timeout_ns);
     receiver->sub = NULL;
+    amb_bench_own_fini(&receiver->own);
     amb_bench_gpu_close(&receiver->gpu);
 }
 

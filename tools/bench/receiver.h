@@ -5,18 +5,21 @@
  */
 #pragma once
 
+#include "tools/bench/own.h"
 #include "tools/bench/team.h"
 
 struct amb_receiver {
     const struct amb_bench *bench;
     struct amb_bench_gpu *gpu; /* NULL: host memory */
     uint32_t wrong;            /* words, so far */
+    struct amb_bench_own own;  /* if bench->own asks for it */
     struct amb_sub *sub;
     struct amb_team_sub *counts;
     const struct amb_team *team; /* open loop: says when messages were due; else NULL */
     struct amb_hdr *late_ns;
     uint64_t next[AMB_BENCH_PUBS_MAX]; /* own copies of what counts->next tells the others */
     uint64_t received;
+    uint64_t log_first; /* GPU: the first message's number in its topic */
 };
 
 /* amb_receiver_fini is due in any case. */

@@ -79,6 +79,25 @@ static void test_payload_touch_sees_every_word(void **state)
     assert_int_equal(word, 99);
 }
 
+static void test_payload_sum_sees_every_bit_and_every_place(void **state)
+{
+    (void)state;
+    unsigned char data[203] = {0};
+    amb_payload_write(data, sizeof(data), 99, true);
+    uint64_t sum = amb_payload_sum(data, sizeof(data));
+    for (size_t i = 0; i < 8 * sizeof(data); i++) {
+        data[i / 8] ^= (unsigned char)(1u << i % 8);
+        assert_int_not_equal(amb_payload_sum(data, sizeof(data)), sum);
+        data[i / 8] ^= (unsigned char)(1u << i % 8);
+    }
+    assert_int_equal(amb_payload_sum(data, sizeof(data)), sum);
+    /* Two words that have changed places, and zeros that are missing. */
+    unsigned char swapped[32] = {[0] = 1, [8] = 2}, straight[32] = {[0] = 2, [8] = 1};
+    assert_int_not_equal(amb_payload_sum(swapped, 32), amb_payload_sum(straight, 32));
+    assert_int_not_equal(amb_payload_sum(swapped, 32), amb_payload_sum(swapped, 24));
+    assert_int_equal(amb_payload_sum(NULL, 0), amb_payload_sum(data, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +106,7 @@ int main(void)
         cmocka_unit_test(test_payload_check_sees_another_size),
         cmocka_unit_test(test_payload_check_sees_ends_that_differ),
         cmocka_unit_test(test_payload_touch_sees_every_word),
+        cmocka_unit_test(test_payload_sum_sees_every_bit_and_every_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

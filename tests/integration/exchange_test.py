@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""broker-bench sendrecv and shuffle: whole messages on each link, from host memory and from that of a
+GPU (the fake driver), and wrong ones are seen.
+
+    exchange_test.py [--links ring,stream,ucx]"""
+import json
+
+import pytest
+
+from harness import check, until
+
+SMALL = {"host": "64", "cuda": "4"}
+MIDDLE = "100k"
+GPU = ("memory.cuda.size=64M", "memory.cuda.devices=0", "memory.host.size=256M", "server.max_message=64M")
+WAYS = ([], ["--copy"], ["--reuse-alloc"], ["--lease"], ["--post", "--reuse-alloc"])
+
+
+def begin(rig, build, link, memory):
+    """A broker, and the words that all runs on it have."""
+    words = []
+    if memory == "cuda":
+        library = build / "tests/fakecuda/libfakecuda.so"
+        if not library.exists():
+            pytest.skip("built without CUDA")
+        rig.env |= {"AMB_CUDA_LIBRARY": str(library), "FAKECUDA_MEMORY": "1G",
+                    "FAKECUDA_MACHINE": str(rig.folder / "machine")}
+        words = ["--memory", "cuda"]
+    broker = rig.broker(*(word for key in (GPU if words else ()) for word in ("-o", key)))
+    return broker, ["--url", broker.url(link), "--link", link, "--detailed-report", "-o", "json", *words]
+
+
+def bench(rig, *arguments):
+    """Its result; it ends well."""
+    run = rig.client("broker-bench", *arguments)
+    lines = run.all_lines(120)
+    check(run.wait() == 0 and len(lines) == 1, f"{arguments}: {lines} {run.log()}")
+    return json.loads(lines[0])
+
+
+def check_figures(result, rounds, key):
+    check(result["status"] == "ok" and result["corrupt"] == 0 and result["path"], f"{result}")
+    check(result["iterations"] == rounds == len(result["iteration"]), f"{result}")
+    times = sorted(row["us"] for row in result["iteration"])
+    check(0 < times[0] and abs(sum(times) / 1e6 - result["total_s"]) < 1e-3 * result["total_s"],
+          f"the iterations are not the total: {result}")
+    check(times[0] <= result[key + "_median"] * (2 if key == "latency_us" else 1000) * 1.001 and
+          result["mb_per_s"] > 0 and result["mb_per_s_median"] > 0, f"{result}")
+
+
+def ways(link, memory, chosen):
+    """GPU memory is leased on a ring alone."""
+    return [way for way in chosen if "--lease" not in way or memory == "host" or link == "ring"]
+
+
+@pytest.mark.parametrize("memory", ("host", "cuda"))
+def test_sendrecv_brings_whole_messages(rig, build, link, memory):
+    broker, words = begin(rig, build, link, memory)
+    place = {"--copy": "own, fresh", "--reuse-alloc": "own, reused"}
+    for size, way in [(SMALL[memory], []), ("3m", []), *((MIDDLE, way) for way in ways(link, memory, WAYS))]:
+        result = bench(rig, "sendrecv", "--n-bytes", size, "--n-iter", 6, "--n-warmup-iter", 1, "--touch",
+                       *way, *words)
+        check_figures(result, 6, "latency_us")
+        check(result["receive"] == place.get(way[-1] if way else "", "in place"), f"{result}")
+    broker.stop()
+
+
+@pytest.mark.parametrize("memory", ("host", "cuda"))
+def test_shuffle_brings_every_partition(rig, build, link, memory):
+    broker, words = begin(rig, build, link, memory)
+    both = ways(link, memory, ([], ["--lease"]))
+    for size, way in [(SMALL[memory], []), ("3m", []), *((MIDDLE, way) for way in both)]:
+        result = bench(rig, "shuffle", "--workers", 3, "--n-bytes", size, "--n-iter", 4,
+                       "--n-warmup-iter", 1, *way, *words)
+        check_figures(result, 4, "round_ms")
+    broker.stop()
+
+
+def test_shuffle_sees_a_message_that_is_no_partition(rig):
+    broker = rig.broker()
+    run = rig.client("broker-bench", "shuffle", "--url", broker.url(), "--workers", 2, "--n-bytes",
+                     "64", "--n-iter", 10000, "-o", "json")
+    until(20, lambda: any(row["pattern"] == "bench.0.*" for row in broker.ask("subs")),
+          "worker 0 listens")
+    stray = rig.client("broker-ctl", "--url", broker.url(), "pub", "bench.0.1", "--size", "64")
+    check(stray.wait() == 0, stray.log())
+    result = json.loads(run.all_lines(120)[0])
+    check(result["status"] == "wrong bytes" and result["corrupt"] > 0, f"{result}")
+    broker.stop()
+
+
+def test_wrong_arguments_are_refused(rig):
+    for words in (("sendrecv", "--n-iter", "0"), ("sendrecv", "--n-iter", "-1"),
+                  ("sendrecv", "--n-bytes", "8"), ("shuffle", "--workers", "1"),
+                  ("shuffle", "--workers", "17"), ("shuffle", "--n-warmup-iter", "x"),
+                  ("shuffle", "--reuse-alloc"), ("throughput", "--reuse-alloc"),
+                  ("shuffle", "--memory", "cuda", "--n-bytes", "6")):
+        run = rig.client("broker-bench", *words)
+        check(run.wait() == 64 and "usage" in run.log(), f"{words}: {run.log()}")
