@@ -4,10 +4,15 @@ GPU (the fake driver), and wrong ones are seen.
 
     exchange_test.py [--links ring,stream,ucx]"""
 import json
+import pathlib
+import sys
 
 import pytest
 
-from harness import check, until
+from harness import Failure, check, until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+import seeds  # noqa: E402
 
 SMALL = {"host": "64", "cuda": "4"}
 MIDDLE = "100k"
@@ -96,3 +101,25 @@ def test_wrong_arguments_are_refused(rig):
                   ("shuffle", "--memory", "cuda", "--n-bytes", "6")):
         run = rig.client("broker-bench", *words)
         check(run.wait() == 64 and "usage" in run.log(), f"{words}: {run.log()}")
+
+
+PERFTEST = """iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr
+100,4.000,9.1,9.1,0.31,0.09,5006,1440
+1000,3.946,199.774,694.289,0.31,0.09,5006,1440
+"""
+UCXX = """Bandwidth (average)       | 8.94 MiB/s
+Bandwidth (median)        | 2.00 GiB/s
+Latency (average)         | 6830 ns
+Latency (median)          | 6414 ns
+"""
+
+
+def test_medians_of_peers_are_read():
+    """Of tests/bench/seeds.py, from words of UCX 1.22 and UCXX 0.52."""
+    check(seeds.read_perftest(PERFTEST) == 3.946, "the median of the last line")
+    read = seeds.read_ucxx(UCXX)
+    check(abs(read["latency_us"] - 6.414) < 1e-9 and abs(read["mb_per_s"] - 2147.483648) < 1e-6, f"{read}")
+    for text in ("", "iterations,50.0_percentile_lat\n", "Latency (median)  | 3 ns\n"):
+        for reader in (seeds.read_perftest, seeds.read_ucxx):
+            with pytest.raises(Failure):
+                reader(text)
