@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define LOOK_NS (2 * AMB_NS_PER_MS)
+#define LIMITS 10 /* at most so many times the limit, where children end and others come */
 
 void amb_below_adopt(void)
 {
@@ -119,17 +120,20 @@ bool amb_below_end(struct amb_below_spared *spared, int64_t limit_ns)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     int64_t deadline_ns = amb_clock_monotonic_ns() + limit_ns;
+    int64_t last_ns = deadline_ns + (LIMITS - 1) * limit_ns;
     for (;;) {
         bool spares = spared != NULL && spared->count > 0;
         bool has_none = amb_below_kill(spared) == 0;
         pid_t pid;
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
             forget(spared, pid);
+            deadline_ns = amb_clock_monotonic_ns() + limit_ns; /* They do end. */
         }
         if ((has_none && spares) || (pid < 0 && errno == ECHILD)) {
             return true;
         }
-        if (amb_clock_monotonic_ns() > deadline_ns) {
+        int64_t now_ns = amb_clock_monotonic_ns();
+        if (now_ns > deadline_ns || now_ns > last_ns) {
             return false;
         }
         (void)nanosleep(&pause, NULL);
