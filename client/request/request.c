@@ -11,6 +11,7 @@
 #include "client/drive/wake.h"
 #include "client/message/arrival.h"
 #include "client/message/message.h"
+#include "client/message/side.h"
 #include "client/publish/implicit.h"
 #include "client/publish/pub_wait.h"
 #include "client/publish/put.h"
@@ -69,6 +70,9 @@ static enum amb_status put_message(struct amb_pub *pub, const struct amb_out *me
     bool is_staged = false;
     struct amb_mem_place place;
     status = amb_staged_check(pub, &out, &is_staged, &place);
+    /* One that is sent on may lie where the host cannot read it. */
+    is_staged = is_staged || (out.forward != NULL && amb_msg_device(out.forward) >= 0 &&
+                              amb_msg_bytes(out.forward) == NULL);
     if (status != AMB_OK || is_staged) {
         return status != AMB_OK ? status
                                 : amb_conn_fail(conn, AMB_ENOTSUP,

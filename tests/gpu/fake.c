@@ -116,8 +116,14 @@ static void order_of_leases(struct amb_pub *pub, struct amb_sub *sub)
     amb_msg_release(msg);
 }
 
+static void no_reply(enum amb_status status, struct amb_msg *reply, void *arg)
+{
+    (void)status, (void)arg;
+    amb_msg_release(reply);
+}
+
 /* Received messages are sent on, from where they lie. */
-static void forwarding(struct amb_pub *pub, struct amb_sub *sub)
+static void forwarding(struct amb_conn *conn, struct amb_pub *pub, struct amb_sub *sub)
 {
     struct amb_msg *msg;
     CHECK(cuMemsetD32Async(memory, 9, BYTES / 4, stream) == CUDA_SUCCESS);
@@ -127,6 +133,10 @@ static void forwarding(struct amb_pub *pub, struct amb_sub *sub)
     CHECK(amb_next(sub, 5 * AMB_SEC, &msg) == AMB_OK);
     CHECK(amb_pub_post(pub, AMB_OUT(.forward = msg), 5 * AMB_SEC, NULL) == AMB_OK);
     CHECK(amb_pub_flush(pub, 0, 5 * AMB_SEC) == AMB_OK);
+    /* A request has no way for them: the host cannot read there. */
+    CHECK(amb_request_post(conn, TOPIC ".ask", AMB_OUT(.forward = msg), AMB_SEC, no_reply, NULL) ==
+          AMB_ENOTSUP);
+    CHECK(strstr(amb_last_error(conn).text, "from GPU memory") != NULL);
     amb_msg_release(msg);
     expect_word(sub, 9);
 }
@@ -154,7 +164,7 @@ static void order(void)
     CHECK(amb_pub_open(conn, TOPIC, AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) == AMB_OK);
     order_of_posts(conn, pub, sub);
     order_of_leases(pub, sub);
-    forwarding(pub, sub);
+    forwarding(conn, pub, sub);
     struct amb_pub_info info = AMB_INIT(amb_pub_info);
     CHECK(amb_pub_stat(pub, &info) == AMB_OK && info.staged_bytes == 0 && info.leases == 0);
     close_while_it_runs();
