@@ -9,7 +9,10 @@
 #include "wire/base/clock.h"
 
 #define SLOT_MIN AMB_LEASE_SLOT_ALIGN
-#define SLOTS_MAX 1024u /* of a range: a free one is looked for in words of 64 */
+/* Ranges of small slots are shorter, with so many of them, or a 256th of the pool. A subscriber
+ * maps AMB_SESSION_SEGMENTS_MAX ranges, and has copies of what lies in others. */
+#define SLOTS_FEW 1024u
+#define RANGES_MAX 256u
 /* A range is a 64th of its pool, within these, or one slot. */
 #define RANGE_MIN AMB_GPU_UNIT
 #define RANGE_MAX (UINT64_C(256) << 20)
@@ -32,7 +35,9 @@ static uint64_t range_for(const struct amb_gpu_pool *pool, uint64_t slot)
 {
     uint64_t range = (pool->size / 64) & ~(AMB_GPU_UNIT - 1);
     range = range < RANGE_MIN ? RANGE_MIN : range > RANGE_MAX ? RANGE_MAX : range;
-    range = range > SLOTS_MAX * slot ? SLOTS_MAX * slot : range;
+    uint64_t least = (pool->size / RANGES_MAX) & ~(AMB_GPU_UNIT - 1);
+    least = least < SLOTS_FEW * slot ? SLOTS_FEW * slot : least;
+    range = range > least ? least : range;
     return range < slot ? slot : range - range % slot;
 }
 

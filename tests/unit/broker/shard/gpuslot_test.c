@@ -89,6 +89,11 @@ static void make_mirror(struct world *w)
     assert_true(w->mirror != MAP_FAILED);
 }
 
+/* Its memory is not touched. */
+static const char large_config[] =
+    "memory = { host = { size = \"32M\"; segment = \"4M\"; };\n"
+    "           cuda = { size = \"2G\"; devices = ( \"0\" ); }; };\n";
+
 static void make(void **state, unsigned shards)
 {
     struct world *w = calloc(1, sizeof(*w));
@@ -381,6 +386,26 @@ static void test_what_no_worker_may_have_is_not_tried(void **state)
     expect_all_back(w);
 }
 
+/* A reader that holds on to half of a pool maps each range of it. */
+static void test_a_subscriber_can_map_all_that_links_may_fill(void **state)
+{
+    (void)state;
+    struct shard_harness h;
+    struct amb_gpus gpus;
+    harness_init(&h, 1, large_config);
+    harness_gpus_start(&h, &gpus);
+    const struct amb_gpu_pool *pool = &gpus.pools[0];
+    for (uint64_t len = 4096; len <= 2 * LARGE; len *= 2) {
+        const struct amb_segment_lease *lease = amb_gpuslot_find(&h.shards[0], len);
+        assert_non_null(lease);
+        assert_int_equal(lease->segment->size, lease->slots * lease->slot);
+        assert_true(pool->size / 2 / lease->segment->size <= AMB_SESSION_SEGMENTS_MAX / 2);
+    }
+    harness_pass(&h, INT64_C(2000000000));
+    harness_fini(&h);
+    harness_gpus_stop(&gpus);
+}
+
 static void test_memory_that_has_no_handle_is_not_given_to_a_link(void **state)
 {
     struct world *w = *state;
@@ -609,6 +634,7 @@ static void test_a_lost_device_refuses_what_comes_and_takes_no_more(void **state
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
+    (void)setenv("FAKECUDA_MEMORY", "3G", 1);
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define TEST_THREE(name) cmocka_unit_test_setup_teardown(name, setup_three, teardown)
     const struct CMUnitTest tests[] = {
@@ -620,6 +646,7 @@ int main(void)
         TEST(test_without_room_it_goes_to_host_memory),
         TEST_THREE(test_without_room_it_goes_to_host_memory),
         TEST(test_what_no_worker_may_have_is_not_tried),
+        cmocka_unit_test(test_a_subscriber_can_map_all_that_links_may_fill),
         TEST(test_memory_that_has_no_handle_is_not_given_to_a_link),
         TEST(test_a_topic_that_is_verified_takes_host_memory),
         TEST(test_a_topic_that_keeps_the_newest_of_a_key_takes_host_memory),
