@@ -233,11 +233,13 @@ static void send_batch(struct shard_client *client, uint32_t handle, uint32_t co
     };
     struct client_tx *tx = tx_create(client, frame.data_len + frame.meta_len);
     for (uint32_t i = 0; i < count; i++) {
-        struct client_stamp stamp = {(uint32_t)client->id, handle, ++pub->messages};
+        struct client_stamp stamp = {(uint32_t)client->id, handle | CLIENT_STAMP_KIND,
+                                     ++pub->messages};
         if (len != 0) {
             memcpy(tx->body + i * padded, &stamp, sizeof(stamp));
         }
-        struct amb_record record = {.len = (uint32_t)len + (is_malformed ? 32 : 0)};
+        struct amb_record record = {.len = (uint32_t)len + (is_malformed ? 32 : 0),
+                                    .flags = client_stamp_flags(&stamp)};
         memcpy(tx->body + frame.data_len + i * sizeof(record), &record, sizeof(record));
     }
     pub->bytes += frame.data_len + frame.meta_len;
@@ -379,7 +381,10 @@ void client_check_held(const struct shard_client *client, uint32_t handle)
             shard_client_segment(client, delivery->frame.segment);
         assert_non_null(segment); /* Nothing that is held is dropped. */
         if (delivery->payload != NULL) {
-            assert_memory_equal(delivery->payload, &delivery->stamp, sizeof(delivery->stamp));
+            struct client_stamp stamp;
+            memcpy(&stamp, delivery->payload, sizeof(stamp));
+            stamp.handle &= ~CLIENT_STAMP_KIND;
+            assert_memory_equal(&stamp, &delivery->stamp, sizeof(stamp));
         }
     }
 }

@@ -32,6 +32,14 @@ struct client_stamp {
     uint64_t number; /* of the message, per publisher, from 1 */
 };
 
+/* In `handle` where it is sent: its record has the flags below, each kind of memory in turn. */
+#define CLIENT_STAMP_KIND UINT32_C(0x80000000)
+
+static inline uint16_t client_stamp_flags(const struct client_stamp *stamp)
+{
+    return (uint16_t)(stamp->number & AMB_RECORD_MEM);
+}
+
 struct client_pub {
     bool is_open;
     uint32_t topic, opened;

@@ -96,13 +96,16 @@ void client_lease_fini(struct client_lease *lease)
     *lease = (struct client_lease){.fd = -1};
 }
 
-static void stamp_payload(struct shard_client *client, uint32_t handle,
-                          const struct client_lease *lease, uint64_t offset, uint32_t len)
+/* Returns the flags of its record. */
+static uint16_t stamp_payload(struct shard_client *client, uint32_t handle,
+                              const struct client_lease *lease, uint64_t offset, uint32_t len)
 {
-    struct client_stamp stamp = {(uint32_t)client->id, handle, ++client->pubs[handle].messages};
+    struct client_stamp stamp = {(uint32_t)client->id, handle | CLIENT_STAMP_KIND,
+                                 ++client->pubs[handle].messages};
     if (len >= sizeof(stamp) && offset <= lease->size - sizeof(stamp)) {
         memcpy(lease->base + offset, &stamp, sizeof(stamp));
     }
+    return client_stamp_flags(&stamp);
 }
 
 void client_commit(struct shard_client *client, uint32_t handle, const struct client_lease *lease,
@@ -123,9 +126,9 @@ void client_commit(struct shard_client *client, uint32_t handle, const struct cl
     assert_non_null(body);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t offset = (first + i) * lease->slot;
-        const struct amb_record record = {.len = len};
+        struct amb_record record = {.len = len};
         if (lease->base != NULL) {
-            stamp_payload(client, handle, lease, offset, len);
+            record.flags = stamp_payload(client, handle, lease, offset, len);
         }
         memcpy(body + i * record_size, &record, record_size);
         memcpy(body + count * record_size + i * sizeof(offset), &offset, sizeof(offset));
@@ -150,9 +153,9 @@ void client_commit_as(struct shard_client *client, uint32_t handle,
     };
     uint8_t *body = calloc(1, frame.meta_len);
     assert_non_null(body);
-    const struct amb_record record = {.len = commit->len, .props_len = (uint16_t)commit->props_len};
+    struct amb_record record = {.len = commit->len, .props_len = (uint16_t)commit->props_len};
     if (lease->base != NULL) {
-        stamp_payload(client, handle, lease, commit->offset, commit->len);
+        record.flags = stamp_payload(client, handle, lease, commit->offset, commit->len);
     }
     memcpy(body, &record, sizeof(record));
     memcpy(body + sizeof(record), &commit->offset, sizeof(commit->offset));

@@ -54,6 +54,10 @@ static void note_messages(struct shard_client *client, struct client_delivery *d
         if (view.len >= sizeof(stamp)) {
             memcpy(&stamp, view.payload, sizeof(stamp));
         }
+        if ((stamp.handle & CLIENT_STAMP_KIND) != 0) { /* The broker passes them on. */
+            assert_int_equal(view.flags, client_stamp_flags(&stamp));
+            stamp.handle -= CLIENT_STAMP_KIND;
+        }
         if (i == 0) {
             delivery->stamp = stamp;
             delivery->payload = view.len >= sizeof(stamp) ? view.payload : NULL;
