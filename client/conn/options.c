@@ -195,6 +195,16 @@ enum amb_status amb_pub_options_read(const struct amb_pub_options *from, struct 
     return AMB_OK;
 }
 
+static enum amb_status check_sub_later(const struct amb_sub_options *options,
+                                       struct amb_complaint *complaint)
+{
+    static const struct later later[] = {
+        LATER(amb_sub_options, reserved),
+    };
+    return refuse_later("amb_sub_options", options, later, sizeof(later) / sizeof(later[0]),
+                        complaint);
+}
+
 static enum amb_status check_sub_enums(const struct amb_sub_options *options,
                                        struct amb_complaint *complaint)
 {
@@ -425,6 +435,9 @@ enum amb_status amb_sub_options_read(const struct amb_sub_options *from, struct 
                                      struct amb_complaint *complaint)
 {
     enum amb_status status = read_struct("amb_sub_options", from, to, sizeof(*to), complaint);
+    if (status == AMB_OK) {
+        status = check_sub_later(to, complaint);
+    }
     if (status == AMB_OK) {
         status = check_sub_enums(to, complaint);
     }

@@ -149,6 +149,8 @@ static void later_features_are_refused_by_name(void **state)
     assert_int_equal(amb_sub_options_read(AMB_SUB(.lazy = 4), &sub, &complaint), AMB_EINVAL);
     assert_non_null(strstr(complaint.text, "lazy"));
     assert_int_equal(amb_sub_options_read(AMB_SUB(.lazy = 1), &sub, &complaint), AMB_OK);
+    assert_int_equal(amb_sub_options_read(AMB_SUB(.reserved = 1), &sub, &complaint), AMB_ENOTSUP);
+    assert_non_null(strstr(complaint.text, "reserved"));
     struct amb_pub_options pub;
     assert_int_equal(
         amb_pub_options_read(AMB_PUB(.confirm = AMB_CONFIRM_DURABLE), &pub, &complaint),
