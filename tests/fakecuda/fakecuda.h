@@ -25,8 +25,9 @@
  *                              a known one
  *   FAKECUDA_FAIL              "cuMemAlloc:2=2,*:17=719": the 2nd cuMemAlloc answers 2, the 17th
  *                              call of any function 719; each fails once. No '=': 2
- *   FAKECUDA_REPORT            a file: FILE.PID has a line for each function, with a process's
- * calls FAKECUDA_SLOW              "cuInit=8000,cuIpcOpenMemHandle=3000": these calls take so many
+ *   FAKECUDA_REPORT            a file: FILE.PID has a line for each function, with the calls of
+ *                              that process so far
+ *   FAKECUDA_SLOW              "cuInit=8000,cuIpcOpenMemHandle=3000": these calls take so many
  *                              milliseconds each, and other threads' calls go on. cuInit and
  *                              cuDevicePrimaryCtxRetain do so at their first success alone
  * Threads: any.
@@ -51,9 +52,9 @@ void fakecuda_fail(const char *plan);
 void fakecuda_slow(const char *plan);
 /* As if another thread began to capture the stream, just before the next call of that function. */
 void fakecuda_capture_before(const char *call, void *stream);
-/* Calls of all functions so far, and of one ("cuMemAlloc"). */
 /* Calls that take the time of fakecuda_slow now. */
 unsigned fakecuda_slowed(void);
+/* Calls of all functions so far, and of one ("cuMemAlloc"). */
 unsigned long fakecuda_calls(void);
 unsigned long fakecuda_calls_of(const char *name);
 /* Planned failures that have come true, since fakecuda_fail. */
