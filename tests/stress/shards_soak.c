@@ -3,13 +3,14 @@
  * Three shards in one thread under a simulated clock, so that a seed gives the same run again.
  * Clients publish, lease, subscribe, hold, release, close and die at random.
  *
- *   stress-shards [SEED [STEPS]]      without arguments: seed after seed for some seconds
+ *   stress-shards [SEED [STEPS [SEEDS]]]    without arguments: seed after seed for some seconds
  *
  * These invariants hold always. A sequence number of a topic is one message, the same for all
  * subscriptions. A subscription's deliveries and the losses it is told of leave no gap. One that
  * blocks loses nothing but messages that a topic with full = drop-oldest throws away. A publisher's
  * messages stay in order. A message that a client holds in place does not change, though publishers
- * write into slots as soon as these are told free. In the end all memory is back.
+ * write into slots as soon as these are told free. In the end, when nobody holds anything, each
+ * publisher that waits for a window gets it, and then all memory is back.
  */
 #include "broker/config/config.h"
 #include "broker/topic/topic.h"
@@ -35,6 +36,8 @@
 #define LIVE_MAX 10u
 #define SEQ_MAX (1u << 18)
 #define SECONDS 8
+#define WAIT_ROUNDS 100u
+#define WAIT_NS (10 * AMB_NS_PER_MS)
 #define SLOTS 32u
 #define SLOT UINT64_C(65536)
 
@@ -71,7 +74,8 @@ struct soak {
     uint64_t random;
     uint32_t topics[TOPICS];
     struct client_stamp *seen[TOPICS]; /* by sequence number; client + 1 in `client`, 0: not yet */
-    uint64_t delivered, lost, refused;
+    uint64_t delivered, lost;
+    unsigned waits; /* for a window, in the end */
 };
 
 static uint64_t current_seed, current_step;
@@ -155,6 +159,18 @@ static void on_message(struct shard_client *client, const struct amb_frame *fram
 
 /* What clients do --------------------------------------------------------------------------- */
 
+static struct shard_client *create_client(struct soak *s, unsigned shard,
+                                          const struct client_options *options)
+{
+    struct shard_client *client = shard_client_create(&s->h, shard, options);
+    struct script *script = calloc(1, sizeof(*script));
+    assert_non_null(script);
+    script->lease.fd = -1;
+    client->user = script;
+    client->on_message = on_message;
+    return client;
+}
+
 static void do_create(struct soak *s)
 {
     unsigned live = 0;
@@ -170,12 +186,8 @@ static void do_create(struct soak *s)
         .link_bytes_max = chance(s, 30) ? 1 + pick(s, 100000) : 0,
         .link_poll_frames = chance(s, 30) ? 1 + pick(s, 5) : 0,
     };
-    struct shard_client *client = shard_client_create(&s->h, pick(s, SHARDS), &options);
-    client->on_message = on_message;
-    struct script *script = calloc(1, sizeof(*script));
-    assert_non_null(script);
-    script->lease.fd = -1;
-    client->user = script;
+    struct shard_client *client = create_client(s, pick(s, SHARDS), &options);
+    struct script *script = client->user;
     if (options.may_map && chance(s, 80) &&
         client_lease_open(client, SLOT, SLOTS, &script->lease) == AMB_OK) {
         assert_int_equal(client_lease_map(client, &script->lease), AMB_OK);
@@ -188,6 +200,8 @@ static void do_open_pub(struct soak *s, struct shard_client *client, uint32_t ha
         client->pubs[handle].batches != 0) {
         return; /* Numbers of a publisher go on for ever: a handle is opened once. */
     }
+    struct script *script = client->user;
+    script->plans[handle] = (struct plan){0}; /* Its wish ended with its last opening. */
     client_open_pub(client, handle, s->topics[pick(s, TOPICS)], chance(s, 30));
 }
 
@@ -240,24 +254,31 @@ static void do_commit(struct soak *s, struct shard_client *client, uint32_t hand
     }
 }
 
+/* Sends it if the window has room. False: not yet, and the broker has been told what is wanted. */
+static bool publish_plan(struct shard_client *client, uint32_t handle, struct plan *plan)
+{
+    if (client_may_send(client, handle, plan->count, plan->len)) {
+        client_send(client, handle, plan->count, plan->len);
+        plan->count = 0;
+        return true;
+    }
+    uint64_t upto = client->pubs[handle].bytes + client_batch_bytes(plan->count, plan->len);
+    if (upto > plan->wanted) {
+        plan->wanted = upto;
+        client_want(client, handle, upto);
+    }
+    return false;
+}
+
 static void do_publish(struct soak *s, struct shard_client *client, uint32_t handle)
 {
     struct script *script = client->user;
-    struct client_pub *pub = &client->pubs[handle];
     struct plan *plan = &script->plans[handle];
-    for (unsigned n = 1 + pick(s, 8); pub->is_open && n > 0; n--) {
+    for (unsigned n = 1 + pick(s, 8); client->pubs[handle].is_open && n > 0; n--) {
         if (plan->count == 0) {
             make_plan(s, plan);
         }
-        uint64_t upto = pub->bytes + client_batch_bytes(plan->count, plan->len);
-        if (upto <= pub->window) {
-            client_send(client, handle, plan->count, plan->len);
-            plan->count = 0;
-        } else {
-            if (upto > plan->wanted) {
-                plan->wanted = upto;
-                client_want(client, handle, upto);
-            }
+        if (!publish_plan(client, handle, plan)) {
             return;
         }
     }
@@ -421,6 +442,53 @@ static bool drain_once(struct soak *s)
     return any;
 }
 
+/* Sends what was planned, as far as windows allow, and wants the rest. True: something waits. */
+static bool send_planned(struct shard_client *client)
+{
+    struct script *script = client->user;
+    bool any = false;
+    assert_int_equal(client->ended, 0);
+    for (uint32_t h = 0; h < CLIENT_HANDLES; h++) {
+        struct plan *plan = &script->plans[h];
+        if (client->pubs[h].is_open && plan->count != 0) {
+            any = !publish_plan(client, h, plan) || any;
+        }
+    }
+    return any;
+}
+
+/* Nobody holds anything any more: each publisher that waits for a window gets it before long. */
+static void send_all(struct soak *s)
+{
+    bool any = true;
+    for (unsigned round = 0; any; round++) {
+        assert_true(round < WAIT_ROUNDS);
+        any = false;
+        for (unsigned i = 0; i < s->h.client_count; i++) {
+            if (s->h.clients[i] != NULL) {
+                any = send_planned(s->h.clients[i]) || any;
+            }
+        }
+        s->waits += any ? 1 : 0;
+        harness_pass(&s->h, WAIT_NS);
+        harness_settle(&s->h);
+        while (drain_once(s)) {
+        }
+    }
+}
+
+/* It has a message for each topic. A new publisher may have no window until it wants one. */
+static const struct shard_client *create_last(struct soak *s)
+{
+    struct shard_client *client = create_client(s, 0, NULL);
+    struct script *script = client->user;
+    for (uint32_t t = 0; t < TOPICS; t++) {
+        client_open_pub(client, t, s->topics[t], true);
+        script->plans[t] = (struct plan){.count = 1, .len = 16};
+    }
+    return client;
+}
+
 /* Everybody catches up, and the last message of each topic shows the last losses. */
 static void finish(struct soak *s)
 {
@@ -434,14 +502,10 @@ static void finish(struct soak *s)
     harness_settle(&s->h);
     while (drain_once(s)) {
     }
-    struct shard_client *last = shard_client_create(&s->h, 0, NULL);
-    for (uint32_t t = 0; t < TOPICS; t++) {
-        client_open_pub(last, t, s->topics[t], true);
-        client_send(last, t, 1, 16);
-    }
-    harness_settle(&s->h);
-    while (drain_once(s)) {
-    }
+    send_all(s);
+    const struct shard_client *last = create_last(s);
+    send_all(s);
+    assert_int_equal(last->ended, 0);
     assert_int_equal(last->settle_count, TOPICS);
     for (unsigned i = 0; i < s->h.client_count; i++) {
         const struct shard_client *client = s->h.clients[i];
@@ -455,7 +519,7 @@ static void finish(struct soak *s)
         }
     }
     for (unsigned i = 0; i < s->h.client_count; i++) {
-        if (s->h.clients[i] != NULL && s->h.clients[i] != last) {
+        if (s->h.clients[i] != NULL) {
             forget(s, i);
         }
     }
@@ -486,9 +550,10 @@ static void run(uint64_t seed, uint64_t steps)
         for (unsigned i = 0; i < SHARDS; i++) {
             commits += amb_stat_get(&s->h.shards[i].stats.commits_in);
         }
-        print_message("seed %llu: %llu delivered, %llu lost, %u clients, %llu commits\n",
+        print_message("seed %llu: %llu delivered, %llu lost, %u clients, %llu commits, %u waits\n",
                       (unsigned long long)seed, (unsigned long long)s->delivered,
-                      (unsigned long long)s->lost, s->h.client_count, (unsigned long long)commits);
+                      (unsigned long long)s->lost, s->h.client_count, (unsigned long long)commits,
+                      s->waits);
     }
     for (unsigned i = 0; i < SHARDS; i++) {
         assert_int_equal(s->h.shards[i].leases.bytes, 0);
@@ -497,13 +562,15 @@ static void run(uint64_t seed, uint64_t steps)
     free(s);
 }
 
-static uint64_t argument_seed, argument_steps = 20000;
+static uint64_t argument_seed, argument_steps = 20000, argument_seeds = 1;
 
 static void test_soak(void **state)
 {
     (void)state;
     if (argument_seed != 0) {
-        run(argument_seed, argument_steps);
+        for (uint64_t i = 0; i < argument_seeds; i++) {
+            run(argument_seed + i, argument_steps);
+        }
         return;
     }
     int64_t end_ns = amb_clock_monotonic_ns() + SECONDS * AMB_NS_PER_SEC;
@@ -532,6 +599,7 @@ int main(int argc, char **argv)
 {
     argument_seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     argument_steps = argc > 2 ? strtoull(argv[2], NULL, 10) : argument_steps;
+    argument_seeds = argc > 3 ? strtoull(argv[3], NULL, 10) : argument_seeds;
     (void)signal(SIGABRT, on_abort);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_soak),

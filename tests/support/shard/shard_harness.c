@@ -290,11 +290,23 @@ uint64_t harness_used(const struct shard_harness *harness)
     return used;
 }
 
+/* The pools of a shard have reserved as much as its sessions together. */
+static void check_reserved(const struct amb_shard *shard)
+{
+    uint64_t reserved = 0;
+    AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
+        reserved += AMB_CONTAINER_OF(node, struct amb_session, live)->reserved;
+    }
+    assert_int_equal(shard->memory.bufpool.reserved + shard->memory.private_pool.reserved,
+                     reserved);
+}
+
 void harness_check(const struct shard_harness *harness)
 {
     for (unsigned i = 0; i < harness->count; i++) {
         amb_bufpool_check(&harness->shards[i].memory.bufpool);
         amb_bufpool_check(&harness->shards[i].memory.private_pool);
+        check_reserved(&harness->shards[i]);
         for (unsigned t = 0; t < harness->topic_count; t++) {
             if (harness->topics[t][i] != NULL) {
                 amb_topic_assert(harness->topics[t][i]);
