@@ -29,5 +29,5 @@ void amb_below_adopt(void);
 unsigned amb_below_kill(const struct amb_below_spared *spared);
 /* Ends all but those (NULL: all), and reaps them. A spared one that has ended is reaped, too, and
  * leaves the list. False: none of those left has ended for so long, as a process of another user
- * does not, or new ones have come for ten times as long. */
+ * does not. Where new ones come, it is false after ten times as long. */
 bool amb_below_end(struct amb_below_spared *spared, int64_t limit_ns);
