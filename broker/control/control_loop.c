@@ -20,6 +20,7 @@
 #include "broker/topic/topic.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
+#include "wire/base/host.h"
 #include "wire/base/log.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/ucxlib/ucx_process.h"
@@ -29,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 
 /* More than the door lets stand in front of it. So a peer that has been let in is heard in the same
  * or the next round. A crowd behind it cannot push it out before. */
@@ -82,12 +82,6 @@ static const char *ring_obstacle(void)
     return "link ring: the broker's system has none, for it is older than Linux 5.8";
 }
 
-static uint64_t namespace_inode(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
-}
-
 enum amb_status amb_control_init(struct amb_control *control, const struct amb_config *config,
                                  struct amb_shard *const *shards, unsigned shard_count,
                                  struct amb_membudget *budget, struct amb_ucx_context *ucx,
@@ -105,8 +99,10 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_ucx_segment_sizes(&control->ucx_tx_seg, &control->ucx_rx_seg);
     control->on_request = amb_request_handle;
     control->overflow_uid = amb_user_overflow();
-    control->pid_ns = namespace_inode("/proc/self/ns/pid");
-    control->net_ns = namespace_inode("/proc/self/ns/net");
+    control->host = amb_host_id("");
+    control->pid_ns = amb_host_namespace("pid");
+    control->ipc_ns = amb_host_namespace("ipc");
+    control->net_ns = amb_host_namespace("net");
     control->watches.epoll_fd = -1;
     control->kernel_names_peers = amb_peer_kernel_tells();
     control->no_ring = ring_obstacle();

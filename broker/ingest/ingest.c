@@ -102,6 +102,7 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
         return AMB_ENOMEM;
     }
     entry->has_window = true;
+    entry->is_of_gpu = (frame->flags & AMB_FRAME_FLAG_DEVICE) != 0;
     entry->expect = frame->number;
     status = session->shard->is_draining
                  ? AMB_ECLOSED
@@ -267,6 +268,40 @@ static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_
                : amb_session_broken(publisher->session, "a body that is not what its head says");
 }
 
+/* The way that it came, of payloads that lie, or lay, on a GPU. */
+static __attribute__((noinline)) void ingest_count_gpu(struct amb_session *session,
+                                                       const struct amb_entry *entry)
+{
+    bool is_landed = amb_payload_is_landed(&entry->payload);
+    enum amb_path_way way = is_landed          ? AMB_PATH_COPIED
+                            : entry->is_leased ? AMB_PATH_IN_PLACE
+                                               : AMB_PATH_STAGED;
+    amb_path_count(&session->paths.in, AMB_PATH_GPU, way,
+                   is_landed ? AMB_PATH_BY_LINK : AMB_PATH_EAGER, entry->count,
+                   amb_entry_bytes(entry), session->shard->now_ns);
+}
+
+/* The way that it came. */
+static inline void ingest_count(struct amb_session *session, const struct amb_entry *entry)
+{
+    if (__builtin_expect(entry->is_of_gpu, 0)) {
+        ingest_count_gpu(session, entry);
+        return;
+    }
+    enum amb_path_class class = amb_path_class_of(entry->count, entry->data_len);
+    enum amb_path_way way = AMB_PATH_COPIED;
+    enum amb_path_why why = AMB_PATH_LINK;
+    if (entry->is_leased) {
+        way = AMB_PATH_IN_PLACE;
+    } else if (entry->payload.kind == AMB_PAYLOAD_COPIED) {
+        why = AMB_PATH_VERIFIED;
+    } else if (session->may_map) {
+        why = class == AMB_PATH_SMALL ? AMB_PATH_BATCH : AMB_PATH_UNLEASED;
+    }
+    amb_path_count(&session->paths.in, class, way, why, entry->count, amb_entry_bytes(entry),
+                   session->shard->now_ns);
+}
+
 /* The entry is whole, or its status says why not. It goes on, or it never existed. */
 static enum amb_status ingest_done(struct amb_publisher *publisher, struct amb_entry *entry,
                                    enum amb_status status)
@@ -289,6 +324,7 @@ static enum amb_status ingest_done(struct amb_publisher *publisher, struct amb_e
     amb_stat_add(&session->shard->stats.msgs_in, entry->count);
     amb_stat_add(&session->shard->stats.bytes_in, amb_entry_bytes(entry));
     amb_stat_add(&session->shard->stats.batches_in, 1);
+    ingest_count(session, entry);
     ingest_drain(publisher);
     return AMB_OK;
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
+#include "broker/session/path.h"
 #include "broker/session/session_names.h"
 #include "broker/shard/book.h"
 #include "broker/shard/sifter.h"
@@ -146,6 +147,9 @@ struct amb_session {
     uint64_t settled;      /* frames that had to wait in the link and wait no more */
     uint64_t settled_seen; /* ... when it was last asked whether the client reads, */
     int64_t settled_ns;    /* and when that had changed */
+    struct {
+        struct amb_paths in, out;
+    } paths; /* published, delivered */
     /* counters */
     uint64_t msgs_in, bytes_in, msgs_out, bytes_out, frames_ignored;
 };

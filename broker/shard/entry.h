@@ -55,6 +55,7 @@ struct amb_entry {
     bool has_window; /* its bytes are of its publisher's window */
     bool has_ttl;    /* some of its messages say how long they are worth something */
     bool is_whole;   /* of a root that is pending */
+    bool is_of_gpu;  /* its payloads lie on a GPU, or lay there when they were published */
     uint16_t twin_state;         /* enum amb_twin_state */
     uint16_t twin_refused_ms;    /* a shadow's: when home had no memory for it, by shard->now_ns */
     struct amb_segment *segment; /* of data */
@@ -128,6 +129,7 @@ static inline void amb_entry_in_slots(struct amb_entry *entry, enum amb_payload_
     entry->data = segment->base;
     entry->meta = entry->payload.buf.data;
     entry->segment = segment;
+    entry->is_of_gpu = segment->gpu != NULL;
     entry->charge = bytes + entry->payload.buf.cap + sizeof(*entry);
 }
 

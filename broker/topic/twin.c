@@ -63,6 +63,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, const struct amb_e
     twin->data_len = entry->data_len;
     twin->topic = entry->topic;
     twin->is_private = entry->is_private;
+    twin->is_of_gpu = true;
     amb_entry_in_buffer(twin, AMB_PAYLOAD_BUFFER);
     twin->first_seq = entry->first_seq;
     twin->above = entry->above;

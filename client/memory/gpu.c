@@ -56,20 +56,22 @@ void amb_conn_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *w
 {
     (void)pthread_mutex_lock(&conn->gpu.lock);
     conn->gpu.staged_in += bytes;
+    conn->gpu.staged_in_msgs++;
     if (strcmp(conn->gpu.staged_why, why) != 0) {
         (void)snprintf(conn->gpu.staged_why, sizeof(conn->gpu.staged_why), "%s", why);
     }
     (void)pthread_mutex_unlock(&conn->gpu.lock);
 }
 
-void amb_conn_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
-                          char why[AMB_GPU_WHY_BYTES])
+void amb_conn_gpus_staged(struct amb_conn *conn, struct amb_gpus_staged *out)
 {
     (void)pthread_mutex_lock(&conn->gpu.lock);
-    *in = conn->gpu.staged_in;
-    memcpy(why, conn->gpu.staged_why, AMB_GPU_WHY_BYTES);
+    out->in = conn->gpu.staged_in;
+    out->in_msgs = conn->gpu.staged_in_msgs;
+    memcpy(out->why, conn->gpu.staged_why, AMB_GPU_WHY_BYTES);
     (void)pthread_mutex_unlock(&conn->gpu.lock);
-    *out = atomic_load_explicit(&conn->gpu.staged_out, memory_order_relaxed);
+    out->out = atomic_load_explicit(&conn->gpu.staged_out, memory_order_relaxed);
+    out->out_msgs = atomic_load_explicit(&conn->gpu.staged_out_msgs, memory_order_relaxed);
 }
 
 bool amb_gpu_is_sound(const struct amb_gpu *gpu)

@@ -49,9 +49,14 @@ void amb_conn_gpus_renew(struct amb_conn *conn);
 /* Counts bytes that went by way of the host although they lay on a GPU; why: static or the
  * caller's. */
 void amb_conn_gpus_count_in(struct amb_conn *conn, uint64_t bytes, const char *why);
-/* The sums of a connection, and the last reason. */
-void amb_conn_gpus_staged(struct amb_conn *conn, uint64_t *in, uint64_t *out,
-                          char why[AMB_GPU_WHY_BYTES]);
+/* Bytes and messages that went by way of the host, published and received, and the last reason of
+ * the former. */
+struct amb_gpus_staged {
+    uint64_t in, in_msgs, out, out_msgs;
+    char why[AMB_GPU_WHY_BYTES];
+};
+/* The sums of a connection. */
+void amb_conn_gpus_staged(struct amb_conn *conn, struct amb_gpus_staged *out);
 /* False once a sticky error was seen. */
 bool amb_gpu_is_sound(const struct amb_gpu *gpu);
 /* A failed call on a device, as the connection's error. ESTATE: its stream captures a graph.

@@ -298,9 +298,13 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
         Amb__Control__Ping ping;
         amb__control__ping__init(&ping);
         ping.time_ns = now_ns;
-        char why[AMB_GPU_WHY_BYTES];
-        amb_conn_gpus_staged(conn, &ping.staged_in, &ping.staged_out, why);
-        ping.staged_why = why;
+        struct amb_gpus_staged staged;
+        amb_conn_gpus_staged(conn, &staged);
+        ping.staged_in = staged.in;
+        ping.staged_out = staged.out;
+        ping.staged_in_messages = staged.in_msgs;
+        ping.staged_out_messages = staged.out_msgs;
+        ping.staged_why = staged.why;
         message.ping = &ping;
         message.body_case = AMB__CONTROL__CONTROL__BODY_PING;
         amb_control_send(conn, &message);

@@ -4,6 +4,7 @@
 #include "client/drive/ucx.h"
 #include "client/session/dispatch.h"
 #include "client/session/link_events.h"
+#include "wire/base/host.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/stream/stream.h"
 
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,12 +21,6 @@
 #define TRUSTED_MAX 16u
 #define NONCE_SIZE 32u
 #define BATCH_BYTES_MIN 4096u /* even if the broker says less */
-
-static uint64_t namespace_of(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
-}
 
 /* Splits a comma list in place. */
 static size_t split(char *list, char *out[], size_t max)
@@ -64,8 +58,10 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
         peer.features = AMB_PEER_UCX_LATE;
         peer.ucx_release = amb_client_ucx_expect(with->ucx, &peer.ucx_tx_seg, &peer.ucx_rx_seg);
     }
-    peer.pid_ns = namespace_of("/proc/self/ns/pid");
-    peer.net_ns = namespace_of("/proc/self/ns/net");
+    peer.host = amb_host_id("");
+    peer.pid_ns = amb_host_namespace("pid");
+    peer.ipc_ns = amb_host_namespace("ipc");
+    peer.net_ns = amb_host_namespace("net");
     Amb__Control__Hello hello;
     amb__control__hello__init(&hello);
     hello.version_min = hello.version_max = AMB_CONTROL_VERSION;

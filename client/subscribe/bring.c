@@ -98,6 +98,7 @@ static enum amb_status bring_to_gpu(struct amb_landing *landing, const struct am
     msg->payload = readable(side);
     atomic_fetch_add_explicit(&landing->staged_bytes, len, memory_order_relaxed);
     atomic_fetch_add_explicit(&landing->conn->gpu.staged_out, len, memory_order_relaxed);
+    atomic_fetch_add_explicit(&landing->conn->gpu.staged_out_msgs, 1, memory_order_relaxed);
     return AMB_OK;
 }
 

@@ -29,7 +29,9 @@ static const struct amb_ctl_command commands[] = {
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},
     {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},
-    {"doctor", amb_ctl_admin, "", "what is not as it could be, and what to do about it: GPUs, UCX"},
+    {"paths", amb_ctl_topics, "[CLIENT]",
+     "the way of each client's messages: copies, rates, and why no better one"},
+    {"doctor", amb_ctl_admin, "", "what is not as it could be, and what to do about it"},
     {"topo", amb_ctl_admin, "", "network devices: how far from each GPU, which are used"},
     {"address", amb_ctl_address, "[--interface I] [--config FILE]",
      "the URLs that others can use for a broker on this machine; asks no broker"},
@@ -75,7 +77,9 @@ static void print_help(void)
     (void)printf(
         "\noptions, before or after the command:\n"
         "  --url URL            unix:///path or tcp://host:port, ?link=ring|stream|ucx insists,\n"
-        "                       ?interface=ib0 connects from there\n"
+        "                       ?interface=ib0 connects from there; ?expect=ring, zero-copy, rdma "
+        "or\n"
+        "                       nvlink takes nothing slower\n"
         "                       ($AMB_URL, else client.url of $AMB_CONFIG,\n"
         "                       else unix:///run/ambroker/broker.sock)\n"
         "  -o, --output FORM    table or json\n"

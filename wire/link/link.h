@@ -146,8 +146,9 @@ struct amb_link_ops {
     int (*fd)(const struct amb_link *link);
     bool (*close)(struct amb_link *link);
     void (*describe)(const struct amb_link *link, char *out, size_t size);
-    bool (*trim)(struct amb_link *link);                /* or NULL */
-    bool (*rest)(struct amb_link *link, short *events); /* or NULL */
+    uint64_t (*rate)(const struct amb_link *link, uint64_t bytes); /* or NULL */
+    bool (*trim)(struct amb_link *link);                           /* or NULL */
+    bool (*rest)(struct amb_link *link, short *events);            /* or NULL */
 };
 
 struct amb_link {
@@ -266,4 +267,11 @@ static inline bool amb_link_trim(struct amb_link *link)
 static inline void amb_link_describe(const struct amb_link *link, char *out, size_t size)
 {
     link->ops->describe(link, out, size);
+}
+
+/* Bytes a second that the transport itself expects for messages of that size; 0: it does not say.
+ */
+static inline uint64_t amb_link_rate(const struct amb_link *link, uint64_t bytes)
+{
+    return link->ops->rate != NULL ? link->ops->rate(link, bytes) : 0;
 }

@@ -81,10 +81,16 @@ struct amb_client {
     bool insists;                         /* on that link */
     bool ucx_late;                        /* it says in Auth which UCX it has: AMB_PEER_UCX_LATE */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg; /* of its UCX; 0: it has told none */
-    char gpu_reason[80]; /* why it does not map GPU memory, in its own words */
-    bool has_gpu;        /* it has asked for GPU memory */
+    enum amb_link_kind wish;                      /* the link that its URL insists on */
+    const char *ucx_obstacle; /* why the ucx link cannot serve it; as link_reason; NULL: it can */
+    uint32_t expect;          /* enum amb_expect */
+    struct {
+        uint64_t host, pid_ns, ipc_ns; /* 0: unknown */
+    } place;                           /* by its own word */
+    char gpu_reason[80];               /* why it does not map GPU memory, in its own words */
+    bool has_gpu;                      /* it has asked for GPU memory */
     /* Its word on GPU memory that did not stay on a GPU, with its last sign of life. */
-    uint64_t staged_in, staged_out;
+    uint64_t staged_in, staged_out, staged_in_msgs, staged_out_msgs;
     char staged_why[128];
     uint8_t nonce[AMB_NONCE_SIZE];
     uint64_t secret;

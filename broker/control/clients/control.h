@@ -84,8 +84,12 @@ struct amb_control {
     bool kernel_names_peers; /* amb_peer_kernel_tells */
     uint32_t kept_fds;       /* that were passed in place of a pidfd: AMB_KEPT_FDS_MAX */
     uint64_t epoch;
-    uint32_t overflow_uid;   /* user.h */
-    uint64_t pid_ns, net_ns; /* our namespaces: inodes, 0: unknown */
+    uint32_t overflow_uid;           /* user.h */
+    uint64_t host;                   /* the number of this machine: host.h */
+    uint64_t pid_ns, ipc_ns, net_ns; /* our namespaces: inodes, 0: unknown */
+    struct {
+        uint64_t copy, socket;
+    } rates; /* bytes a second of this machine's memory and sockets; 0: not measured yet */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
     bool has_fallen;                    /* amb_user.has_fallen of some user */

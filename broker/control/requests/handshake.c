@@ -39,7 +39,9 @@ static void peer_fill(const struct amb_control *control, Amb__Control__Peer *pee
     peer->ucx_release = control->ucx_release;
     peer->ucx_tx_seg = control->ucx_tx_seg;
     peer->ucx_rx_seg = control->ucx_rx_seg;
+    peer->host = control->host;
     peer->pid_ns = control->pid_ns;
+    peer->ipc_ns = control->ipc_ns;
     peer->net_ns = control->net_ns;
     peer->trusted = (char **)(uintptr_t)control->config->transports.trusted.items;
     peer->n_trusted = control->config->transports.trusted.count;
@@ -101,13 +103,28 @@ static bool link_choose_near(struct amb_client *client, bool insists)
     return true;
 }
 
+static enum amb_link_kind wish_of(const char *wish)
+{
+    static const enum amb_link_kind kinds[] = {AMB_LINK_RING, AMB_LINK_STREAM, AMB_LINK_UCX};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcmp(wish, amb_link_kind_name(kinds[i])) == 0) {
+            return kinds[i];
+        }
+    }
+    return AMB_LINK_ANY;
+}
+
 /* False: refused, and the client told. */
 static bool link_choose(struct amb_client *client, const char *wish, const Amb__Control__Peer *peer)
 {
     const struct amb_control *control = client->control;
     client->insists = wish[0] != '\0';
+    client->wish = wish_of(wish);
+    if (client->wish == AMB_LINK_UCX || (client->wish == AMB_LINK_ANY && !client->is_unix)) {
+        client->ucx_obstacle = ucx_obstacle(client, peer);
+    }
     if (strcmp(wish, "ucx") == 0) {
-        const char *obstacle = ucx_obstacle(client, peer);
+        const char *obstacle = client->ucx_obstacle;
         if (obstacle != NULL) {
             amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", obstacle);
             return false;
@@ -129,7 +146,7 @@ static bool link_choose(struct amb_client *client, const char *wish, const Amb__
     }
     client->link = AMB_LINK_STREAM;
     if (wish[0] == '\0' && control->transports->prefer_ucx) {
-        client->link_reason = ucx_obstacle(client, peer);
+        client->link_reason = client->ucx_obstacle;
         client->link = client->link_reason == NULL ? AMB_LINK_UCX : AMB_LINK_STREAM;
     }
     return true;
@@ -212,6 +229,11 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
     }
     amb_copy_printable(client->name, sizeof(client->name), hello->name);
     amb_copy_printable(client->version, sizeof(client->version), hello->client_version);
+    if (hello->peer != NULL) {
+        client->place.host = hello->peer->host;
+        client->place.pid_ns = hello->peer->pid_ns;
+        client->place.ipc_ns = hello->peer->ipc_ns;
+    }
     if (link_choose(client, hello->link, hello->peer)) {
         challenge_send(client);
     }
@@ -468,7 +490,7 @@ static bool ucx_settle(struct amb_client *client, const Amb__Control__Auth *auth
     }
     if (misfit != NULL) {
         client->link = AMB_LINK_STREAM;
-        client->link_reason = misfit;
+        client->link_reason = client->ucx_obstacle = misfit;
     }
     return true;
 }

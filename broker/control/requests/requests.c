@@ -130,6 +130,8 @@ static void request_ping(struct amb_client *client, const Amb__Control__Ping *pi
     if (ping->staged_in != 0 || ping->staged_out != 0) {
         client->staged_in = ping->staged_in;
         client->staged_out = ping->staged_out;
+        client->staged_in_msgs = ping->staged_in_messages;
+        client->staged_out_msgs = ping->staged_out_messages;
         amb_copy_printable(client->staged_why, sizeof(client->staged_why), ping->staged_why);
     }
     amb_client_send_pong(client, ping->time_ns);

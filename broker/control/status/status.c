@@ -122,7 +122,8 @@ static bool client_may_ask(const struct amb_client *client)
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    static const char remove_prefix[] = "durable rm ", topics_prefix[] = "topics ";
+    static const char remove_prefix[] = "durable rm ", topics_prefix[] = "topics ",
+                      paths_prefix[] = "paths ";
     const struct amb_status_view *view = amb_status_view_find(query);
     if (!client_may_ask(client)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
@@ -144,6 +145,14 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
             return;
         }
         view = amb_status_view_find("topics");
+    }
+    if (strncmp(query, paths_prefix, sizeof(paths_prefix) - 1) == 0) {
+        pattern = query + sizeof(paths_prefix) - 1;
+        if (strlen(pattern) > AMB_CLIENT_NAME_MAX) {
+            amb_client_send_error(client, id, AMB_EINVAL, "no client has a name so long");
+            return;
+        }
+        view = amb_status_view_find("paths");
     }
     if (view == NULL) {
         amb_client_send_error(client, id, AMB_EINVAL, "admin: no such query");

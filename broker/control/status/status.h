@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tables of broker-ctl: "status", "topics", "subs", "queues", "clients", "workers", "memory",
- * "transports", "doctor", "topo".
- * "topics PATTERN" are those that match; "durable rm NAME" and "durable rm NAME USER" remove a
- * durable name. Each worker writes its knowledge of its shard into a JSON object of its own, on its
- * own thread, some rows a turn. The control thread puts them together with its own knowledge and
- * answers. An answer has AMB_STATUS_ROWS_MAX rows at most, and "not_shown" says how many there are
- * beside. Of subscriptions, queues and clients these are the eldest: the control thread says up to
- * which id, and workers make rows of just those.
+ * "transports", "paths", "doctor", "topo".
+ * "topics PATTERN" are those that match; "paths NAME" are those of clients of that name. "durable
+ * rm NAME" and "durable rm NAME USER" remove a durable name. Each worker writes its knowledge of
+ * its shard into a JSON object of its own, on its own thread, some rows a turn. The control thread
+ * puts them together with its own knowledge and answers. An answer has AMB_STATUS_ROWS_MAX rows at
+ * most, and "not_shown" says how many there are beside. Of subscriptions, queues and clients these
+ * are the eldest: the control thread says up to which id, and workers make rows of just those.
  *
  * Threads: the control thread; the collecting order runs on workers. Memory: the JSON of an answer.
  */

@@ -6,12 +6,14 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/status/paths.h"
 #include "broker/control/status/status.h"
 #include "broker/control/status/status_gpu.h"
 #include "broker/control/status/status_net.h"
 #include "broker/control/status/status_private.h"
 #include "broker/control/status/status_spill.h"
 #include "broker/control/status/status_worker.h"
+#include "broker/control/status/why.h"
 #include "broker/shard/shard.h"
 #include "wire/link/link.h"
 #include "wire/link/ucxlib/ucx_release.h"
@@ -128,6 +130,20 @@ static void add_heap(json_t *row, const struct amb_heap_account *heap)
     }
 }
 
+/* Why the link is not a better one. To a client of this host that is a ring; why its link to others
+ * has no more is told too. left_out: why UCX is told to do without a lane; or NULL. */
+static void add_why(json_t *row, const struct amb_client *client, const char *lanes,
+                    const char *left_out)
+{
+    char why[AMB_WHY_MAX], both[AMB_WHY_MAX + AMB_CONTROL_TEXT_MAX + 64];
+    amb_why_link(client, lanes, why);
+    const char *more = client->link == AMB_LINK_UCX ? left_out : client->link_reason;
+    bool is_new = more != NULL && strstr(why, more) == NULL;
+    (void)snprintf(both, sizeof(both), "%s%s%.*s", why, is_new && why[0] != '\0' ? "; " : "",
+                   (int)AMB_CONTROL_TEXT_MAX, is_new ? more : "");
+    (void)json_object_set_new(row, "why_not_better", json_string(both));
+}
+
 static json_t *gather_sessions(struct amb_status_query *query, const struct amb_control *control,
                                bool transports)
 {
@@ -143,13 +159,13 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
             continue;
         }
         const json_t *session = find_by_id(query, c->session.shard, "sessions", c->id);
-        json_t *row = json_pack(
-            "{s:I, s:s, s:s, s:s, s:s}", "id", amb_status_num(c->id), "name", c->name, "state",
-            client_state_name(c), "link", amb_link_kind_name(c->link), "lanes",
-            session == NULL ? "none" : json_string_value(json_object_get(session, "lanes")));
+        const char *lanes =
+            session == NULL ? "none" : json_string_value(json_object_get(session, "lanes"));
+        json_t *row = json_pack("{s:I, s:s, s:s, s:s, s:s}", "id", amb_status_num(c->id), "name",
+                                c->name, "state", client_state_name(c), "link",
+                                amb_link_kind_name(c->link), "lanes", lanes);
         if (transports) {
-            const char *why = c->link == AMB_LINK_UCX ? left_out : c->link_reason;
-            (void)json_object_set_new(row, "why_not_better", json_string(why == NULL ? "" : why));
+            add_why(row, c, lanes, left_out);
             amb_status_net_client(c, row);
             amb_status_gpu_client(c, row);
         } else {
@@ -177,6 +193,20 @@ static json_t *gather_clients(struct amb_status_query *query, struct amb_control
 static json_t *gather_transports(struct amb_status_query *query, struct amb_control *control)
 {
     return gather_sessions(query, control, true);
+}
+
+/* query->pattern: of clients of that name alone; "": of all. */
+static json_t *gather_paths(struct amb_status_query *query, struct amb_control *control)
+{
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (c->has_session && (query->pattern_len == 0 || strcmp(query->pattern, c->name) == 0) &&
+            query_may(query, rows, c->id)) {
+            amb_paths_add(rows, c, find_by_id(query, c->session.shard, "sessions", c->id));
+        }
+    }
+    return rows;
 }
 
 static json_t *gather_topics(struct amb_status_query *query, struct amb_control *control)
@@ -342,6 +372,7 @@ static const struct amb_status_view views[] = {
     {"workers", NULL, amb_status_shard_worker, gather_workers, NULL},
     {"memory", NULL, amb_status_shard_memory, gather_memory, NULL},
     {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id},
+    {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id},
     {"doctor", NULL, NULL, gather_doctor, NULL},
     {"topo", NULL, NULL, gather_topo, NULL},
 };

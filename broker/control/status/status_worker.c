@@ -2,6 +2,7 @@
 #include "broker/control/status/status_worker.h"
 
 #include "broker/config/config.h"
+#include "broker/control/status/paths.h"
 #include "broker/control/status/status_private.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/topic/cursor.h"
@@ -15,6 +16,7 @@
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/topic.h"
@@ -27,6 +29,7 @@
  * counts as STATUS_ROW of them: about 120 rows a turn. */
 #define STATUS_TURN 2048u
 #define STATUS_ROW 16u
+#define STATUS_ENTRIES_MAX 1024u /* ... and the entries before them, for GPU memory */
 #define STATUS_CURSORS_MAX 1024u /* of one subscription or queue that are looked at */
 
 /* A worker's part of an answer, as far as one turn goes. */
@@ -101,13 +104,25 @@ static uint64_t topics_at(struct amb_status_walk *walk, uint64_t at)
 /* The messages that wait in the logs for the cursors of one owner: of the first so many. */
 struct backlog {
     uint64_t bytes, spilled_bytes;
+    uint64_t gpu_bytes; /* of `bytes`, those in GPU memory, as far as entries are looked at */
     bool is_part;
 };
+
+/* Bytes in GPU memory from that position on: of the first so many entries. */
+static uint64_t gpu_bytes_from(const struct amb_log *log, uint64_t position, unsigned *budget)
+{
+    uint64_t bytes = 0;
+    for (; position<log->hi && * budget> 0; position++, --*budget) {
+        const struct amb_entry *entry = amb_log_at(log, position);
+        bytes += entry->segment->gpu != NULL ? amb_entry_charge(entry) : 0;
+    }
+    return bytes;
+}
 
 static struct backlog backlog_of(struct amb_status_walk *walk, const struct amb_list_node *cursors)
 {
     struct backlog backlog = {0};
-    unsigned count = 0;
+    unsigned count = 0, entries = walk->shard->memory.gpus == NULL ? 0 : STATUS_ENTRIES_MAX;
     AMB_LIST_FOR_EACH (node, cursors) {
         const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
         if (count++ == STATUS_CURSORS_MAX) {
@@ -116,8 +131,9 @@ static struct backlog backlog_of(struct amb_status_walk *walk, const struct amb_
         }
         const struct amb_log *log =
             &cursor->topic->log; /* It may be trimmed past a parked reader. */
-        backlog.bytes +=
-            amb_log_bytes_from(log, cursor->position < log->lo ? log->lo : cursor->position);
+        uint64_t position = cursor->position < log->lo ? log->lo : cursor->position;
+        backlog.bytes += amb_log_bytes_from(log, position);
+        backlog.gpu_bytes += gpu_bytes_from(log, position, &entries);
         backlog.spilled_bytes += cursor->sub == NULL ? 0 : amb_spill_waiting(cursor);
     }
     walk->cost += count;
@@ -128,6 +144,23 @@ static void backlog_put(json_t *row, const struct backlog *backlog)
 {
     if (backlog->is_part) {
         (void)json_object_set_new(row, "pending_topics", json_integer(STATUS_CURSORS_MAX));
+    }
+}
+
+/* By kind of memory: what was delivered out of it, what is held in place, what waits. */
+static void kinds_put(json_t *row, const struct amb_subscription *sub,
+                      const struct backlog *backlog)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } more[] = {{"gpu_delivered", sub->gpu_msgs},
+                {"gpu_bytes", sub->gpu_bytes},
+                {"held_host_bytes", sub->held_bytes},
+                {"held_gpu_bytes", sub->held_gpu_bytes},
+                {"pending_gpu_bytes", backlog->gpu_bytes}};
+    for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+        (void)json_object_set_new(row, more[i].name, json_integer(amb_status_num(more[i].value)));
     }
 }
 
@@ -156,6 +189,7 @@ static uint64_t subs_at(struct amb_status_walk *walk, uint64_t at)
         amb_status_num(sub->bytes_out), "credit_bytes", amb_status_num(sub->options.credit_bytes),
         "pending_bytes", amb_status_num(backlog.bytes), "spilled", amb_status_num(sub->spilled),
         "spilled_waiting_bytes", amb_status_num(backlog.spilled_bytes));
+    kinds_put(row, sub, &backlog);
     backlog_put(row, &backlog);
     (void)rows_put(walk->rows, sub->id, row);
     return at + 1;
@@ -180,6 +214,15 @@ static uint64_t queues_at(struct amb_status_walk *walk, uint64_t at)
             amb_status_num(backlog.bytes));
         backlog_put(row, &backlog);
         (void)rows_put(walk->rows, q->id, row);
+    }
+    return at + 1;
+}
+
+static uint64_t paths_at(struct amb_status_walk *walk, uint64_t at)
+{
+    const struct amb_session *s = walk->shard->sessions.at[at];
+    if (s != NULL && s->client_id <= walk->query->last_id && walk_may(walk)) {
+        (void)rows_put(walk->rows, s->client_id, amb_paths_of(s));
     }
     return at + 1;
 }
@@ -306,7 +349,9 @@ static uint64_t sessions_end(const struct amb_shard *shard)
 const struct amb_status_table amb_status_topics = {"topics", true, topics_end, topics_at},
                               amb_status_subs = {"subs", false, subs_end, subs_at},
                               amb_status_queues = {"queues", false, queues_end, queues_at},
-                              amb_status_sessions = {"sessions", false, sessions_end, sessions_at};
+                              amb_status_sessions = {"sessions", false, sessions_end, sessions_at},
+                              amb_status_session_paths = {"sessions", false, sessions_end,
+                                                          paths_at};
 
 /* As far as one turn goes: rows of all topics would hold the worker up for as long as it makes
  * them. Tables may grow and change between two turns; a row is then missing, or there twice. */

@@ -81,7 +81,7 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, stru
     frame.status = (int32_t)take->loss;
     sub->lost += take->lost;
     amb_piece_send(sub->session, &frame, &piece, entry);
-    amb_deliver_count(sub->session, !is_map, take->count, take->bytes);
+    amb_deliver_count(sub, entry, piece.type, take->count, take->bytes);
 }
 
 /* A member that acknowledges soon and releases late is not to hold memory without end. */

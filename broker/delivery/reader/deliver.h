@@ -43,36 +43,60 @@ static inline bool amb_deliver_is_trusted(const struct amb_session *session,
     return amb_user_is_same(entry->lease_user, session->user) || entry->lease_user == AMB_USER_ANY;
 }
 
+/* By copy, for that reason. */
+static inline enum amb_deliver_way amb_deliver_copied(struct amb_session *session,
+                                                      enum amb_path_why why)
+{
+    session->paths.out.why = (uint8_t)why;
+    return AMB_DELIVER_COPY;
+}
+
 static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,
                                                    const struct amb_entry *entry)
 {
     struct amb_session *session = sub->session;
-    if (!session->may_map || sub->options.copy || !amb_deliver_may_keep(session, entry)) {
-        return AMB_DELIVER_COPY;
+    if (!session->may_map) {
+        return amb_deliver_copied(session, AMB_PATH_LINK);
+    }
+    if (sub->options.copy) {
+        return amb_deliver_copied(session, AMB_PATH_ASKED);
+    }
+    if (!amb_deliver_may_keep(session, entry)) {
+        return amb_deliver_copied(session, AMB_PATH_ROOM);
     }
     if (entry->is_leased && !amb_deliver_is_trusted(session, entry)) {
-        return AMB_DELIVER_COPY;
+        return amb_deliver_copied(session, AMB_PATH_FOREIGN);
     }
     switch (amb_session_mapping_of(session, entry->segment)) {
     case AMB_MAPPING_READY:
         return AMB_DELIVER_MAP;
     case AMB_MAPPING_ASKED:
-        return amb_entry_bytes(entry) > AMB_DELIVER_COPY_MAX ? AMB_DELIVER_WAIT : AMB_DELIVER_COPY;
+        return amb_entry_bytes(entry) > AMB_DELIVER_COPY_MAX
+                   ? AMB_DELIVER_WAIT
+                   : amb_deliver_copied(session, AMB_PATH_MAPPING);
     case AMB_MAPPING_REFUSED:
     case AMB_MAPPING_RETIRED:
         break;
     }
-    return AMB_DELIVER_COPY;
+    return amb_deliver_copied(session,
+                              entry->segment->is_private ? AMB_PATH_PRIVATE : AMB_PATH_REFUSED);
 }
 
 /* May the client read a batch in GPU memory there? REFUSED, too, where it does not want to. */
 static inline enum amb_mapping_state amb_deliver_in_gpu(const struct amb_subscription *sub,
                                                         const struct amb_entry *entry)
 {
+    struct amb_session *session = sub->session;
     bool wants = sub->options.mem == AMB_MEM_CUDA || sub->options.mem == AMB_MEM_AS_SENT;
-    return wants && amb_deliver_may_keep(sub->session, entry)
-               ? amb_session_mapping_of(sub->session, entry->segment)
-               : AMB_MAPPING_REFUSED;
+    bool may_keep = amb_deliver_may_keep(session, entry);
+    enum amb_mapping_state state =
+        wants && may_keep ? amb_session_mapping_of(session, entry->segment) : AMB_MAPPING_REFUSED;
+    session->paths.out.gpu_why = (uint8_t)(state == AMB_MAPPING_READY ? AMB_PATH_BEST
+                                           : !session->may_map_gpu    ? AMB_PATH_LINK
+                                           : !wants                   ? AMB_PATH_WANTS_HOST
+                                           : !may_keep                ? AMB_PATH_ROOM
+                                                                      : AMB_PATH_REFUSED);
+    return state;
 }
 
 /* Of a batch in GPU memory: may the session's link take its payloads from there? */
@@ -84,10 +108,35 @@ static inline bool amb_deliver_may_by_link(const struct amb_session *session,
            entry->segment->gpu->is_exported && amb_gpu_pool_is_sound(entry->segment->gpu);
 }
 
-static inline void amb_deliver_count(struct amb_session *session, bool is_copy, uint32_t msgs,
-                                     uint64_t bytes)
+/* The way of a delivery whose payloads lie, or lay, on a GPU. */
+void amb_deliver_count_gpu(struct amb_subscription *sub, const struct amb_entry *entry,
+                           bool is_copy, uint32_t msgs, uint64_t bytes);
+
+/* The way of a delivery that is not a lazy one. */
+static inline void amb_deliver_count_path(struct amb_subscription *sub,
+                                          const struct amb_entry *entry, bool is_copy,
+                                          uint32_t msgs, uint64_t bytes)
 {
+    struct amb_paths *paths = &sub->session->paths.out;
+    if (__builtin_expect(entry->is_of_gpu, 0)) {
+        amb_deliver_count_gpu(sub, entry, is_copy, msgs, bytes);
+        return;
+    }
+    amb_path_count(paths, amb_path_class_of(msgs, bytes),
+                   is_copy ? AMB_PATH_COPIED : AMB_PATH_IN_PLACE, (enum amb_path_why)paths->why,
+                   msgs, bytes, sub->session->shard->now_ns);
+}
+
+/* `bytes` of the entry go to the subscription, in a frame of that type. */
+static inline void amb_deliver_count(struct amb_subscription *sub, const struct amb_entry *entry,
+                                     uint8_t type, uint32_t msgs, uint64_t bytes)
+{
+    struct amb_session *session = sub->session;
     struct amb_shard_stats *stats = &session->shard->stats;
+    bool is_copy = type != AMB_FRAME_MAP && type != AMB_FRAME_MAP_LEASED;
+    if (type != AMB_FRAME_LAZY) {
+        amb_deliver_count_path(sub, entry, is_copy, msgs, bytes);
+    }
     session->msgs_out += msgs;
     session->bytes_out += bytes;
     amb_stat_add(&stats->msgs_out, msgs);

@@ -60,12 +60,17 @@ static void delivery_unkeep(struct amb_subscription *sub, const struct amb_deliv
 }
 
 /* The client holds one more entry in place, or one less. */
-static void session_count_mapped(struct amb_session *session, const struct amb_entry *entry,
-                                 bool is_more)
+static void count_mapped(struct amb_subscription *sub, const struct amb_entry *entry, bool is_more)
 {
+    struct amb_session *session = sub->session;
     uint64_t bytes = is_more ? amb_entry_charge(entry) : -amb_entry_charge(entry);
     session->mapped_bytes += bytes;
-    session->mapped_host_bytes += entry->segment->gpu == NULL ? bytes : 0;
+    if (entry->segment->gpu == NULL) {
+        session->mapped_host_bytes += bytes;
+        sub->held_bytes += bytes;
+    } else {
+        sub->held_gpu_bytes += bytes;
+    }
 }
 
 /* An in-place delivery is no longer held by the client, or a lazy one's payload not kept for it. */
@@ -73,7 +78,7 @@ static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *de
 {
     if (delivery->entry != NULL) {
         delivery_unkeep(sub, delivery);
-        session_count_mapped(sub->session, delivery->entry, false);
+        count_mapped(sub, delivery->entry, false);
         amb_entry_unref(delivery->entry, sub->session->shard);
         delivery->entry = NULL;
     }
@@ -217,7 +222,7 @@ enum amb_status amb_subscription_deliver(struct amb_subscription *subscription, 
         (struct amb_delivery){.entry = entry, .bytes = bytes, .msgs = msgs};
     if (entry != NULL) {
         amb_entry_ref(entry);
-        session_count_mapped(subscription->session, entry, true);
+        count_mapped(subscription, entry, true);
     }
     subscription->deliveries_out++;
     subscription->msgs_out += msgs;

@@ -53,11 +53,11 @@ static inline bool may_count(const struct amb_session *session, const struct amb
            amb_heap_has_room(&session->heap, sizeof(struct amb_tally));
 }
 
-/* The delivery that was entered last goes out: by copy or not, so many bytes. */
+/* The delivery that was entered last goes out, so many bytes. */
 static inline __attribute__((always_inline)) void give_sent(struct amb_cursor *cursor,
                                                             struct amb_entry *entry,
                                                             const struct amb_piece *piece,
-                                                            bool is_copy, uint64_t bytes)
+                                                            uint64_t bytes)
 {
     struct amb_session *session = cursor->sub->session;
     if (__builtin_expect(entry->tally != NULL, 0)) {
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) void give_sent(struct amb_cursor *c
     frame.lost = gap.lost;
     frame.status = (int32_t)gap.why;
     amb_piece_send(session, &frame, piece, entry);
-    amb_deliver_count(session, is_copy, piece->count, bytes);
+    amb_deliver_count(cursor->sub, entry, piece->type, piece->count, bytes);
     cursor->loss.expected_seq = piece->seq + piece->count;
 }
 
@@ -86,7 +86,7 @@ give_piece(struct amb_cursor *cursor, struct amb_entry *entry, const struct amb_
         amb_subscription_deliver(sub, piece->count, bytes, is_map ? entry : NULL) != AMB_OK) {
         return false;
     }
-    give_sent(cursor, entry, piece, !is_map, bytes);
+    give_sent(cursor, entry, piece, bytes);
     return true;
 }
 
@@ -209,6 +209,6 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
         amb_lazy_deliver(sub, entry, first, count, bytes) != AMB_OK) {
         return false;
     }
-    give_sent(cursor, entry, &piece, true, piece.meta_len);
+    give_sent(cursor, entry, &piece, piece.meta_len);
     return true;
 }

@@ -118,6 +118,18 @@ static enum amb_status fetch_send(struct amb_session *session, const struct amb_
     return sent == AMB_ENOMEM ? sent : AMB_OK; /* Of a link that is down others tell. */
 }
 
+/* Its way: of one message, or a part of it. */
+static void fetch_count(struct amb_session *session, const struct amb_entry *entry, uint64_t bytes,
+                        bool is_copy)
+{
+    enum amb_path_class class = entry->is_of_gpu ? AMB_PATH_GPU : amb_path_class_of(1, bytes);
+    enum amb_path_way way = entry->is_of_gpu ? AMB_PATH_STAGED
+                            : is_copy        ? AMB_PATH_COPIED
+                                             : AMB_PATH_IN_PLACE;
+    amb_path_count(&session->paths.out, class, way, AMB_PATH_LAZY, 1, bytes,
+                   session->shard->now_ns);
+}
+
 static enum amb_status fetch_answer(struct amb_session *session, const struct amb_frame *asked,
                                     enum amb_status status, const uint8_t *data,
                                     struct amb_entry *entry)
@@ -131,6 +143,9 @@ static enum amb_status fetch_answer(struct amb_session *session, const struct am
         .status = (int32_t)status,
     };
     struct amb_shard_stats *stats = &session->shard->stats;
+    if (frame.data_len != 0) {
+        fetch_count(session, entry, frame.data_len, true);
+    }
     amb_stat_add(&stats->fetched_bytes, frame.data_len);
     amb_stat_add(&stats->fetches_stale, status == AMB_ESTALE);
     return fetch_send(session, &frame, data, entry);
@@ -169,6 +184,7 @@ static enum amb_status fetch_map(struct amb_subscription *sub, const struct amb_
     if (!AMB_FAULT(MAP_STALE)) {
         amb_subscription_keep_mapped(sub, delivery);
     }
+    fetch_count(session, entry, frame.data_len, false);
     return fetch_send(session, &frame, NULL, NULL);
 }
 

@@ -45,7 +45,9 @@ struct amb_conn_gpu {
     _Atomic uint32_t waiting_count;     /* releases that wait for a stream */
     _Atomic bool has_new;               /* ... and one has come since the last spin for them */
     _Atomic uint32_t vain_spins;        /* in a row, that none of them was over by */
-    _Atomic uint64_t staged_out;        /* bytes brought from the host to a GPU */
+    _Atomic uint64_t staged_out;        /* bytes brought from the host to a GPU, */
+    _Atomic uint64_t staged_out_msgs;   /* ... and messages */
     uint64_t staged_in;                 /* bytes of GPU memory published by way of the host, */
+    uint64_t staged_in_msgs;            /* ... messages, */
     char staged_why[AMB_GPU_WHY_BYTES]; /* ... and the last reason */
 };

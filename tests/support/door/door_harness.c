@@ -366,8 +366,15 @@ void door_expect_closed(struct door_client *client)
 
 void door_send_hello(struct door_client *client, const char *link)
 {
+    door_send_hello_with(client, link, 0, 0);
+}
+
+void door_send_hello_with(struct door_client *client, const char *link, uint32_t expect,
+                          uint64_t host)
+{
     Amb__Control__Peer peer;
     amb__control__peer__init(&peer);
+    peer.host = host;
     Amb__Control__Hello hello;
     amb__control__hello__init(&hello);
     hello.version_min = AMB_CONTROL_VERSION;
@@ -376,6 +383,7 @@ void door_send_hello(struct door_client *client, const char *link)
     hello.name = (char *)(uintptr_t) "door-client";
     hello.link = (char *)(uintptr_t)link;
     hello.peer = &peer;
+    hello.expect = expect;
     Amb__Control__Control message;
     amb__control__control__init(&message);
     message.body_case = AMB__CONTROL__CONTROL__BODY_HELLO;

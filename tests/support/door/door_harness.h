@@ -82,6 +82,9 @@ void door_expect_error(struct door_client *client, uint64_t id, enum amb_status 
 void door_expect_closed(struct door_client *client);
 
 void door_send_hello(struct door_client *client, const char *link);
+/* The same that demands (wire/codec/expect.h), from a client on that machine (wire/base/host.h). */
+void door_send_hello_with(struct door_client *client, const char *link, uint32_t expect,
+                          uint64_t host);
 /* proof: 32 bytes or NULL. */
 void door_send_auth(struct door_client *client, const uint8_t *proof);
 /* Hello, and Auth that names a former session. unmapped: it says that nothing of that is mapped. */

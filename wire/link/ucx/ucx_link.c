@@ -223,6 +223,22 @@ static uint64_t device_min(const struct amb_ucx_link *link)
     return amb_ucx_lanes_reach_gpus(lanes) ? AMB_LINK_DEVICE_MIN : UINT64_MAX;
 }
 
+/* By its own model of its lanes. */
+static uint64_t ucx_rate(const struct amb_link *base, uint64_t bytes)
+{
+    AMB_UCX_OURS;
+    const struct amb_ucx_link *link =
+        AMB_CONTAINER_OF((uintptr_t)base, const struct amb_ucx_link, base);
+    const ucp_ep_evaluate_perf_param_t param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
+                                                .message_size = bytes};
+    ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+    if (link->ep == NULL || amb_ucx_api.ucp_ep_evaluate_perf(link->ep, &param, &attr) != UCS_OK ||
+        !(attr.estimated_time > 0)) {
+        return 0;
+    }
+    return (uint64_t)((double)bytes / attr.estimated_time);
+}
+
 static const struct amb_link_ops ops = {
     .kind = AMB_LINK_UCX,
     .send = amb_ucx_link_send,
@@ -234,6 +250,7 @@ static const struct amb_link_ops ops = {
     .fd = ucx_fd,
     .close = link_close,
     .describe = ucx_describe,
+    .rate = ucx_rate,
 };
 
 static enum amb_status ep_open(struct amb_ucx_link *link, const void *address)

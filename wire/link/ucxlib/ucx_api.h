@@ -41,6 +41,7 @@ void ucs_log_push_handler(amb_ucx_log_fn handler);
     ADD(ucp_config_release)                                                                        \
     ADD(ucp_ep_close_nbx)                                                                          \
     ADD(ucp_ep_create)                                                                             \
+    ADD(ucp_ep_evaluate_perf)                                                                      \
     ADD(ucp_ep_flush_nbx)                                                                          \
     ADD(ucp_ep_print_info)                                                                         \
     ADD(ucp_ep_query)                                                                              \

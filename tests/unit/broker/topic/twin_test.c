@@ -140,6 +140,10 @@ static void test_readers_of_host_memory_share_one_copy(void **state)
         assert_int_equal(twins(w), i + 1);
     }
     assert_int_equal(w->gpus.pools[0].staged_bytes, 5 * 50000);
+    const struct amb_paths *went = &w->a->session->paths.out, *came = &w->p->session->paths.in;
+    assert_int_equal(went->of[AMB_PATH_GPU].msgs[AMB_PATH_STAGED], 5);
+    assert_int_equal(went->not_best[AMB_PATH_GPU], AMB_PATH_LINK); /* It may not map there. */
+    assert_int_equal(came->of[AMB_PATH_GPU].msgs[AMB_PATH_IN_PLACE], 5);
     /* Held copies keep no slot. */
     harness_settle(&w->h);
     assert_int_equal(w->p->freed, w->p->commits);

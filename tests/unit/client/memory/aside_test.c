@@ -70,10 +70,9 @@ static void test_a_pool_is_opened_without_the_lock(void **state)
     add(conn, 1);
     assert_false(is_readable(conn, 1));
     amb_conn_unlock(conn);
-    uint64_t in, out;
-    char why[AMB_GPU_WHY_BYTES];
+    struct amb_gpus_staged staged;
     int64_t begin = amb_clock_monotonic_ns();
-    amb_conn_gpus_staged(conn, &in, &out, why); /* As each heartbeat does. */
+    amb_conn_gpus_staged(conn, &staged); /* As each heartbeat does. */
     amb_conn_lock(conn);
     amb_imports_over(conn); /* As a session's end. */
     amb_conn_unlock(conn);
@@ -207,15 +206,15 @@ static void test_a_device_comes_up_once(void **state)
     struct amb_conn *conn = amb_conn_create();
     pthread_t threads[2];
     void *first, *second;
-    char plan[64], why[AMB_GPU_WHY_BYTES];
-    uint64_t in, out;
+    char plan[64];
+    struct amb_gpus_staged staged;
     (void)snprintf(plan, sizeof(plan), "cuStreamCreate=%d", LONG_MS);
     fakecuda_slow(plan);
     assert_int_equal(pthread_create(&threads[0], NULL, get, conn), 0);
     assert_int_equal(pthread_create(&threads[1], NULL, get, conn), 0);
     (void)usleep(LONG_MS * 250);
     int64_t begin = amb_clock_monotonic_ns();
-    amb_conn_gpus_staged(conn, &in, &out, why);
+    amb_conn_gpus_staged(conn, &staged);
     assert_true(is_quick(begin));
     assert_int_equal(pthread_join(threads[0], &first), 0);
     assert_int_equal(pthread_join(threads[1], &second), 0);

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/status/expected.h"
+
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/status/why.h"
+#include "wire/base/clock.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define COPY_BYTES ((size_t)4 << 20) /* past a core's own cache */
+#define COPY_ROUNDS 3u
+#define SOCKET_PIECE ((size_t)64 << 10)
+#define SOCKET_ROUNDS 64u
+#define MBIT UINT64_C(125000) /* bytes a second of a Mb/s */
+
+/* ---- this machine ---- */
+
+static uint64_t rate_of(uint64_t bytes, int64_t ns)
+{
+    return ns > 0 ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
+}
+
+uint64_t amb_expected_measure_copy(void)
+{
+    uint8_t *from = malloc(COPY_BYTES), *to = malloc(COPY_BYTES);
+    int64_t best_ns = 0;
+    if (from != NULL && to != NULL) {
+        memset(from, 1, COPY_BYTES);
+        memset(to, 2, COPY_BYTES);
+        for (unsigned i = 0; i < COPY_ROUNDS; i++) {
+            int64_t begin = amb_clock_monotonic_ns();
+            memcpy(to, from, COPY_BYTES);
+            __asm__ volatile("" : : "r"(to) : "memory"); /* Somebody might read it. */
+            int64_t ns = amb_clock_monotonic_ns() - begin;
+            best_ns = best_ns == 0 || ns < best_ns ? ns : best_ns;
+        }
+    }
+    free(from);
+    free(to);
+    return rate_of(COPY_BYTES, best_ns);
+}
+
+/* A piece through the pair; false: it does not take one. */
+static bool pass(const int pair[2], uint8_t *bytes)
+{
+    size_t wrote = 0, read_bytes = 0;
+    while (read_bytes < SOCKET_PIECE) {
+        ssize_t n = wrote < SOCKET_PIECE
+                        ? send(pair[0], bytes + wrote, SOCKET_PIECE - wrote, MSG_DONTWAIT)
+                        : 0;
+        wrote += n > 0 ? (size_t)n : 0;
+        ssize_t got = recv(pair[1], bytes, SOCKET_PIECE, MSG_DONTWAIT);
+        if (n < 0 && got < 0) {
+            return false;
+        }
+        read_bytes += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+uint64_t amb_expected_measure_socket(void)
+{
+    int pair[2];
+    uint8_t *bytes = calloc(1, SOCKET_PIECE);
+    uint64_t passed = 0;
+    if (bytes == NULL || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        free(bytes);
+        return 0;
+    }
+    int64_t begin = amb_clock_monotonic_ns();
+    for (unsigned i = 0; i < SOCKET_ROUNDS && pass(pair, bytes); i++) {
+        passed += SOCKET_PIECE;
+    }
+    int64_t ns = amb_clock_monotonic_ns() - begin;
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    free(bytes);
+    return rate_of(passed, ns);
+}
+
+/* ---- interfaces ---- */
+
+static bool is_address(const struct sockaddr *a, const struct sockaddr_storage *b)
+{
+    if (a == NULL || a->sa_family != b->ss_family) {
+        return false;
+    }
+    if (a->sa_family == AF_INET) {
+        return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
+    }
+    return a->sa_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
+}
+
+/* The interface with the connection's address on this side; false: there is none. */
+static bool interface_of(int fd, char out[IF_NAMESIZE])
+{
+    struct sockaddr_storage here = {0};
+    socklen_t len = sizeof(here);
+    struct ifaddrs *list = NULL;
+    bool is_found = false;
+    if (fd < 0 || getsockname(fd, (struct sockaddr *)&here, &len) != 0 || getifaddrs(&list) != 0) {
+        return false;
+    }
+    for (const struct ifaddrs *at = list; at != NULL && !is_found; at = at->ifa_next) {
+        is_found = is_address(at->ifa_addr, &here);
+        if (is_found) {
+            (void)snprintf(out, IF_NAMESIZE, "%s", at->ifa_name);
+        }
+    }
+    freeifaddrs(list);
+    return is_found;
+}
+
+/* As the driver tells it; 0: it does not. */
+static uint64_t speed_of(int fd, const char *interface)
+{
+    struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
+    struct ifreq request = {0};
+    (void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
+    request.ifr_data = (void *)&command;
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0) {
+        return 0;
+    }
+    uint32_t mbit = ethtool_cmd_speed(&command);
+    return mbit == (uint32_t)SPEED_UNKNOWN ? 0 : mbit * MBIT;
+}
+
+static uint64_t network_rate(const struct amb_client *client, char by[AMB_EXPECTED_TEXT_MAX])
+{
+    char interface[IF_NAMESIZE];
+    if (!interface_of(client->fd, interface)) {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "unknown: no interface has its address");
+        return 0;
+    }
+    uint64_t rate = speed_of(client->fd, interface);
+    if (rate == 0) {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "unknown: %s does not tell its speed", interface);
+    } else {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "the speed of %s", interface);
+    }
+    return rate;
+}
+
+/* ---- what is asked for ---- */
+
+static uint64_t once(uint64_t *rate, uint64_t (*measure)(void))
+{
+    *rate = *rate != 0 ? *rate : measure();
+    return *rate;
+}
+
+uint64_t amb_expected_rate(const struct amb_client *client, uint64_t ucx_rate,
+                           char by[AMB_EXPECTED_TEXT_MAX])
+{
+    struct amb_control *control = client->control;
+    bool is_near = amb_why_is_near(client);
+    if (client->link == AMB_LINK_UCX &&
+        !is_near) { /* Of lo it knows no speed, and takes a guess. */
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "%s",
+                       ucx_rate != 0 ? "UCX's estimate" : "unknown: UCX does not say");
+        return ucx_rate;
+    }
+    if (client->link == AMB_LINK_RING) {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "copies in this machine's memory, measured");
+        return once(&control->rates.copy, amb_expected_measure_copy);
+    }
+    if (is_near) {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "a pair of sockets on this machine, measured");
+        return once(&control->rates.socket, amb_expected_measure_socket);
+    }
+    return network_rate(client, by);
+}

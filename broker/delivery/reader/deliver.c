@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/delivery/reader/deliver.h"
+
+void amb_deliver_count_gpu(struct amb_subscription *sub, const struct amb_entry *entry,
+                           bool is_copy, uint32_t msgs, uint64_t bytes)
+{
+    struct amb_paths *paths = &sub->session->paths.out;
+    int64_t now_ns = sub->session->shard->now_ns;
+    if (entry->segment->gpu != NULL) {
+        sub->gpu_msgs += msgs;
+        sub->gpu_bytes += bytes;
+        amb_path_count(paths, AMB_PATH_GPU, is_copy ? AMB_PATH_COPIED : AMB_PATH_IN_PLACE,
+                       AMB_PATH_BY_LINK, msgs, bytes, now_ns);
+        return;
+    }
+    enum amb_path_why why =
+        paths->gpu_why != AMB_PATH_BEST ? (enum amb_path_why)paths->gpu_why : AMB_PATH_HOST_ALONE;
+    paths->gpu_why = AMB_PATH_BEST;
+    amb_path_count(paths, AMB_PATH_GPU, AMB_PATH_STAGED, why, msgs, bytes, now_ns);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rates of this machine, and clients by hand. */
+#include "broker/control/status/expected.h"
+
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#define MB UINT64_C(1000000)
+
+static struct amb_control control;
+static struct amb_client client = {.control = &control, .fd = -1};
+static char by[AMB_EXPECTED_TEXT_MAX];
+
+static void this_machine_is_measured(void **state)
+{
+    (void)state;
+    /* A rate that no machine of today misses, with a sanitizer and others beside it. */
+    assert_in_range(amb_expected_measure_copy(), 10 * MB, 1000000 * MB);
+    assert_in_range(amb_expected_measure_socket(), MB, 1000000 * MB);
+}
+
+static void a_ring_is_as_fast_as_memory_and_is_measured_once(void **state)
+{
+    (void)state;
+    client.link = AMB_LINK_RING;
+    client.is_unix = true;
+    uint64_t rate = amb_expected_rate(&client, 5, by);
+    assert_true(rate > 10 * MB);
+    assert_non_null(strstr(by, "memory, measured"));
+    assert_int_equal(amb_expected_rate(&client, 0, by), rate);
+    control.rates.copy = 7;
+    assert_int_equal(amb_expected_rate(&client, 0, by), 7);
+}
+
+static void a_local_stream_is_as_fast_as_sockets(void **state)
+{
+    (void)state;
+    client.link = AMB_LINK_STREAM;
+    client.is_unix = true;
+    control.rates.socket = 9;
+    assert_int_equal(amb_expected_rate(&client, 0, by), 9);
+    assert_non_null(strstr(by, "sockets"));
+}
+
+static void ucx_says_its_own(void **state)
+{
+    (void)state;
+    client.link = AMB_LINK_UCX;
+    client.is_unix = false;
+    assert_int_equal(amb_expected_rate(&client, 1234, by), 1234);
+    assert_string_equal(by, "UCX's estimate");
+    assert_int_equal(amb_expected_rate(&client, 0, by), 0);
+    assert_non_null(strstr(by, "unknown"));
+}
+
+static void nobody_knows_a_connection_that_is_gone(void **state)
+{
+    (void)state;
+    client.link = AMB_LINK_STREAM;
+    client.is_unix = false;
+    assert_int_equal(amb_expected_rate(&client, 0, by), 0);
+    assert_non_null(strstr(by, "unknown"));
+}
+
+#define T(test) cmocka_unit_test(test)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        T(this_machine_is_measured),
+        T(a_ring_is_as_fast_as_memory_and_is_measured_once),
+        T(a_local_stream_is_as_fast_as_sockets),
+        T(ucx_says_its_own),
+        T(nobody_knows_a_connection_that_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
