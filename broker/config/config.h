@@ -77,6 +77,7 @@ struct amb_topic_rule {
     enum amb_topic_trust trust;
     enum amb_topic_gpu gpu;
     enum amb_topic_prefer prefer;
+    uint32_t expect; /* enum amb_expect: the way that payloads take, or nobody opens it; 0: any */
     /* History kept for readers to come; each limit that is not 0 holds. All 0: none is kept. */
     struct {
         uint32_t messages;

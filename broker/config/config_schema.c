@@ -3,6 +3,7 @@
 
 #include "broker/config/config_rules.h"
 #include "wire/base/clock.h"
+#include "wire/codec/expect.h"
 
 #include <string.h>
 
@@ -40,6 +41,12 @@ static const struct amb_config_word topic_gpu_words[] = {{"stage", AMB_TOPIC_GPU
                                                          {NULL, 0, false}};
 static const struct amb_config_word prefer_words[] = {
     {"credit", AMB_PREFER_CREDIT, false}, {"near", AMB_PREFER_NEAR, false}, {NULL, 0, false}};
+static const struct amb_config_word expect_words[] = {{"any", 0, false},
+                                                      {"ring", AMB_EXPECT_RING, false},
+                                                      {"zero-copy", AMB_EXPECT_ZERO_COPY, false},
+                                                      {"rdma", AMB_EXPECT_RDMA, false},
+                                                      {"nvlink", AMB_EXPECT_NVLINK, false},
+                                                      {NULL, 0, false}};
 static const struct amb_config_word gpu_trust_words[] = {{"user", AMB_GPU_TRUST_USER, false},
                                                          {"all", AMB_GPU_TRUST_ALL, false},
                                                          {"none", AMB_GPU_TRUST_NONE, false},
@@ -540,6 +547,14 @@ static const struct amb_config_key rule_keys[] = {
              "credit left; near, of those with half of their credit left the one nearest to the "
              "payload: in place on its GPU, then on this host (ring, Unix socket), then by TCP or "
              "UCX."},
+    {.path = "expect",
+     .type = AMB_CONFIG_WORD,
+     .offset = RULE(expect),
+     .default_text = "any",
+     .words = expect_words,
+     .help = "The way that payloads take, or a publisher or subscription is refused with what is "
+             "missing: ring, shared memory; zero-copy, read and written in place; rdma, InfiniBand "
+             "or RoCE; nvlink, from GPU to GPU, and gpu is reject then."},
     {.path = "retain.messages",
      .type = AMB_CONFIG_COUNT,
      .offset = RULE(retain.messages),

@@ -13,6 +13,7 @@
 #include "client/publish/implicit.h"
 #include "client/session/backoff.h"
 #include "client/session/fork.h"
+#include "client/session/insist.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
 #include "wire/config/transports.h"
@@ -146,7 +147,10 @@ static enum amb_status connect_one(const struct amb_url *url, const struct reach
                                    struct amb_error *error, struct amb_conn **out)
 {
     struct amb_transports transports;
-    enum amb_status status = choose_devices(url, reach, &transports, error);
+    enum amb_status status = amb_insist_url(url, error);
+    if (status == AMB_OK) {
+        status = choose_devices(url, reach, &transports, error);
+    }
     if (status != AMB_OK) {
         return status;
     }
@@ -186,6 +190,16 @@ static enum amb_status connect_one(const struct amb_url *url, const struct reach
     return AMB_OK;
 }
 
+/* The options of the URL before it, behind what is in `out`. */
+static void take_over(const struct amb_url *before, char *out, size_t size)
+{
+    char text[URL_LIST_MAX];
+    amb_url_format(before, text, sizeof(text));
+    const char *options = strchr(text, '?');
+    size_t len = strlen(out);
+    (void)snprintf(out + len, size - len, "%s", options == NULL ? "" : options);
+}
+
 /* A bare "host" or "host:port" in a list takes over what it lacks from the URL before it. */
 static enum amb_status parse_next(const char *text, const struct amb_url *before, bool has_before,
                                   struct amb_url *url, struct amb_error *error)
@@ -200,13 +214,8 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
         if (!has_port) {
             (void)snprintf(port, sizeof(port), ":%u", before->port);
         }
-        bool has_link = before->link != AMB_LINK_ANY, has_interface = before->interface[0] != '\0';
-        (void)snprintf(full, sizeof(full), "tcp://%s%s%s%s%s%s", text, port,
-                       has_link ? "?link=" : "", has_link ? amb_link_kind_name(before->link) : "",
-                       !has_interface ? ""
-                       : has_link     ? "&interface="
-                                      : "?interface=",
-                       before->interface);
+        (void)snprintf(full, sizeof(full), "tcp://%s%s", text, port);
+        take_over(before, full, sizeof(full));
     }
     enum amb_status status = amb_url_parse(full, url, error->text, sizeof(error->text));
     error->status = status;

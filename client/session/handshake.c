@@ -3,6 +3,7 @@
 
 #include "client/drive/ucx.h"
 #include "client/session/dispatch.h"
+#include "client/session/insist.h"
 #include "client/session/link_events.h"
 #include "wire/base/host.h"
 #include "wire/link/ring/ring.h"
@@ -68,6 +69,7 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
     hello.client_version = version;
     hello.name = name;
     hello.link = link;
+    hello.expect = with->url->expect;
     hello.peer = &peer;
     Amb__Control__Control message;
     amb__control__control__init(&message);
@@ -305,6 +307,9 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
         return amb_dial_fail(dial, AMB_EPROTO,
                              "the broker chose a link that this library does "
                              "not know");
+    }
+    if (status == AMB_OK) {
+        status = amb_insist_session(conn, dial->error, url, welcome->may_map != 0);
     }
     return status == AMB_OK ? watch_link(conn, dial) : status;
 }

@@ -219,3 +219,35 @@ bool amb_pattern_matches(const char *pattern, size_t pattern_len, const char *to
         t++;
     }
 }
+
+static bool begins_wild(const char *pattern, size_t len)
+{
+    return len > 0 && (pattern[0] == '*' || pattern[0] == '>');
+}
+
+bool amb_pattern_meets(const char *pattern, size_t len, const char *other, size_t other_len)
+{
+    if ((begins_wild(pattern, len) && amb_topic_is_reserved(other, other_len)) ||
+        (begins_wild(other, other_len) && amb_topic_is_reserved(pattern, len))) {
+        return false;
+    }
+    size_t a = 0, b = 0;
+    for (;;) {
+        size_t a_size = token_len(pattern, len, a), b_size = token_len(other, other_len, b);
+        bool a_wild = is_wildcard(pattern + a, a_size), b_wild = is_wildcard(other + b, b_size);
+        if ((a_wild && pattern[a] == '>') || (b_wild && other[b] == '>')) {
+            return true; /* At least one token is left on both sides. */
+        }
+        if (!a_wild && !b_wild &&
+            (a_size != b_size || memcmp(pattern + a, other + b, a_size) != 0)) {
+            return false;
+        }
+        a += a_size;
+        b += b_size;
+        if (a == len || b == other_len) {
+            return a == len && b == other_len;
+        }
+        a++;
+        b++;
+    }
+}

@@ -46,3 +46,5 @@ bool amb_pattern_is_literal(const char *pattern, size_t len);
 /* Both checked before. Linear in the lengths. */
 bool amb_pattern_matches(const char *pattern, size_t pattern_len, const char *topic,
                          size_t topic_len);
+/* Two patterns, checked before: is there a topic that both match? Linear in the lengths. */
+bool amb_pattern_meets(const char *pattern, size_t len, const char *other, size_t other_len);

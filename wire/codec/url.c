@@ -5,6 +5,8 @@
  */
 #include "wire/codec/url.h"
 
+#include "wire/codec/expect.h"
+
 #include <arpa/inet.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -247,12 +249,26 @@ static enum amb_status parse_interface(struct parser *parser, struct piece value
     return AMB_OK;
 }
 
+/* Each names one demand. */
+static enum amb_status parse_expect(struct parser *parser, struct piece value)
+{
+    uint32_t expect = amb_expect_find(value.text, value.len);
+    if (expect == 0) {
+        return refuse(parser, "expect is " AMB_EXPECT_WORDS ", not", value);
+    }
+    parser->url.expect |= expect;
+    return AMB_OK;
+}
+
 static enum amb_status parse_option(struct parser *parser, struct piece option)
 {
     struct piece value = option;
     struct piece name = split(&value, '=');
     if (piece_is(name, "link")) {
         return parse_link(parser, value);
+    }
+    if (piece_is(name, "expect")) {
+        return parse_expect(parser, value);
     }
     if (parser->url.scheme == AMB_URL_UNIX && piece_is(name, "mode")) {
         return parse_mode(parser, value);
@@ -362,6 +378,11 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size)
     }
     if (url->link != AMB_LINK_ANY) {
         append(out, size, "%clink=%s", separator, amb_link_kind_name(url->link));
+        separator = '&';
+    }
+    for (uint32_t left = url->expect; left != 0; left -= amb_expect_first(left)) {
+        append(out, size, "%cexpect=%s", separator, amb_expect_name(left));
+        separator = '&';
     }
 }
 

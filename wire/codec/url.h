@@ -4,6 +4,7 @@
  *   unix:///path?mode=0666&group=NAME      (mode, group: listeners only)
  *   tcp://host:port?link=ucx               (host: name, IPv4, [IPv6]; port 0: listeners only)
  *   tcp://host:port?interface=ib0          (clients only)
+ *   ...?expect=rdma, any number of times   (clients only: expect.h)
  * Any URL may say ?link=ring|stream|ucx. tls:// is known and refused with ENOTSUP.
  * The host of a listener may also be the name of an interface, which only its user can tell.
  * Threads: any. Memory: the parsed URL holds copies.
@@ -39,6 +40,7 @@ struct amb_url {
     char interface[AMB_INTERFACE_NAME_MAX + 1]; /* TCP: to connect from; "" if not given */
     int32_t mode;                               /* UNIX: octal permissions, -1 if not given */
     char group[64];
+    uint32_t expect; /* enum amb_expect, all that are demanded */
 };
 
 /* EINVAL, ENOTSUP; error (at least 1 byte) then holds one sentence naming the offending part. */

@@ -167,6 +167,12 @@ static enum amb_status set_urls(const struct amb_config_target *target, const st
                 "%s (got \"%s\", allowed unix:///path?mode=0660&group=NAME or tcp://host:port)",
                 reason, amb_text_show(texts->items[i], shown, sizeof(shown)));
         }
+        if (urls[i].expect != 0) {
+            return amb_config_fail(target->build, &texts->places[i], target->path,
+                                   "expect is for clients; topics.expect is for all of a topic's "
+                                   "(got \"%s\", allowed a URL without it)",
+                                   amb_text_show(texts->items[i], shown, sizeof(shown)));
+        }
     }
     *(struct amb_config_urls *)field_of(target) = (struct amb_config_urls){urls, texts->count};
     return AMB_OK;

@@ -7,6 +7,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/requests/demand.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"
 #include "broker/worker/porter.h"
@@ -14,6 +15,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/hash.h"
 #include "wire/base/log.h"
+#include "wire/codec/expect.h"
 #include "wire/config/transports.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_prove.h"
@@ -234,7 +236,11 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
         client->place.pid_ns = hello->peer->pid_ns;
         client->place.ipc_ns = hello->peer->ipc_ns;
     }
-    if (link_choose(client, hello->link, hello->peer)) {
+    client->expect = hello->expect & AMB_EXPECT_ALL;
+    if (hello->expect != client->expect) {
+        amb_client_send_error(client, 0, AMB_ENOTSUP,
+                              "expect: this broker knows " AMB_EXPECT_WORDS " alone");
+    } else if (link_choose(client, hello->link, hello->peer)) {
         challenge_send(client);
     }
 }
@@ -525,6 +531,9 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
     enum amb_status status = amb_client_take_party(client, leaving, why, sizeof(why));
     if (status != AMB_OK) {
         amb_client_send_error(client, 0, status, "%s", why);
+        return;
+    }
+    if (!amb_demand_session(client)) {
         return;
     }
     /* One that is being made has said nothing. */

@@ -9,10 +9,12 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
+#include "broker/control/requests/demand.h"
 #include "broker/control/requests/naming.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/worker/orders_session.h"
+#include "wire/codec/expect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +140,8 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     request->gpu_why = ask->verifies
                            ? "trust = \"verify\", or an inbox: the broker copies what is published"
                            : amb_client_gpu_obstacle(client);
-    request->gpu_reject =
-        amb_config_topic(control->config, open->topic)->gpu == AMB_TOPIC_GPU_REJECT;
+    const struct amb_topic_rule *rule = amb_config_topic(control->config, open->topic);
+    request->gpu_reject = rule->gpu == AMB_TOPIC_GPU_REJECT || rule->expect == AMB_EXPECT_NVLINK;
     amb_naming_post(control, ask, fence);
 }
 
@@ -168,7 +170,8 @@ static bool user_make_room(struct amb_client *client, uint64_t id,
 
 void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)
 {
-    if (!amb_naming_check(client, id, open) || !user_make_room(client, id, open)) {
+    if (!amb_naming_check(client, id, open) || !amb_demand_publish(client, id, open->topic) ||
+        !user_make_room(client, id, open)) {
         return;
     }
     struct amb_control *control = client->control;

@@ -6,6 +6,7 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/requests/demand.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/control/requests/wish.h"
 #include "broker/shard/gpuslot.h"
@@ -134,7 +135,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
                            const Amb__Control__Subscribe *subscribe)
 {
     struct amb_filter *filter;
-    if (!amb_wish_check(client, id, subscribe) ||
+    if (!amb_wish_check(client, id, subscribe) || !amb_demand_subscribe(client, id, subscribe) ||
         !amb_wish_filter(client, id, subscribe, &filter)) {
         return;
     }

@@ -368,6 +368,8 @@ AMB_CHECK enum amb_status amb_interface_address(const char *interface, char *out
  *            unix:///run/ambroker/broker.sock. A comma list is tried in order.
  *            unix:///path, tcp://host:port; ?link=ring|stream|ucx insists on a link.
  *            tcp://host:port?interface=ib0 connects from an address of that interface.
+ *            ?expect=ring|zero-copy|rdma|nvlink demands a way of payloads: EINVAL or ENOTSUP, with
+ *            what is missing.
  *   options  NULL: all defaults
  *   out      the connection, to be given back to amb_close
  * EUNREACHABLE, EAUTH, EVERSION, EBUSY, EINVAL, ENOTSUP, ETIMEDOUT; options.error says more.

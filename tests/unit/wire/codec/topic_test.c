@@ -238,6 +238,55 @@ static void inboxes_are_long_literal_and_reserved(void **state)
     assert_false(amb_topic_is_inbox("$INBOX.0123456789abcdef.0123456789abcdef", 40));
 }
 
+static bool meet(const char *a, const char *b)
+{
+    bool answer = amb_pattern_meets(a, strlen(a), b, strlen(b));
+    assert_int_equal(amb_pattern_meets(b, strlen(b), a, strlen(a)), answer);
+    return answer;
+}
+
+static void patterns_meet_where_a_topic_matches_both(void **state)
+{
+    (void)state;
+    assert_true(meet("a.b", "a.b"));
+    assert_true(meet("a.*", "*.b"));
+    assert_true(meet("a.>", "a.b.*"));
+    assert_true(meet(">", "*"));
+    assert_true(meet("a.*.c", "a.>"));
+    assert_true(meet("$SYS.>", "$SYS.client.*"));
+    assert_false(meet("a.b", "a.c"));
+    assert_false(meet("a.b", "a"));
+    assert_false(meet("a.*", "a"));
+    assert_false(meet("a.>", "a"));
+    assert_false(meet("a.>", "b.>"));
+    assert_false(meet("*.b", "a.b.c"));
+    assert_false(meet(">", "$SYS.>"));
+    assert_false(meet("*.client", "$SYS.client"));
+}
+
+/* Of short patterns over two tokens, by all topics that could match both. */
+static void meeting_agrees_with_matching(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"a",   "b",   "*",   ">",   "a.a", "a.b", "a.*",  "a.>",
+                                           "*.a", "*.b", "*.*", "*.>", "b.>", "b.a", "b.*.a"};
+    static const char *const topics[] = {"a",     "b",     "a.a",   "a.b",   "b.a",  "b.b",
+                                         "a.a.a", "a.b.a", "b.a.a", "b.b.a", "b.b.b"};
+    for (size_t i = 0; i < COUNT(patterns); i++) {
+        for (size_t k = 0; k < COUNT(patterns); k++) {
+            bool is_met = false;
+            for (size_t t = 0; t < COUNT(topics) && !is_met; t++) {
+                size_t len = strlen(topics[t]);
+                is_met = amb_pattern_matches(patterns[i], strlen(patterns[i]), topics[t], len) &&
+                         amb_pattern_matches(patterns[k], strlen(patterns[k]), topics[t], len);
+            }
+            if (meet(patterns[i], patterns[k]) != is_met) {
+                fail_msg("%s and %s", patterns[i], patterns[k]);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +298,8 @@ int main(void)
         cmocka_unit_test(wildcards_in_the_first_token_never_match_reserved_topics),
         cmocka_unit_test(matching_agrees_with_its_definition),
         cmocka_unit_test(inboxes_are_long_literal_and_reserved),
+        cmocka_unit_test(patterns_meet_where_a_topic_matches_both),
+        cmocka_unit_test(meeting_agrees_with_matching),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/codec/url.h"
 
+#include "wire/codec/expect.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +72,16 @@ static void tcp_urls_may_name_an_interface(void **state)
                         "eth0.5"); /* a listener may mean the interface */
 }
 
+static void any_url_may_demand_ways(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("tcp://h:1").expect, 0);
+    assert_int_equal(parse("tcp://h:1?expect=rdma").expect, AMB_EXPECT_RDMA);
+    struct amb_url url = parse("unix:///a?expect=nvlink&link=ring&expect=ring&expect=ring");
+    assert_int_equal(url.expect, AMB_EXPECT_NVLINK | AMB_EXPECT_RING);
+    assert_int_equal(url.link, AMB_LINK_RING);
+}
+
 static void formatting_gives_a_url_that_parses_to_the_same(void **state)
 {
     (void)state;
@@ -83,6 +95,8 @@ static void formatting_gives_a_url_that_parses_to_the_same(void **state)
         "tcp://[2001:db8::7]:4733?link=ucx",
         "tcp://host:1?interface=ib0",
         "tcp://[fe80::1%eth0]:1?interface=fifteen-bytes-i&link=stream",
+        "tcp://host:1?expect=rdma",
+        "unix:///a?link=ring&expect=ring&expect=zero-copy&expect=nvlink",
     };
     char text[512];
     for (size_t i = 0; i < COUNT(canonical); i++) {
@@ -172,6 +186,11 @@ static const struct {
     {"tcp://h:1?interface=a&interface=a", "interface given twice"},
     {"tcp://h:1?Interface=a", "unknown option"},
     {"unix:///a?interface=eth0", "unknown option"},
+    {"tcp://h:1?expect", "expect is ring, zero-copy, rdma or nvlink, not ''"},
+    {"tcp://h:1?expect=", "not ''"},
+    {"tcp://h:1?expect=fast", "'fast'"},
+    {"unix:///a?expect=ring+nvlink", "'ring+nvlink'"},
+    {"unix:///a?Expect=ring", "unknown option"},
 };
 
 static void bad_urls_are_refused_and_the_error_names_the_part(void **state)
@@ -234,6 +253,7 @@ int main(void)
         cmocka_unit_test(unix_urls_have_a_path_and_listener_options),
         cmocka_unit_test(tcp_urls_have_a_host_and_a_port),
         cmocka_unit_test(tcp_urls_may_name_an_interface),
+        cmocka_unit_test(any_url_may_demand_ways),
         cmocka_unit_test(formatting_gives_a_url_that_parses_to_the_same),
         cmocka_unit_test(formatting_into_too_little_room_is_cut_and_terminated),
         cmocka_unit_test(bad_urls_are_refused_and_the_error_names_the_part),

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/requests/demand.h"
+
+#include "broker/config/config.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_share.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/status/why.h"
+#include "wire/codec/expect.h"
+#include "wire/codec/topic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* No ring, and so nothing in place. */
+static bool lacks_ring(const struct amb_client *client, char out[AMB_WHY_MAX])
+{
+    if (client->link == AMB_LINK_RING) {
+        return false;
+    }
+    amb_why_link(client, NULL, out);
+    if (!amb_why_is_near(client)) {
+        (void)snprintf(out, AMB_WHY_MAX,
+                       "the client is on another host, and shares no memory with "
+                       "the broker");
+    }
+    return true;
+}
+
+static bool lacks_rdma(const struct amb_client *client, char out[AMB_WHY_MAX])
+{
+    const char *why = client->is_unix && client->link != AMB_LINK_UCX
+                          ? "a unix:// URL leads to a ring; tcp:// may lead to a ucx link"
+                      : client->ucx_obstacle != NULL ? client->ucx_obstacle
+                                                     : amb_why_no_rdma(client->control);
+    if (why == NULL && client->link != AMB_LINK_UCX) {
+        why = "the link is a stream: the URL asks for link=stream";
+    }
+    if (why != NULL) {
+        (void)snprintf(out, AMB_WHY_MAX, "%s", why);
+    }
+    return why != NULL;
+}
+
+/* Is that one demand not met by the client's session? Then out says what is missing. */
+static bool lacks(const struct amb_client *client, uint32_t demand, char out[AMB_WHY_MAX])
+{
+    const char *why = NULL;
+    switch ((enum amb_expect)demand) {
+    case AMB_EXPECT_RING:
+        return lacks_ring(client, out);
+    case AMB_EXPECT_ZERO_COPY:
+        if (client->link == AMB_LINK_RING) {
+            amb_why_link(client, NULL, out);
+            return !amb_client_may_map(client);
+        }
+        return lacks_ring(client, out);
+    case AMB_EXPECT_RDMA:
+        return lacks_rdma(client, out);
+    case AMB_EXPECT_NVLINK:
+        why = amb_why_no_nvlink(client);
+        break;
+    }
+    if (why != NULL) {
+        (void)snprintf(out, AMB_WHY_MAX, "%s", why);
+    }
+    return why != NULL;
+}
+
+bool amb_demand_session(struct amb_client *client)
+{
+    for (uint32_t left = client->expect; left != 0; left -= amb_expect_first(left)) {
+        char why[AMB_WHY_MAX] = "";
+        if (lacks(client, amb_expect_first(left), why)) {
+            amb_client_send_error(client, 0, AMB_ENOTSUP, "expect=%s: %s", amb_expect_name(left),
+                                  why);
+            return false;
+        }
+    }
+    if ((client->expect & AMB_EXPECT_ZERO_COPY) == 0 || client->mapped_max != 0) {
+        return true;
+    }
+    if (client->control->config->limits.max_mapped_per_session == 0) {
+        amb_client_send_error(client, 0, AMB_ENOTSUP,
+                              "expect=zero-copy: the client may hold nothing in place "
+                              "(limits.max_mapped_per_session)");
+    } else {
+        amb_client_send_error(client, 0, AMB_EBUSY,
+                              "expect=zero-copy: this process, or its user, holds messages of "
+                              "sessions that ended without a word (limits.max_mapped_per_session)");
+    }
+    return false;
+}
+
+/* Of a topic's demand. */
+static bool refuse(struct amb_client *client, uint64_t id, uint32_t demand, const char *match,
+                   const char *why)
+{
+    amb_client_send_error(client, id, AMB_ENOTSUP, "topics.expect = \"%s\" of %.40s: %s",
+                          amb_expect_name(demand), match, why);
+    return false;
+}
+
+bool amb_demand_publish(struct amb_client *client, uint64_t id, const char *topic)
+{
+    const struct amb_topic_rule *rule = amb_config_topic(client->control->config, topic);
+    char why[AMB_WHY_MAX] = "";
+    if (rule->expect == 0) {
+        return true;
+    }
+    if (rule->trust == AMB_TRUST_VERIFY &&
+        (rule->expect & (AMB_EXPECT_ZERO_COPY | AMB_EXPECT_NVLINK)) != 0) {
+        return refuse(client, id, rule->expect, rule->match,
+                      "the topic copies what is published (topics.trust = \"verify\")");
+    }
+    if (rule->expect == AMB_EXPECT_ZERO_COPY &&
+        client->control->config->limits.max_leased_per_session == 0) {
+        return refuse(client, id, rule->expect, rule->match,
+                      "nothing may be leased (limits.max_leased_per_session)");
+    }
+    return !lacks(client, rule->expect, why) || refuse(client, id, rule->expect, rule->match, why);
+}
+
+/* Why a subscription like that does not take the way; NULL: it does, if its session can. */
+static const char *subscription_lacks(const Amb__Control__Subscribe *subscribe, uint32_t demand)
+{
+    bool wants_gpu = subscribe->mem == AMB_MEM_CUDA || subscribe->mem == AMB_MEM_AS_SENT ||
+                     subscribe->mem_by_link != 0;
+    if (demand == AMB_EXPECT_ZERO_COPY && subscribe->copy != 0) {
+        return "the subscription asks for copies (copy)";
+    }
+    if (demand == AMB_EXPECT_NVLINK && subscribe->lazy == AMB_LAZY_OFF && !wants_gpu) {
+        return "the subscription asks for host memory (mem)";
+    }
+    return NULL;
+}
+
+static bool demand_of(struct amb_client *client, uint64_t id,
+                      const Amb__Control__Subscribe *subscribe, const struct amb_topic_rule *rule)
+{
+    char why[AMB_WHY_MAX] = "";
+    if (rule->expect == 0 || subscribe->lazy == AMB_LAZY_HEADERS) {
+        return true;
+    }
+    const char *own = subscription_lacks(subscribe, rule->expect);
+    if (own != NULL) {
+        return refuse(client, id, rule->expect, rule->match, own);
+    }
+    return !lacks(client, rule->expect, why) || refuse(client, id, rule->expect, rule->match, why);
+}
+
+bool amb_demand_subscribe(struct amb_client *client, uint64_t id,
+                          const Amb__Control__Subscribe *subscribe)
+{
+    const struct amb_config *config = client->control->config;
+    const char *pattern = subscribe->pattern;
+    size_t len = strlen(pattern);
+    if (amb_pattern_is_literal(pattern, len)) {
+        return demand_of(client, id, subscribe, amb_config_topic(config, pattern));
+    }
+    for (size_t i = 0; i < config->topics.count; i++) {
+        const struct amb_topic_rule *rule = &config->topics.items[i];
+        if (rule->expect != 0 &&
+            amb_pattern_meets(pattern, len, rule->match, strlen(rule->match)) &&
+            !demand_of(client, id, subscribe, rule)) {
+            return false;
+        }
+    }
+    return true;
+}
