@@ -6,6 +6,8 @@
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/status/doctor.h"
+#include "broker/control/status/doctor_machine.h"
+#include "broker/control/status/why.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
 #include "wire/config/transports.h"
@@ -201,9 +203,47 @@ static bool wants_ucx(const struct amb_control *control)
     return control->transports != NULL && control->config->transports.trusted.count != 0;
 }
 
+/* Those that are on this host, and do not use it: one is named. */
+static void look_at_near(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_client *first = NULL;
+    unsigned count = 0;
+    char why[AMB_WHY_MAX], text[AMB_WHY_MAX + 160];
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session && !client->is_unix && amb_why_is_near(client)) {
+            first = first == NULL ? client : first;
+            count++;
+        }
+    }
+    if (first == NULL) {
+        return;
+    }
+    amb_why_link(first, NULL, why);
+    (void)snprintf(text, sizeof(text),
+                   "%u client%s on this host came by TCP, where payloads are copied; '%s' is one",
+                   count, count == 1 ? "" : "s", first->name);
+    amb_doctor_find(rows, "local clients", "warning", text, why);
+}
+
+static void look_at_machine(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_config *config = control->config;
+    const struct amb_doctor_machine look = {.root = "",
+                                            .trusted = config->transports.trusted.items,
+                                            .trusted_count = config->transports.trusted.count,
+                                            .has_rdma = control->transports != NULL &&
+                                                        control->transports->has_rdma,
+                                            .connections = config->server.max_connections,
+                                            .memory_bytes = config->memory.host.size};
+    amb_doctor_look_around(&look, rows);
+    look_at_near(rows, control);
+}
+
 json_t *amb_status_doctor(const struct amb_control *control)
 {
     json_t *rows = json_array();
+    look_at_machine(rows, control);
     struct amb_ucx_libraries found = {.count = 0};
     if (amb_ucx_library() == NULL) {
         struct amb_ucx_places places;

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The doctor's findings on machines made of folders. */
+#include "broker/control/status/doctor_machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GIB (UINT64_C(1) << 30)
+
+static char root[64];
+static struct amb_doctor_machine look;
+
+static const char *place(const char *path)
+{
+    static char full[512];
+    (void)snprintf(full, sizeof(full), "%s/%s", root, path);
+    for (char *at = strchr(full + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        (void)mkdir(full, 0755);
+        *at = '/';
+    }
+    return full;
+}
+
+static void make(const char *path, const char *text)
+{
+    FILE *file = fopen(place(path), "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int make_root(void **state)
+{
+    (void)state;
+    (void)strcpy(root, "/tmp/amb-machine-XXXXXX");
+    look = (struct amb_doctor_machine){.root = root, .connections = 100, .memory_bytes = GIB};
+    return mkdtemp(root) != NULL && chmod(root, 0755) == 0 ? 0 : -1;
+}
+
+static int remove_root(void **state)
+{
+    (void)state;
+    char command[128];
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
+    return system(command);
+}
+
+static const json_t *row_of(const json_t *rows, const char *check)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (strcmp(json_string_value(json_object_get(row, "check")), check) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+/* state NULL: there is no such finding. */
+static void expect(const char *check, const char *state, const char *finding, const char *fix)
+{
+    json_t *rows = json_array();
+    amb_doctor_look_around(&look, rows);
+    const json_t *row = row_of(rows, check);
+    if (state == NULL) {
+        assert_null(row);
+        json_decref(rows);
+        return;
+    }
+    if (row == NULL) {
+        fail_msg("no finding about %s", check);
+    }
+    assert_string_equal(json_string_value(json_object_get(row, "state")), state);
+    const char *found = json_string_value(json_object_get(row, "finding"));
+    const char *mends = json_string_value(json_object_get(row, "fix"));
+    if (strstr(found, finding) == NULL || strstr(mends, fix) == NULL) {
+        fail_msg("%s: '%s', '%s'", check, found, mends);
+    }
+    /* A finding that is not well has a fix. */
+    assert_true(strcmp(state, "ok") == 0 || mends[0] != '\0');
+    json_decref(rows);
+}
+
+static void a_bare_machine_is_well(void **state)
+{
+    (void)state;
+    expect("interfaces", "ok", "no interface is trusted", "transports.trusted");
+    expect("/dev/shm", "ok", "no tmpfs", "--ipc=host");
+    expect("huge pages", "ok", "none for shared memory", "");
+    expect("memlock", NULL, "", "");
+    expect("memory", NULL, "", "");
+}
+
+static void interfaces_are_up_and_fast(void **state)
+{
+    (void)state;
+    static const char *const trusted[] = {"eth0", "ib0", "mlx5_0:1", "veth1"};
+    look.trusted = trusted;
+    look.trusted_count = 4;
+    make("sys/class/net/eth0/operstate", "down\n");
+    make("sys/class/net/ib0/operstate", "up\n");
+    make("sys/class/net/ib0/speed", "200000\n");
+    make("sys/class/net/ib0/mtu", "1500\n");
+    make("sys/class/net/veth1/operstate", "up\n");
+    make("sys/class/net/veth1/speed", "-1\n");
+    expect("interface eth0", "warning", "eth0 is trusted, and is down", "transports.trusted");
+    expect("interface ib0", "ok", "200000 Mb/s and packets of 1500", "9000");
+    expect("interface veth1", "ok", "veth1 is up", "");
+    expect("interface mlx5_0:1", NULL, "", "");
+    make("sys/class/net/eth0/operstate", "up\n");
+    make("sys/class/net/eth0/speed", "100\n");
+    expect("interface eth0", "warning", "100 Mb/s", "faster");
+    look.trusted_count = 0;
+}
+
+static void an_rdma_device_needs_a_port(void **state)
+{
+    (void)state;
+    make("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    make("sys/class/infiniband/mlx5_0/ports/2/state", "2: INIT\n");
+    expect("rdma mlx5_0:1", "ok", "active", "");
+    expect("rdma mlx5_0:2", "warning", "2: INIT", "subnet manager");
+    make("dev/infiniband/rdma_cm", "");
+    make("dev/infiniband/uverbs0", "");
+    expect("rdma access", NULL, "", "");
+}
+
+/* As a user that the device's mode shuts out; root is never shut out. */
+static int look_as_nobody(void)
+{
+    json_t *rows = json_array();
+    if (geteuid() == 0 && setuid(65534) != 0) {
+        return 2;
+    }
+    amb_doctor_look_around(&look, rows);
+    const json_t *row = row_of(rows, "rdma access");
+    const char *finding = json_string_value(json_object_get(row, "finding"));
+    int result = finding != NULL && strstr(finding, "uverbs0 may not be opened") != NULL ? 0 : 1;
+    json_decref(rows);
+    return result;
+}
+
+static void a_device_that_may_not_be_opened_is_named(void **state)
+{
+    (void)state;
+    make("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    make("dev/infiniband/uverbs0", "");
+    assert_int_equal(chmod(place("dev/infiniband/uverbs0"), 0400), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(look_as_nobody());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+#define LIMITS(locked, files)                                                                      \
+    "Limit                     Soft Limit           Hard Limit           Units     \n"             \
+    "Max open files            " files "                 1048576              files     \n"        \
+    "Max locked memory         " locked "             unlimited            bytes     \n"
+
+static void limits_are_large_enough(void **state)
+{
+    (void)state;
+    look.has_rdma = false;
+    make("proc/self/limits", LIMITS("8388608", "1024"));
+    expect("memlock", "ok", "8388608 bytes may be locked; nothing here locks memory", "");
+    expect("descriptors", "warning",
+           "1024 descriptors may be open, which is enough for 100 clients", "LimitNOFILE");
+    look.has_rdma = true;
+    expect("memlock", "warning", "RDMA locks all of memory.host.size", "LimitMEMLOCK");
+    make("proc/self/limits", LIMITS("unlimited", "65536"));
+    expect("memlock", "ok", "without a limit", "");
+    expect("descriptors", "ok", "65536", "");
+    make("proc/self/limits", LIMITS("2147483648", "65536"));
+    expect("memlock", "ok", "2147483648", "");
+    make("proc/self/limits", "Max locked memory         nonsense\n");
+    expect("memlock", NULL, "", "");
+    look.has_rdma = false;
+}
+
+static void memory_is_seen_as_it_is(void **state)
+{
+    (void)state;
+    make("proc/self/mounts", "proc /proc proc rw 0 0\nshm /dev/shm tmpfs rw,size=65536k 0 0\n");
+    expect("/dev/shm", "ok", "67108864 bytes; rings and segments take nothing", "--shm-size");
+    make("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,size=8388608k 0 0\n");
+    expect("/dev/shm", "ok", "8589934592 bytes", "");
+    make("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid 0 0\n");
+    expect("/dev/shm", "ok", "default size", "");
+    make("sys/kernel/mm/transparent_hugepage/shmem_enabled",
+         "always within_size advise [never] deny force\n");
+    expect("huge pages", "ok", "pages of 4 KiB", "within_size");
+    make("sys/kernel/mm/transparent_hugepage/shmem_enabled",
+         "always [within_size] advise never deny force\n");
+    expect("huge pages", "ok", "huge pages", "");
+    make("sys/fs/cgroup/memory.max", "536870912\n");
+    expect("memory", "warning", "536870912", "memory.host.size");
+    make("sys/fs/cgroup/memory.max", "max\n");
+    expect("memory", NULL, "", "");
+    make("sys/fs/cgroup/memory.max", "4294967296\n");
+    expect("memory", NULL, "", "");
+}
+
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        CASE(a_bare_machine_is_well),      CASE(interfaces_are_up_and_fast),
+        CASE(an_rdma_device_needs_a_port), CASE(a_device_that_may_not_be_opened_is_named),
+        CASE(limits_are_large_enough),     CASE(memory_is_seen_as_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
