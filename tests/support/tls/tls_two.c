@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/tls/tls_two.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_MS 20000
+#define STEPS_MAX 10000u
+
+void tls_two_connect(struct tls_two *two)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(address);
+    union {
+        struct sockaddr_in *in;
+        struct sockaddr *any;
+    } cast = {.in = &address};
+    memset(two, 0, sizeof(*two));
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, cast.any, len), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, cast.any, &len), 0);
+    two->client_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(two->client_fd, cast.any, len), 0);
+    two->broker_fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(two->broker_fd >= 0);
+    (void)close(listener);
+}
+
+void tls_two_make(struct tls_two *two, struct amb_tls_context *broker,
+                  struct amb_tls_context *client, const struct amb_tls_wish *wish)
+{
+    tls_two_connect(two);
+    assert_int_equal(amb_tls_create_accepting(broker, two->broker_fd, &two->broker), AMB_OK);
+    assert_int_equal(amb_tls_create_connecting(client, two->client_fd, wish, &two->client), AMB_OK);
+}
+
+static enum amb_status step(struct amb_tls *tls, int fd, enum amb_status before)
+{
+    short events = 0;
+    if (before != AMB_EAGAIN) {
+        return before;
+    }
+    enum amb_status status = amb_tls_step(tls, &events);
+    if (status != AMB_OK && status != AMB_EAGAIN) {
+        (void)shutdown(fd, SHUT_RDWR);
+    }
+    return status;
+}
+
+void tls_two_shake(struct tls_two *two)
+{
+    two->broker_status = two->client_status = AMB_EAGAIN;
+    for (unsigned i = 0; two->broker_status == AMB_EAGAIN || two->client_status == AMB_EAGAIN;
+         i++) {
+        assert_true(i < STEPS_MAX);
+        two->client_status = step(two->client, two->client_fd, two->client_status);
+        two->broker_status = step(two->broker, two->broker_fd, two->broker_status);
+        struct pollfd fds[2] = {{.fd = two->broker_fd, .events = POLLIN},
+                                {.fd = two->client_fd, .events = POLLIN}};
+        (void)poll(fds, 2, 1);
+    }
+}
+
+void tls_two_await(int fd)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&one, 1, PATIENCE_MS), 1);
+}
+
+void tls_two_fini(struct tls_two *two)
+{
+    amb_tls_destroy(&two->broker);
+    amb_tls_destroy(&two->client);
+    (void)close(two->broker_fd);
+    (void)close(two->client_fd);
+}
