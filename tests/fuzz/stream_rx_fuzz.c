@@ -286,6 +286,7 @@ FUZZ_PLAIN static uint64_t run(const uint8_t *bytes, size_t len, size_t first, s
     stream.link.arg = &target;
     stream.fd = -1;
     amb_list_init(&stream.queue);
+    amb_list_init(&stream.flying);
     unsigned pieces = 0;
     for (size_t at = 0; at < len && !stream.link.is_down;) {
         size_t most = at < first ? first - at : pieces++ < PIECES_MAX ? piece : len;

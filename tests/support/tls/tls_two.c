@@ -36,12 +36,30 @@ void tls_two_connect(struct tls_two *two)
     (void)close(listener);
 }
 
+void tls_two_connect_narrow(struct tls_two *two, int bytes)
+{
+    int fds[2];
+    memset(two, 0, sizeof(*two));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+    }
+    two->broker_fd = fds[0];
+    two->client_fd = fds[1];
+}
+
+void tls_two_dress(struct tls_two *two, struct amb_tls_context *broker,
+                   struct amb_tls_context *client, const struct amb_tls_wish *wish)
+{
+    assert_int_equal(amb_tls_create_accepting(broker, two->broker_fd, &two->broker), AMB_OK);
+    assert_int_equal(amb_tls_create_connecting(client, two->client_fd, wish, &two->client), AMB_OK);
+}
+
 void tls_two_make(struct tls_two *two, struct amb_tls_context *broker,
                   struct amb_tls_context *client, const struct amb_tls_wish *wish)
 {
     tls_two_connect(two);
-    assert_int_equal(amb_tls_create_accepting(broker, two->broker_fd, &two->broker), AMB_OK);
-    assert_int_equal(amb_tls_create_connecting(client, two->client_fd, wish, &two->client), AMB_OK);
+    tls_two_dress(two, broker, client, wish);
 }
 
 static enum amb_status step(struct amb_tls *tls, int fd, enum amb_status before)

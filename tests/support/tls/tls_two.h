@@ -16,7 +16,12 @@ struct tls_two {
 
 /* Connected sockets, and no TLS yet. */
 void tls_two_connect(struct tls_two *two);
-/* TLS on both, without a handshake. */
+/* The same by a pair of Unix sockets, which hold so many bytes. */
+void tls_two_connect_narrow(struct tls_two *two, int bytes);
+/* TLS on both of them, without a handshake. */
+void tls_two_dress(struct tls_two *two, struct amb_tls_context *broker,
+                   struct amb_tls_context *client, const struct amb_tls_wish *wish);
+/* Connected, and dressed. */
 void tls_two_make(struct tls_two *two, struct amb_tls_context *broker,
                   struct amb_tls_context *client, const struct amb_tls_wish *wish);
 /* Steps both until both are through, or have failed; the socket of one that has failed is shut. */

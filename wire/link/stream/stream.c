@@ -5,6 +5,7 @@
 #include "wire/link/stream/stream_down.h"
 #include "wire/link/stream/stream_rx.h"
 #include "wire/link/stream/stream_tx.h"
+#include "wire/tls/tls_io.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -140,6 +141,10 @@ static bool stream_close(struct amb_link *link)
     stream->is_busy = true;
     link->is_down = true;
     amb_stream_settle_rest(stream, AMB_ECANCELED, AMB_ECANCELED);
+    if (stream->tls != NULL) {
+        amb_tls_farewell(stream->tls);
+        amb_tls_destroy(&stream->tls);
+    }
     if (stream->is_guarded) {
         link->events->on_connection(link->arg, stream->fd);
     } else {
@@ -162,13 +167,15 @@ static void stream_describe(const struct amb_link *link, char *out, size_t size)
     union stream_address peer = {.any.sa_family = AF_UNSPEC};
     socklen_t len = sizeof(peer);
     char host[INET6_ADDRSTRLEN] = "?";
+    const char *over = ((const struct stream *)(const void *)link)->tls == NULL ? "tcp" : "tls";
     (void)getpeername(stream_fd(link), &peer.any, &len);
     if (peer.any.sa_family == AF_INET) {
         (void)inet_ntop(AF_INET, &peer.v4.sin_addr, host, sizeof(host));
-        (void)snprintf(out, size, "stream tcp %s:%u", host, (unsigned)ntohs(peer.v4.sin_port));
+        (void)snprintf(out, size, "stream %s %s:%u", over, host, (unsigned)ntohs(peer.v4.sin_port));
     } else if (peer.any.sa_family == AF_INET6) {
         (void)inet_ntop(AF_INET6, &peer.v6.sin6_addr, host, sizeof(host));
-        (void)snprintf(out, size, "stream tcp [%s]:%u", host, (unsigned)ntohs(peer.v6.sin6_port));
+        (void)snprintf(out, size, "stream %s [%s]:%u", over, host,
+                       (unsigned)ntohs(peer.v6.sin6_port));
     } else {
         (void)snprintf(out, size, "stream");
     }
@@ -209,6 +216,13 @@ static void set_options(int fd)
     }
 }
 
+/* Plain ones have nothing that they could give back. */
+static bool stream_trim(struct amb_link *link)
+{
+    struct stream *stream = stream_of(link);
+    return stream->tls != NULL && !link->is_down && amb_tls_trim(stream->tls);
+}
+
 static const struct amb_link_ops stream_ops = {
     .kind = AMB_LINK_STREAM,
     .send = stream_send,
@@ -220,22 +234,20 @@ static const struct amb_link_ops stream_ops = {
     .fd = stream_fd,
     .close = stream_close,
     .describe = stream_describe,
+    .trim = stream_trim,
     .rest = stream_rest,
 };
 
-enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, void *arg,
-                                  struct amb_link **out)
+static enum amb_status create(int fd, const struct amb_link_events *events, void *arg,
+                              struct stream **out)
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-        enum amb_status status = amb_status_from_errno(errno);
-        (void)close(fd);
-        return status;
+        return amb_status_from_errno(errno);
     }
     /* calloc leaves the pages of tables and staging to be touched when they are used. */
     struct stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {
-        (void)close(fd);
         return AMB_ENOMEM;
     }
     set_options(fd);
@@ -246,6 +258,31 @@ enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, 
     stream->link.waits_for_read = stream->link.waits_for_write = true;
     stream->fd = fd;
     amb_list_init(&stream->queue);
+    amb_list_init(&stream->flying);
+    *out = stream;
+    return AMB_OK;
+}
+
+enum amb_status amb_stream_create_tls(int fd, struct amb_tls *tls,
+                                      const struct amb_link_events *events, void *arg,
+                                      struct amb_link **out)
+{
+    struct stream *stream;
+    enum amb_status status = create(fd, events, arg, &stream);
+    if (status != AMB_OK) {
+        amb_tls_destroy(&tls);
+        (void)close(fd);
+        return status;
+    }
+    stream->tls = tls;
+    /* Bytes may have come with the handshake, and no edge will tell of them. */
+    stream->rx.has_more = tls != NULL && amb_tls_has_unread(tls);
     *out = &stream->link;
     return AMB_OK;
+}
+
+enum amb_status amb_stream_create(int fd, const struct amb_link_events *events, void *arg,
+                                  struct amb_link **out)
+{
+    return amb_stream_create_tls(fd, NULL, events, arg, out);
 }

@@ -13,6 +13,21 @@ void amb_stream_settle(struct stream *stream, struct amb_link_tx *tx, enum amb_s
     stream->link.events->on_sent(stream->link.arg, tx, status);
 }
 
+static void settle_list(struct stream *stream, struct amb_list_node *list, enum amb_status status)
+{
+    while (!amb_list_is_empty(list)) {
+        amb_stream_settle(stream, AMB_CONTAINER_OF(list->next, struct amb_link_tx, node), status);
+    }
+}
+
+void amb_stream_settle_flying(struct stream *stream)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &stream->flying) {
+        stream->link.stats.frames_sent++;
+        amb_stream_settle(stream, AMB_CONTAINER_OF(node, struct amb_link_tx, node), AMB_OK);
+    }
+}
+
 void amb_stream_settle_rest(struct stream *stream, enum amb_status body, enum amb_status sent)
 {
     amb_assert(stream->link.is_down);
@@ -20,10 +35,8 @@ void amb_stream_settle_rest(struct stream *stream, enum amb_status body, enum am
         stream->rx.dst = NULL;
         (void)stream->link.events->on_body(stream->link.arg, stream->rx.cookie, body);
     }
-    while (!amb_list_is_empty(&stream->queue)) {
-        struct amb_list_node *node = stream->queue.next;
-        amb_stream_settle(stream, AMB_CONTAINER_OF(node, struct amb_link_tx, node), sent);
-    }
+    settle_list(stream, &stream->flying, sent);
+    settle_list(stream, &stream->queue, sent);
 }
 
 void amb_stream_fail(struct stream *stream, enum amb_status why, const char *text)

@@ -9,6 +9,7 @@
 
 #include "wire/base/passed.h"
 #include "wire/link/stream/stream_down.h"
+#include "wire/tls/tls_io.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -236,6 +237,8 @@ static void read_failed(struct stream *stream, ssize_t got, int error)
 {
     if (got == 0) {
         amb_stream_fail(stream, AMB_ELOST, "the peer closed the connection");
+    } else if (error == EPROTO && stream->tls != NULL) {
+        amb_stream_fail(stream, AMB_ELOST, amb_tls_why(stream->tls));
     } else if (error != EAGAIN && error != EWOULDBLOCK) {
         amb_stream_fail(stream, AMB_ELOST, strerrordesc_np(error));
     } else if (stream->is_mute) {
@@ -282,6 +285,18 @@ void amb_stream_take(struct stream *stream, uint64_t bytes)
     }
 }
 
+/* Through TLS, where nobody passes descriptors. An answer of libssl's may have to wait for room. */
+static ssize_t receive_tls(struct stream *stream, const struct iovec *iov, size_t count)
+{
+    ssize_t got = amb_tls_receive(stream->tls, iov, count);
+    int error = errno;
+    if (amb_tls_has_unsent(stream->tls)) {
+        stream->link.is_pending = stream->link.is_blocked = true;
+    }
+    errno = error;
+    return got;
+}
+
 /* One readv. False: nothing came. *is_short: no more is there, or hardly. */
 static bool read_some(struct stream *stream, bool *is_short)
 {
@@ -291,7 +306,8 @@ static bool read_some(struct stream *stream, bool *is_short)
     ssize_t got;
     bool has_passed = false;
     do {
-        got = stream->is_guarded
+        got = stream->tls != NULL ? receive_tls(stream, iov, message.msg_iovlen)
+              : stream->is_guarded
                   ? amb_passed_receive(stream->fd, iov, message.msg_iovlen, &has_passed)
                   : recvmsg(stream->fd, &message, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);

@@ -13,6 +13,7 @@
  *
  * A tx as it stands on the socket is a function of its lengths alone. So `tx->sent` is an offset in
  * it, and nothing else is remembered about a partial write.
+ * Over TLS a tx is settled when its last record is in the socket, as without.
  * Threads and Memory: those of link.h.
  */
 #pragma once
@@ -74,10 +75,12 @@ struct stream_rx {
 struct stream {
     struct amb_link link;
     int fd;
-    bool is_busy;               /* in an upcall's reach: poll, flush and close are forbidden */
-    bool is_guarded;            /* its peer may pass descriptors: on_connection of link.h */
-    bool is_mute;               /* sending failed: down once everything received is read */
-    struct amb_list_node queue; /* struct amb_link_tx, oldest first */
+    struct amb_tls *tls;         /* NULL: plain */
+    bool is_busy;                /* in an upcall's reach: poll, flush and close are forbidden */
+    bool is_guarded;             /* its peer may pass descriptors: on_connection of link.h */
+    bool is_mute;                /* sending failed: down once everything received is read */
+    struct amb_list_node queue;  /* struct amb_link_tx, oldest first */
+    struct amb_list_node flying; /* TLS: the same, encrypted whole, and not all in the socket yet */
     struct stream_flows flows;
     struct stream_rx rx;
 };

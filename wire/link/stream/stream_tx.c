@@ -9,6 +9,7 @@
 #include "wire/link/stream/stream_tx.h"
 
 #include "wire/link/stream/stream_down.h"
+#include "wire/tls/tls_io.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -203,7 +204,19 @@ static uint64_t take(uint64_t *sent, uint64_t most)
     return part;
 }
 
-/* Books `sent` bytes of the gather. Returns how many tx were settled. */
+/* All of tx has been sent, or encrypted: some of that may have to wait for room in the socket. */
+static void complete(struct stream *stream, struct amb_link_tx *tx)
+{
+    if (stream->tls != NULL && amb_tls_has_unsent(stream->tls)) {
+        amb_list_remove(&tx->node);
+        amb_list_push_back(&stream->flying, &tx->node);
+    } else {
+        stream->link.stats.frames_sent++;
+        amb_stream_settle(stream, tx, AMB_OK);
+    }
+}
+
+/* Books `sent` bytes of the gather. Returns how many tx were sent whole. */
 static unsigned advance(struct stream *stream, const struct gather *gather, uint64_t sent)
 {
     unsigned settled = 0;
@@ -215,12 +228,34 @@ static unsigned advance(struct stream *stream, const struct gather *gather, uint
         uint64_t wire_len = wire_len_of(tx);
         tx->sent += take(&sent, wire_len - tx->sent);
         if (tx->sent == wire_len) {
-            stream->link.stats.frames_sent++;
-            amb_stream_settle(stream, tx, AMB_OK);
+            complete(stream, tx);
             settled++;
         }
     }
     return settled;
+}
+
+static ssize_t send_gather(const struct stream *stream, struct gather *gather)
+{
+    if (stream->tls != NULL) {
+        return amb_tls_send(stream->tls, gather->iov, gather->iov_count);
+    }
+    struct msghdr message = {.msg_iov = gather->iov, .msg_iovlen = gather->iov_count};
+    return sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Records that waited for room go first. False: some still do, or sending has failed. */
+static bool push_records(struct stream *stream)
+{
+    if (!amb_tls_push(stream->tls)) {
+        stream->is_mute = true;
+        return false;
+    }
+    stream->link.is_pending = stream->link.is_blocked = amb_tls_has_unsent(stream->tls);
+    if (!stream->link.is_blocked) {
+        amb_stream_settle_flying(stream);
+    }
+    return !stream->link.is_blocked;
 }
 
 unsigned amb_stream_push(struct stream *stream)
@@ -228,13 +263,15 @@ unsigned amb_stream_push(struct stream *stream)
     struct gather gather;
     unsigned done = 0;
     stream->link.is_pending = stream->link.is_blocked = false;
+    if (stream->tls != NULL && !push_records(stream)) {
+        return stream->is_mute ? 1 : 0;
+    }
     for (uint64_t burst = 0; burst < STREAM_BURST && done < STREAM_BURST_UNITS;) {
         gather_all(stream, &gather);
         if (gather.bytes == 0) {
             return done;
         }
-        struct msghdr message = {.msg_iov = gather.iov, .msg_iovlen = gather.iov_count};
-        ssize_t sent = sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send_gather(stream, &gather);
         if (sent < 0 && errno == EINTR) {
             continue;
         }
@@ -248,7 +285,8 @@ unsigned amb_stream_push(struct stream *stream)
             stream->link.stats.bytes_sent += (uint64_t)sent;
             done += 1 + advance(stream, &gather, (uint64_t)sent);
         }
-        if (sent < 0 || (uint64_t)sent < gather.bytes) {
+        bool is_waiting = stream->tls != NULL && amb_tls_has_unsent(stream->tls);
+        if (sent < 0 || (uint64_t)sent < gather.bytes || is_waiting) {
             stream->link.is_pending = stream->link.is_blocked = true;
             return done;
         }
