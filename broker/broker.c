@@ -8,6 +8,7 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
 #include "broker/control/control_loop.h"
+#include "broker/control/door.h"
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests_lease.h"
 #include "broker/delivery/reader/sweep.h"
@@ -21,6 +22,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/segment_lease.h"
+#include "broker/tls/handshaker.h"
 #include "broker/worker/porter.h"
 #include "broker/worker/worker.h"
 #include "wire/base/assert.h"
@@ -47,6 +49,7 @@ struct amb_broker {
     struct amb_ucx_context *ucx;
     struct amb_maker maker;
     struct amb_porter porter;
+    struct amb_handshakers handshakers;
     struct amb_gpus gpus;
     struct amb_transports transports;
     struct amb_worker *workers;
@@ -303,6 +306,22 @@ static void broker_write_urls(struct amb_broker *broker)
     }
 }
 
+/* Only where a listener is encrypted. */
+static enum amb_status broker_start_handshakers(struct amb_broker *broker)
+{
+    const struct amb_config *config = broker->config;
+    _Static_assert(AMB_HANDSHAKERS_MAX >= 4, "tls.threads allows so many");
+    for (size_t i = 0; i < config->doors.count; i++) {
+        if (config->doors.items[i].scheme == AMB_URL_TLS) {
+            broker->control.handshakers = &broker->handshakers;
+            return amb_handshakers_start(&broker->handshakers, config->tls.threads,
+                                         config->server.max_half_open, &broker->control.inbox,
+                                         amb_door_shaken);
+        }
+    }
+    return AMB_OK;
+}
+
 static void *control_main(void *arg)
 {
     (void)pthread_setname_np(pthread_self(), "amb-control");
@@ -349,6 +368,10 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
     for (unsigned i = 0; i < broker->worker_count && status == AMB_OK; i++) {
         status = say_what(amb_worker_start(&broker->workers[i]),
                           "a worker's thread or its first segment", error, error_size);
+    }
+    if (status == AMB_OK) {
+        status =
+            say_what(broker_start_handshakers(broker), "the threads for TLS", error, error_size);
     }
     if (status != AMB_OK) {
         return status;
@@ -459,7 +482,8 @@ void amb_broker_destroy(struct amb_broker **broker)
     for (unsigned i = 0; i < b->worker_count; i++) {
         amb_worker_stop(&b->workers[i]);
     }
-    amb_porter_stop(&b->porter); /* The rings it has made are in the workers' mail. */
+    amb_handshakers_stop(&b->handshakers); /* Those that are through are in control's mail. */
+    amb_porter_stop(&b->porter);           /* The rings it has made are in the workers' mail. */
     b->control.porter = NULL;
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.memory.porter = NULL; /* Descriptors that their mail closes are closed

@@ -304,6 +304,7 @@ void amb_config_destroy(struct amb_config **config)
     if (*config == NULL) {
         return;
     }
+    amb_tls_context_unref(&(*config)->tls.context);
     amb_config_store_fini((*config)->store);
     free((*config)->store);
     free(*config);

@@ -14,6 +14,7 @@
 #include "wire/base/log.h"
 #include "wire/base/status.h"
 #include "wire/config/transports.h"
+#include "wire/tls/tls_context.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,6 +117,13 @@ struct amb_config_server {
     uint32_t cores; /* of the machine that this process may use */
 };
 
+struct amb_config_tls {
+    const char *certificate, *key, *ca, *crl; /* files; "": none */
+    enum amb_tls_clients clients;
+    uint32_t threads;
+    struct amb_tls_context *context; /* made of these files, as they were then; NULL: no files */
+};
+
 struct amb_config_host_memory {
     uint64_t size;       /* of all segments together */
     uint64_t segment;    /* a power of two */
@@ -154,6 +162,7 @@ struct amb_config {
     struct amb_config_server server;
     struct amb_config_urls listen; /* at least one, as they were written */
     struct amb_config_urls doors;  /* the same, with addresses for the names of interfaces */
+    struct amb_config_tls tls;
     struct amb_config_transports transports;
     struct {
         struct amb_config_host_memory host;

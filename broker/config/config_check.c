@@ -2,6 +2,7 @@
 #include "broker/config/config_check.h"
 
 #include "broker/config/config_listen.h"
+#include "broker/config/config_tls.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
 
@@ -309,5 +310,8 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
     if (status == AMB_OK) {
         status = check_descriptors(build, machine);
     }
-    return status == AMB_OK ? load_token(build) : status;
+    if (status == AMB_OK) {
+        status = load_token(build);
+    }
+    return status == AMB_OK ? amb_config_tls_finish(build) : status;
 }

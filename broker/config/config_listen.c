@@ -87,11 +87,8 @@ static bool is_same_host(const struct amb_interfaces *interfaces, const char *a,
 static bool is_same_place(const struct amb_interfaces *interfaces, const struct amb_url *a,
                           const struct amb_url *b)
 {
-    if (a->scheme != b->scheme) {
-        return false;
-    }
-    if (a->scheme == AMB_URL_UNIX) {
-        return strcmp(a->path, b->path) == 0;
+    if (a->scheme == AMB_URL_UNIX || b->scheme == AMB_URL_UNIX) {
+        return a->scheme == b->scheme && strcmp(a->path, b->path) == 0;
     }
     return a->port == b->port && a->port != 0 && is_same_host(interfaces, a->host, b->host);
 }
@@ -246,10 +243,15 @@ static enum amb_status add_listener(struct doors *doors, const struct amb_url *u
     if (url->interface[0] != '\0') {
         return amb_config_fail(doors->build, doors->place, "listen",
                                "%.200s: interface is for clients; a listener has it in place of "
-                               "the host, as tcp://%s:%u",
-                               text, url->interface, (unsigned)url->port);
+                               "the host, as %s://%s:%u",
+                               text, amb_url_scheme_name(url->scheme), url->interface,
+                               (unsigned)url->port);
     }
-    if (url->scheme != AMB_URL_TCP || strcmp(url->host, "localhost") == 0) {
+    if (url->pin[0] != '\0') {
+        return amb_config_fail(doors->build, doors->place, "listen", "%.200s: pin is for clients",
+                               text);
+    }
+    if (url->scheme == AMB_URL_UNIX || strcmp(url->host, "localhost") == 0) {
         return add_door(doors, url, text);
     }
     if (amb_interfaces_find(doors->interfaces, url->host) != NULL) {
@@ -273,7 +275,7 @@ static bool asks_for_interfaces(const struct amb_config_urls *listen)
 {
     for (size_t i = 0; i < listen->count; i++) {
         const struct amb_url *url = &listen->items[i];
-        if (url->scheme == AMB_URL_TCP && !is_plain(url->host)) {
+        if (url->scheme != AMB_URL_UNIX && !is_plain(url->host)) {
             return true;
         }
     }

@@ -24,6 +24,11 @@ static const struct amb_config_word spin_words[] = {{"auto", AMB_CONFIG_TIME_AUT
                                                     {NULL, 0, false}};
 static const struct amb_config_word forever_words[] = {{"forever", AMB_CONFIG_TIME_FOREVER, false},
                                                        {NULL, 0, false}};
+static const struct amb_config_word clients_words[] = {
+    {"none", AMB_TLS_CLIENTS_NONE, false},
+    {"optional", AMB_TLS_CLIENTS_OPTIONAL, false},
+    {"required", AMB_TLS_CLIENTS_REQUIRED, false},
+    {NULL, 0, false}};
 static const struct amb_config_word switch_words[] = {{"auto", AMB_SWITCH_AUTO, false},
                                                       {"on", AMB_SWITCH_ON, false},
                                                       {"off", AMB_SWITCH_OFF, false},
@@ -132,11 +137,53 @@ static const struct amb_config_key keys[] = {
      .max = 64,
      .help = "Where clients connect: unix:///path?mode=0660&group=NAME, tcp://host:port, or "
              "tcp://eth0:port: each address of an interface (port 0: any free one, named when "
-             "ready)."},
-    {.path = "tls",
-     .not_yet = true,
-     .example_value = "{ certificate = \"/etc/ambroker/server.pem\"; }",
-     .help = "Encrypted listeners (tls://host:port)."},
+             "ready); tls:// as tcp://, encrypted."},
+    {.path = "tls.certificate",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(tls.certificate),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = 255,
+     .help = "File of the broker's certificate in PEM, and behind it of those that issued it. Read "
+             "again at each reload, as the other three."},
+    {.path = "tls.key",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(tls.key),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = 255,
+     .help = "File of its private key in PEM, without a passphrase; its mode must be 0600 or "
+             "stricter."},
+    {.path = "tls.ca",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(tls.ca),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = 255,
+     .help = "File of the authorities that certificates of clients may be of."},
+    {.path = "tls.crl",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(tls.crl),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = 255,
+     .help = "File of their lists of revoked certificates; with one, each authority that issues to "
+             "clients needs its own."},
+    {.path = "tls.clients",
+     .type = AMB_CONFIG_WORD,
+     .offset = FIELD(tls.clients),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "none",
+     .words = clients_words,
+     .help = "Certificates of clients: not asked for, checked where there is one, or required."},
+    {.path = "tls.threads",
+     .type = AMB_CONFIG_COUNT,
+     .offset = FIELD(tls.threads),
+     .default_text = "1",
+     .min = 1,
+     .max = 4,
+     .help = "Threads for handshakes. Nobody else computes them, so a crowd at the door holds up "
+             "neither messages nor heartbeats."},
     {.path = "transports.trusted",
      .type = AMB_CONFIG_STRINGS,
      .offset = FIELD(transports.trusted),
@@ -607,6 +654,7 @@ static const struct {
     const char *group, *help;
 } groups[] = {
     {"server", "The daemon itself."},
+    {"tls", "Encrypted listeners, tls://host:port."},
     {"transports", "How bytes travel. auto uses what works here, on insists, off forbids."},
     {"memory", "Memory that messages live in, made at start and shared with local readers."},
     {"memory.host", "Main memory."},

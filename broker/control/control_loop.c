@@ -111,6 +111,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_random_bytes(&control->epoch, sizeof(control->epoch));
     amb_list_init(&control->clients);
     amb_list_init(&control->dead);
+    amb_list_init(&control->unread);
     control->indices = calloc(shard_count, sizeof(*control->indices));
     if (control->indices == NULL) {
         return AMB_ENOMEM;
@@ -122,7 +123,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
 void amb_control_fini(struct amb_control *control)
 {
     amb_door_close(control);
-    control->directory.is_over = true;
+    control->directory.is_over = control->is_over = true;
     if (control->inbox.bell > 0) {
         (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
     }
@@ -189,7 +190,7 @@ static void control_tick(struct amb_control *control)
 static int control_timeout_ms(const struct amb_control *control)
 {
     int64_t ns = CONTROL_TICK_NS - control->now_ns % CONTROL_TICK_NS + CONTROL_BEHIND_NS;
-    if (amb_directory_is_busy(&control->directory)) {
+    if (amb_directory_is_busy(&control->directory) || !amb_list_is_empty(&control->unread)) {
         return 0;
     }
     if (control->is_draining) {
@@ -240,6 +241,7 @@ static void control_round(struct amb_control *control)
     for (int i = 0; i < count; i++) {
         amb_watches_tell(&control->watches, &events[i]);
     }
+    amb_client_read_on(control);
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
     amb_client_raise_fallen(control);

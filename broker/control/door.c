@@ -5,9 +5,11 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/portowner.h"
+#include "broker/tls/handshaker.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/tls/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -184,7 +186,8 @@ static enum amb_status tcp_open(struct amb_listener *listener, char *error, size
     struct addrinfo *found = NULL;
     int failed = getaddrinfo(listener->url.host, port, &hints, &found);
     if (failed != 0) {
-        (void)snprintf(error, error_size, "tcp://%s: %s", listener->url.host, gai_strerror(failed));
+        (void)snprintf(error, error_size, "%s://%s: %s", amb_url_scheme_name(listener->url.scheme),
+                       listener->url.host, gai_strerror(failed));
         return AMB_EUNREACHABLE;
     }
     int why = EADDRNOTAVAIL;
@@ -303,13 +306,53 @@ static void client_describe_peer(struct amb_client *client, const struct sockadd
     client->gid = (gid_t)-1;
 }
 
+/* Connections in a handshake of TLS. */
+static uint32_t door_shaking(const struct amb_control *control)
+{
+    return control->handshakers == NULL
+               ? 0
+               : atomic_load_explicit(&control->handshakers->half_open, memory_order_relaxed);
+}
+
+/* One more has come that has not said who it is. Past the limit another one goes: those in a
+ * handshake count, too, and where they are the larger part it is one of them. */
+static void door_hold_limit(struct amb_control *control)
+{
+    uint32_t shaking = door_shaking(control);
+    bool is_at_once;
+    if (control->half_open_count + shaking < control->config->server.max_half_open) {
+        return;
+    }
+    if (shaking > control->half_open_count) {
+        amb_handshakers_evict(control->handshakers);
+    } else {
+        (void)door_evict(control, &is_at_once);
+    }
+}
+
+static void tcp_prepare(int fd)
+{
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+}
+
+static void door_shake(struct amb_control *control, int fd, const struct sockaddr_storage *from)
+{
+    const struct amb_config *config = control->config;
+    tcp_prepare(fd);
+    amb_handshakers_give(control->handshakers, fd, from, config->tls.context, control->now_ns,
+                         amb_deadline_ns(control->now_ns, config->server.handshake_timeout_ns));
+}
+
 static void door_admit(struct amb_listener *listener, int fd, const struct sockaddr_storage *from)
 {
     struct amb_control *control = listener->control;
     control->stats.accepted++;
-    if (control->half_open_count >= control->config->server.max_half_open) {
-        bool is_at_once;
-        (void)door_evict(control, &is_at_once);
+    door_hold_limit(control);
+    if (listener->url.scheme == AMB_URL_TLS) {
+        door_shake(control, fd, from);
+        return;
     }
     struct amb_client *client;
     bool is_unix = listener->url.scheme == AMB_URL_UNIX;
@@ -318,10 +361,35 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     }
     client_describe_peer(client, from);
     if (!is_unix) {
-        int one = 1;
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+        tcp_prepare(fd);
     }
+}
+
+void amb_door_shaken(struct amb_mail *mail, void *owner)
+{
+    struct amb_control *control = owner;
+    struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
+    struct amb_client *client;
+    bool is_at_once;
+    if (control->is_over) {
+        amb_handshake_way_close(way);
+        return;
+    }
+    if (control->half_open_count >= control->config->server.max_half_open) {
+        (void)door_evict(control, &is_at_once); /* A crowd may come through its handshakes. */
+    }
+    if (amb_client_create(control, way->fd, false, &client) != AMB_OK) {
+        amb_tls_destroy(&way->tls); /* The descriptor is closed. */
+        amb_handshake_way_free(way);
+        return;
+    }
+    client_describe_peer(client, &way->from);
+    client->deadline_ns = way->deadline_ns; /* It began at the door. */
+    if (amb_client_use_tls(client, way->tls) != AMB_OK) {
+        amb_tls_destroy(&way->tls);
+        amb_client_end(client, "its TLS needs more heap than " AMB_HEAP_KEY " allows");
+    }
+    amb_handshake_way_free(way);
 }
 
 unsigned amb_door_quota(unsigned budget, unsigned index, unsigned count, uint32_t round)
@@ -346,7 +414,10 @@ static unsigned door_accepts(const struct amb_listener *listener)
 static bool door_make_room(struct amb_control *control)
 {
     bool is_at_once = false;
-    if (!door_evict(control, &is_at_once)) {
+    if (door_shaking(control) > control->half_open_count) {
+        amb_handshakers_evict(control->handshakers);
+        door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
+    } else if (!door_evict(control, &is_at_once)) {
         door_pause(control, strerror(EMFILE), DOOR_PAUSE_NS);
     } else if (!is_at_once) {
         door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);

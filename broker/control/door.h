@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/control/clients/control.h"
 
 /*
@@ -16,6 +17,8 @@
  */
 AMB_MUST_CHECK enum amb_status amb_door_open(struct amb_control *control, const struct amb_url *url,
                                              char *error, size_t error_size);
+/* Mail of a handshaker: a connection that is through it is a client's from here on. */
+void amb_door_shaken(struct amb_mail *mail, void *owner);
 /* Closes all listeners and removes their socket files. Harmless twice. */
 void amb_door_close(struct amb_control *control);
 /* Accepts again after a pause. */

@@ -8,6 +8,7 @@
 #include "broker/worker/orders_private.h"
 #include "broker/worker/porter.h"
 #include "broker/worker/session_life.h"
+#include "wire/tls/tls.h"
 
 #include <stdlib.h>
 
@@ -55,18 +56,27 @@ const struct amb_order_kind amb_order_session_raise_mapped = {
 
 static void session_attach(struct amb_shard *shard, struct amb_order *order)
 {
-    int fd = AMB_CONTAINER_OF(order, struct amb_order_session_attach, order)->fd;
+    struct amb_order_session_attach *attach =
+        AMB_CONTAINER_OF(order, struct amb_order_session_attach, order);
     struct amb_session *session = amb_order_session(shard, order);
     if (session != NULL) {
-        order->status = amb_session_attach(session, fd);
+        struct amb_tls *tls = attach->tls;
+        attach->tls = NULL;
+        order->status = amb_session_attach(session, attach->fd, tls);
         return;
     }
-    amb_porter_close(shard->memory.porter, fd);
+    amb_porter_close(shard->memory.porter, attach->fd);
     order->status = AMB_ESTATE;
+}
+
+static void session_attach_fini(struct amb_order *order)
+{
+    amb_tls_destroy(&AMB_CONTAINER_OF(order, struct amb_order_session_attach, order)->tls);
 }
 
 const struct amb_order_kind amb_order_session_attach = {
     .run = session_attach,
+    .fini = session_attach_fini,
     .size = AMB_ORDER_SIZE(struct amb_order_session_attach),
 };
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct amb_identity;
+struct amb_tls;
 
 struct amb_order_session_open {
     struct amb_order order;
@@ -31,6 +32,7 @@ extern const struct amb_order_kind amb_order_session_raise_mapped;
 struct amb_order_session_attach {
     struct amb_order order;
     int fd;
+    struct amb_tls *tls; /* on it; NULL: it is plain */
 };
 extern const struct amb_order_kind amb_order_session_attach;
 

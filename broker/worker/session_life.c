@@ -16,6 +16,7 @@
 #include "wire/base/assert.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/ucx/ucx_link.h"
+#include "wire/tls/tls.h"
 
 #define CLOSE_POLLS_MAX 64u   /* of a session's link, */
 #define CLOSE_POLL_BUDGET 64u /* ... so many frames each */
@@ -80,13 +81,32 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     return status;
 }
 
-enum amb_status amb_session_attach(struct amb_session *session, int fd)
+static bool tls_take(void *arg, size_t bytes)
 {
+    return amb_heap_charge(arg, bytes);
+}
+
+static void tls_give(void *arg, size_t bytes)
+{
+    amb_heap_give(arg, bytes);
+}
+
+enum amb_status amb_session_attach(struct amb_session *session, int fd, struct amb_tls *tls)
+{
+    const struct amb_tls_charge charge = {
+        .take = tls_take, .give = tls_give, .arg = &session->heap};
+    enum amb_status status = AMB_OK;
     if (session->link != NULL) {
-        amb_porter_close(session->shard->memory.porter, fd);
-        return AMB_ESTATE;
+        status = AMB_ESTATE;
+    } else if (tls != NULL && !amb_tls_charge(tls, &charge)) {
+        status = AMB_ELIMIT;
     }
-    enum amb_status status = amb_stream_create(fd, &amb_dispatch_events, session, &session->link);
+    if (status != AMB_OK) {
+        amb_tls_destroy(&tls);
+        amb_porter_close(session->shard->memory.porter, fd);
+        return status;
+    }
+    status = amb_stream_create_tls(fd, tls, &amb_dispatch_events, session, &session->link);
     if (status == AMB_OK) {
         status = amb_links_watch(session);
         amb_session_unstall(session);

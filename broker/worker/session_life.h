@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 struct amb_link_waste;
+struct amb_tls;
 struct amb_party;
 struct amb_session;
 struct amb_shard;
@@ -66,8 +67,10 @@ struct amb_session_closing {
 AMB_MUST_CHECK enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index,
                                                 uint32_t generation,
                                                 struct amb_session_opening *opening);
-/* The stream that it has waited for; it takes fd, also on failure. ESTATE: it has a link. */
-AMB_MUST_CHECK enum amb_status amb_session_attach(struct amb_session *session, int fd);
+/* The stream that it has waited for, plain (tls NULL) or not; it takes both, also on failure.
+ * ESTATE: it has a link. ELIMIT: its account has no room for TLS. */
+AMB_MUST_CHECK enum amb_status amb_session_attach(struct amb_session *session, int fd,
+                                                  struct amb_tls *tls);
 
 /* The upcall of its link, which is down: control is told why. */
 void amb_session_link_down(struct amb_session *session, enum amb_status why, const char *text);

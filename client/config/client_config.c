@@ -171,10 +171,15 @@ const char *amb_client_config_path(void)
     return path != NULL && path[0] != '\0' ? path : NULL;
 }
 
+void amb_client_config_place(const struct amb_client_config *config, const char *key, char *out,
+                             size_t size)
+{
+    amb_config_place_format(amb_config_place_of(config->store, key), out, size);
+}
+
 bool amb_client_config_in_file(const struct amb_client_config *config, const char *key, char *out,
                                size_t size)
 {
-    const struct amb_config_place *place = amb_config_place_of(config->store, key);
-    amb_config_place_format(place, out, size);
-    return place->origin == AMB_CONFIG_ORIGIN_FILE;
+    amb_client_config_place(config, key, out, size);
+    return amb_config_place_of(config->store, key)->origin == AMB_CONFIG_ORIGIN_FILE;
 }

@@ -31,6 +31,9 @@ struct amb_client_config {
     enum amb_link_kind link; /* of URLs that name none, and have it */
     const char *name;        /* "": the program's */
     const char *credentials; /* path; "": none */
+    /* Of tls:// URLs: files in PEM, "": the system's authorities, and no certificate of ours. The
+     * name that a broker's certificate must be for; "": the URL's host. */
+    const char *ca, *certificate, *key, *server_name;
     int64_t connect_timeout_ns, timeout_ns;
     int64_t heartbeat_ns; /* 0: as the broker says */
     struct {
@@ -76,6 +79,9 @@ void amb_client_config_destroy(struct amb_client_config **config);
 /* The file that $AMB_CONFIG names; NULL: none. Programs with more rights than their user ask it for
  * nothing. */
 const char *amb_client_config_path(void);
+/* Where the key's value comes from, as errors name it. */
+void amb_client_config_place(const struct amb_client_config *config, const char *key, char *out,
+                             size_t size);
 /* Does the key's value come from a file? Then *out has "file:line". */
 bool amb_client_config_in_file(const struct amb_client_config *config, const char *key, char *out,
                                size_t size);

@@ -26,6 +26,8 @@ enum amb_status amb_again_init(struct amb_reconnect *again, struct amb_client_co
     again->options.error = NULL;
     /* Texts of the program's, which need not outlive amb_connect; config has copies. */
     again->options.credentials = again->options.trusted_network = again->options.config = NULL;
+    again->options.ca = again->options.server_name = NULL;
+    again->options.certificate = again->options.key = NULL;
     again->is_on = true;
     return AMB_OK;
 }

@@ -26,7 +26,7 @@ struct amb_reconnect {
     uint32_t missing; /* publishers and subscriptions that are not back yet */
     uint64_t tried;   /* attempts since the loss */
     uint64_t former_epoch;
-    struct amb_client_config *config; /* owned: URLs, credentials, transports; NULL: not is_on */
+    struct amb_client_config *config; /* owned: URLs, files, transports; NULL: not is_on */
     struct amb_options options;
 };
 

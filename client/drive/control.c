@@ -6,6 +6,7 @@
 #include "client/drive/upcalls.h"
 #include "client/drive/wake.h"
 #include "wire/base/assert.h"
+#include "wire/tls/tls_io.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,12 +18,23 @@
 
 /* ---- sending ---- */
 
+static ssize_t send_some(struct amb_conn *conn, uint8_t *bytes, size_t len)
+{
+    if (conn->control.tls != NULL) {
+        const struct iovec iov = {.iov_base = bytes, .iov_len = len};
+        return amb_tls_send(conn->control.tls, &iov, 1);
+    }
+    return send(conn->control.fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void amb_control_flush(struct amb_conn *conn)
 {
     size_t sent = 0;
+    if (conn->control.tls != NULL) {
+        (void)amb_tls_push(conn->control.tls); /* The next read finds that it has failed. */
+    }
     while (sent < conn->control.out_len) {
-        ssize_t n = send(conn->control.fd, conn->control.out + sent, conn->control.out_len - sent,
-                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = send_some(conn, conn->control.out + sent, conn->control.out_len - sent);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -77,7 +89,7 @@ void amb_control_send(struct amb_conn *conn, const Amb__Control__Control *messag
     amb_control_pack(message, conn->control.out + conn->control.out_len);
     conn->control.out_len += size;
     amb_control_flush(conn);
-    if (conn->control.out_len != 0 && conn->io.has_thread) {
+    if (amb_control_has_out(conn) && conn->io.has_thread) {
         amb_io_kick(conn); /* It sends the rest, and may sleep without looking for room. */
     }
 }

@@ -11,15 +11,15 @@
  */
 #pragma once
 
+#include "client/conn/conn.h"
 #include "client/conn/gpu_range.h"
 #include "wire/base/list.h"
 #include "wire/codec/control.h"
+#include "wire/tls/tls_io.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct amb_conn;
 
 struct amb_control_request;
 
@@ -66,6 +66,20 @@ void amb_control_answer(struct amb_conn *conn, struct amb_control_request *reque
                         enum amb_status status, const char *text);
 /* Writes bytes that wait to be written. */
 void amb_control_flush(struct amb_conn *conn);
+
+/* Does something wait for room in the socket? */
+static inline bool amb_control_has_out(const struct amb_conn *conn)
+{
+    return conn->control.out_len != 0 ||
+           (conn->control.tls != NULL && amb_tls_has_unsent(conn->control.tls));
+}
+
+/* May there be bytes that the socket does not tell of? */
+static inline bool amb_control_has_in(const struct amb_conn *conn)
+{
+    return conn->control.tls != NULL && conn->session.down == AMB_OK &&
+           amb_tls_has_unread(conn->control.tls);
+}
 
 /* recvmsg without waiting. Descriptors that came are appended to fds, those beyond fds_max closed.
  * Returns what recvmsg does. */

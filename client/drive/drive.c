@@ -3,6 +3,7 @@
  * The driver's loop, and its turns.
  */
 #include "client/drive/drive.h"
+#include "client/drive/control.h"
 
 #include "client/conn/conn.h"
 #include "client/drive/lock.h"
@@ -121,11 +122,15 @@ static void sleep_on_all(struct amb_conn *conn, const struct pollfd *link, int64
     struct pollfd fds[3] = {
         {.fd = conn->driver.wake_fd, .events = POLLIN},
         {.fd = has_control ? conn->control.fd : -1,
-         .events = (short)(POLLIN | (conn->control.out_len != 0 ? POLLOUT : 0))},
+         .events = (short)(POLLIN | (amb_control_has_out(conn) ? POLLOUT : 0))},
         *link,
     };
     struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
                           .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
+    if (has_control && amb_control_has_in(conn)) {
+        amb_upcalls.service(conn);
+        return;
+    }
     amb_conn_unlock(conn);
     int ready = ppoll(fds, 3, &ts, NULL);
     if (ready > 0 && fds[0].revents != 0) {

@@ -16,6 +16,7 @@
 #include "client/session/insist.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
+#include "client/session/secure.h"
 #include "wire/config/transports.h"
 
 #include <errno.h>
@@ -142,6 +143,32 @@ static enum amb_status choose_devices(const struct amb_url *url, const struct re
     return AMB_EFORBIDDEN;
 }
 
+/* Connection, TLS, session. On failure conn may have some of them. */
+static enum amb_status reach_one(struct amb_conn *conn, struct amb_handshake *with,
+                                 const struct reach *reach, struct amb_error *error)
+{
+    struct amb_secure secure;
+    enum amb_status status = amb_secure_init(&secure, with->url, reach->config, error);
+    if (status == AMB_OK) {
+        struct amb_dial dial;
+        with->secure = &secure;
+        status = amb_dial_open(&dial, with->url, reach->deadline_ns, reach->cancel_fd, error);
+        if (status == AMB_OK) {
+            status = amb_secure_shake(&secure, &dial, with->url, AMB_TLS_ALPN_CONTROL);
+        }
+        if (status == AMB_OK) {
+            status = amb_handshake_run(conn, &dial, with);
+        }
+        amb_dial_close(&dial);
+    }
+    amb_secure_fini(&secure);
+    if (status == AMB_EINVAL && reach->former != NULL) {
+        /* The interface or the file was there, and may come back. */
+        status = error->status = AMB_EUNREACHABLE;
+    }
+    return status;
+}
+
 /* One broker. On failure nothing is left, and *error says why. */
 static enum amb_status connect_one(const struct amb_url *url, const struct reach *reach,
                                    struct amb_error *error, struct amb_conn **out)
@@ -170,15 +197,7 @@ static enum amb_status connect_one(const struct amb_url *url, const struct reach
     }
     take_options(conn, reach->options);
     with.name = conn->settings.name;
-    struct amb_dial dial;
-    status = amb_dial_open(&dial, url, reach->deadline_ns, reach->cancel_fd, error);
-    if (status == AMB_EINVAL && reach->former != NULL) {
-        status = error->status = AMB_EUNREACHABLE; /* The interface was there, and may come back. */
-    }
-    if (status == AMB_OK) {
-        status = amb_handshake_run(conn, &dial, &with);
-    }
-    amb_dial_close(&dial);
+    status = reach_one(conn, &with, reach, error);
     if (status != AMB_OK) {
         if (error->status != status) {
             set_error(error, status, amb_status_text(status));
@@ -205,7 +224,7 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
                                   struct amb_url *url, struct amb_error *error)
 {
     char full[URL_LIST_MAX];
-    if (strstr(text, "://") != NULL || !has_before || before->scheme != AMB_URL_TCP) {
+    if (strstr(text, "://") != NULL || !has_before || before->scheme == AMB_URL_UNIX) {
         (void)snprintf(full, sizeof(full), "%s", text);
     } else {
         bool has_port =
@@ -214,7 +233,8 @@ static enum amb_status parse_next(const char *text, const struct amb_url *before
         if (!has_port) {
             (void)snprintf(port, sizeof(port), ":%u", before->port);
         }
-        (void)snprintf(full, sizeof(full), "tcp://%s%s", text, port);
+        (void)snprintf(full, sizeof(full), "%s://%s%s", amb_url_scheme_name(before->scheme), text,
+                       port);
         take_over(before, full, sizeof(full));
     }
     enum amb_status status = amb_url_parse(full, url, error->text, sizeof(error->text));
@@ -229,7 +249,7 @@ static void add_link(const struct amb_client_config *config, struct amb_url *url
     bool is_unix = url->scheme == AMB_URL_UNIX;
     bool is_possible = config->link == AMB_LINK_STREAM ||
                        (config->link == AMB_LINK_RING && is_unix) ||
-                       (config->link == AMB_LINK_UCX && !is_unix);
+                       (config->link == AMB_LINK_UCX && url->scheme == AMB_URL_TCP);
     if (url->link == AMB_LINK_ANY && is_possible) {
         url->link = config->link;
     }
@@ -360,6 +380,10 @@ static enum amb_status read_config(const char *url, const struct amb_options *op
     const struct amb_client_option all[] = {
         {"client.url", "the URL", url != NULL && url[0] != '\0' ? url : NULL},
         {"client.credentials", "options.credentials", options->credentials},
+        {"client.ca", "options.ca", options->ca},
+        {"client.server_name", "options.server_name", options->server_name},
+        {"client.certificate", "options.certificate", options->certificate},
+        {"client.key", "options.key", options->key},
         {"transports.trusted", "options.trusted_network", options->trusted_network},
     };
     struct amb_client_option given[sizeof(all) / sizeof(all[0]) + 1];

@@ -4,6 +4,7 @@
 #include "client/drive/control.h"
 #include "client/session/via.h"
 #include "wire/base/clock.h"
+#include "wire/tls/tls_io.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -18,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define TLS_ALERT 21u       /* a record's first byte */
 #define NAME_MAX_BYTES 400u /* of a URL in an error */
 
 enum amb_status amb_dial_fail(struct amb_dial *dial, enum amb_status status, const char *format,
@@ -31,8 +33,7 @@ enum amb_status amb_dial_fail(struct amb_dial *dial, enum amb_status status, con
     return status;
 }
 
-/* Until the socket is ready or time is up. */
-static enum amb_status wait_for(struct amb_dial *dial, short events)
+enum amb_status amb_dial_wait(struct amb_dial *dial, short events)
 {
     for (;;) {
         int64_t left = dial->deadline_ns - amb_clock_monotonic_ns();
@@ -92,7 +93,7 @@ static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr_s
     while (connect(dial->fd, address, len) != 0) {
         error = errno;
         if (error == EINPROGRESS) {
-            enum amb_status status = wait_for(dial, POLLOUT);
+            enum amb_status status = amb_dial_wait(dial, POLLOUT);
             if (status != AMB_OK) {
                 return status;
             }
@@ -211,7 +212,8 @@ enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url, 
     amb_control_reader_init(&dial->reader);
     char name[NAME_MAX_BYTES];
     amb_url_format(url, name, sizeof(name));
-    if (url->scheme == AMB_URL_TCP) {
+    dial->is_tcp = url->scheme == AMB_URL_TCP;
+    if (url->scheme != AMB_URL_UNIX) {
         return open_tcp(dial, url, name);
     }
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -230,6 +232,10 @@ static void drop_fds(struct amb_dial *dial)
 void amb_dial_close(struct amb_dial *dial)
 {
     drop_fds(dial);
+    if (dial->tls != NULL) {
+        amb_tls_farewell(dial->tls);
+        amb_tls_destroy(&dial->tls);
+    }
     if (dial->fd >= 0) {
         (void)close(dial->fd);
         dial->fd = -1;
@@ -237,7 +243,7 @@ void amb_dial_close(struct amb_dial *dial)
     amb_control_reader_fini(&dial->reader);
 }
 
-static long send_some(int socket, const uint8_t *data, size_t len, int fd)
+static long send_some(const struct amb_dial *dial, const uint8_t *data, size_t len, int fd)
 {
     union {
         struct cmsghdr align;
@@ -245,6 +251,9 @@ static long send_some(int socket, const uint8_t *data, size_t len, int fd)
     } control = {0};
     struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (dial->tls != NULL) {
+        return amb_tls_send(dial->tls, &iov, 1);
+    }
     if (fd >= 0) {
         msg.msg_control = &control;
         msg.msg_controllen = sizeof(control);
@@ -254,14 +263,33 @@ static long send_some(int socket, const uint8_t *data, size_t len, int fd)
         c->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(c), &fd, sizeof(fd));
     }
-    return sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sendmsg(dial->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 static enum amb_status gone(struct amb_dial *dial)
 {
+    if (dial->tls != NULL && amb_tls_why(dial->tls)[0] != '\0') {
+        /* A broker refuses our certificate when we are through already. */
+        return amb_dial_fail(dial, amb_tls_refusal(dial->tls), "%s", amb_tls_why(dial->tls));
+    }
     return amb_dial_fail(dial, AMB_EUNREACHABLE,
-                         "the broker closed the connection during the "
-                         "handshake");
+                         "the broker closed the connection during the handshake%s",
+                         dial->is_tcp && !dial->was_heard ? ": is it a tls:// listener?" : "");
+}
+
+/* Until no record waits for room any more. */
+static enum amb_status push(struct amb_dial *dial)
+{
+    while (dial->tls != NULL && amb_tls_has_unsent(dial->tls)) {
+        enum amb_status status = amb_dial_wait(dial, POLLOUT);
+        if (status != AMB_OK) {
+            return status;
+        }
+        if (!amb_tls_push(dial->tls)) {
+            return gone(dial);
+        }
+    }
+    return AMB_OK;
 }
 
 enum amb_status amb_dial_send(struct amb_dial *dial, const Amb__Control__Control *message, int fd)
@@ -275,17 +303,17 @@ enum amb_status amb_dial_send(struct amb_dial *dial, const Amb__Control__Control
     enum amb_status status = AMB_OK;
     size_t sent = 0;
     while (sent < size && status == AMB_OK) {
-        long n = send_some(dial->fd, bytes + sent, size - sent, sent == 0 ? fd : -1);
+        long n = send_some(dial, bytes + sent, size - sent, sent == 0 ? fd : -1);
         if (n >= 0) {
             sent += (size_t)n;
         } else if (errno == EAGAIN) {
-            status = wait_for(dial, POLLOUT);
+            status = amb_dial_wait(dial, POLLOUT);
         } else if (errno != EINTR) {
             status = gone(dial);
         }
     }
     free(bytes);
-    return status;
+    return status == AMB_OK ? push(dial) : status;
 }
 
 /* Turns an Error message into its status. */
@@ -302,17 +330,34 @@ static enum amb_status check_error(struct amb_dial *dial, Amb__Control__Control 
     return status;
 }
 
+static long receive_some(struct amb_dial *dial, uint8_t *data, size_t size)
+{
+    /* No more than this message: what follows may belong to a link. */
+    size_t wanted = amb_control_wanted(&dial->reader);
+    size = wanted < size ? wanted : size;
+    if (dial->tls != NULL) {
+        const struct iovec iov = {.iov_base = data, .iov_len = size};
+        return amb_tls_receive(dial->tls, &iov, 1);
+    }
+    return amb_control_receive(dial->fd, data, size, dial->fds, AMB_DIAL_FDS_MAX, &dial->fd_count);
+}
+
+/* The bytes are none of ours. */
+static enum amb_status malformed(struct amb_dial *dial, enum amb_status status, uint8_t first)
+{
+    bool is_alert = dial->is_tcp && !dial->was_heard && first == TLS_ALERT;
+    return amb_dial_fail(dial, status, "this is not a broker: malformed answer%s",
+                         is_alert ? "; is it a tls:// listener?" : "");
+}
+
 enum amb_status amb_dial_receive(struct amb_dial *dial, Amb__Control__Control **out)
 {
     drop_fds(dial);
     uint8_t data[4096];
     for (;;) {
-        /* No more than this message: what follows may belong to a link. */
-        size_t wanted = amb_control_wanted(&dial->reader);
-        long n = amb_control_receive(dial->fd, data, wanted < sizeof(data) ? wanted : sizeof(data),
-                                     dial->fds, AMB_DIAL_FDS_MAX, &dial->fd_count);
+        long n = receive_some(dial, data, sizeof(data));
         if (n < 0 && errno == EAGAIN) {
-            enum amb_status status = wait_for(dial, POLLIN);
+            enum amb_status status = amb_dial_wait(dial, POLLIN);
             if (status != AMB_OK) {
                 return status;
             }
@@ -329,8 +374,9 @@ enum amb_status amb_dial_receive(struct amb_dial *dial, Amb__Control__Control **
         enum amb_status status =
             amb_control_read(&dial->reader, data, (size_t)n, &used, &message, NULL);
         if (status != AMB_OK) {
-            return amb_dial_fail(dial, status, "this is not a broker: malformed answer");
+            return malformed(dial, status, data[0]);
         }
+        dial->was_heard = true;
         if (message != NULL) {
             status = check_error(dial, &message);
             *out = message;

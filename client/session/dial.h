@@ -11,13 +11,18 @@
 #include "wire/codec/url.h"
 
 #include <amb/amb.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define AMB_DIAL_FDS_MAX 4u
 
+struct amb_tls;
+
 struct amb_dial {
-    int fd; /* -1: none */
+    int fd;                 /* -1: none */
+    struct amb_tls *tls;    /* NULL: plain */
+    bool is_tcp, was_heard; /* plain TCP; the broker has said something */
     struct amb_control_reader reader;
     int fds[AMB_DIAL_FDS_MAX]; /* descriptors that came with the last message */
     size_t fd_count;
@@ -33,6 +38,8 @@ AMB_MUST_CHECK enum amb_status amb_dial_open(struct amb_dial *dial, const struct
                                              struct amb_error *error);
 /* Closes what nobody took. */
 void amb_dial_close(struct amb_dial *dial);
+/* Until the socket has one of these events of poll(2), or the deadline is over. */
+AMB_MUST_CHECK enum amb_status amb_dial_wait(struct amb_dial *dial, short events);
 /* Sends, with a descriptor if fd is not -1. */
 AMB_MUST_CHECK enum amb_status amb_dial_send(struct amb_dial *dial,
                                              const Amb__Control__Control *message, int fd);

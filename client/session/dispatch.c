@@ -16,6 +16,7 @@
 #include "client/message/sub.h"
 #include "client/request/replies.h"
 #include "client/session/lost.h"
+#include "wire/tls/tls_io.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -179,6 +180,12 @@ static void handle_message(struct amb_conn *conn, const Amb__Control__Control *m
     }
 }
 
+static long receive_tls(struct amb_conn *conn, uint8_t *data, size_t wanted)
+{
+    const struct iovec iov = {.iov_base = data, .iov_len = wanted};
+    return amb_tls_receive(conn->control.tls, &iov, 1);
+}
+
 /* One read. False: nothing more is there, or the session is lost. */
 static bool read_some(struct amb_conn *conn)
 {
@@ -189,7 +196,9 @@ static bool read_some(struct amb_conn *conn)
     }
     int fd = -1;
     size_t fd_count = 0;
-    long n = amb_control_receive(conn->control.fd, data, wanted, &fd, 1, &fd_count);
+    long n = conn->control.tls != NULL
+                 ? receive_tls(conn, data, wanted)
+                 : amb_control_receive(conn->control.fd, data, wanted, &fd, 1, &fd_count);
     if (n < 0 && errno == EINTR) {
         return true;
     }
@@ -229,7 +238,7 @@ void amb_control_service(struct amb_conn *conn)
     if (conn->control.fd < 0 || conn->session.down != AMB_OK) {
         return;
     }
-    if (conn->control.out_len != 0) {
+    if (amb_control_has_out(conn)) {
         amb_control_flush(conn);
     }
     while (conn->session.down == AMB_OK && read_some(conn)) {
@@ -240,7 +249,9 @@ void amb_control_hear_out(struct amb_conn *conn)
 {
     uint8_t byte;
     while (conn->control.fd >= 0 && conn->session.down == AMB_OK &&
-           recv(conn->control.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && read_some(conn)) {
+           (conn->control.tls != NULL ||
+            recv(conn->control.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1) &&
+           read_some(conn)) {
     }
 }
 
@@ -259,6 +270,19 @@ bool amb_conn_spin(struct amb_conn *conn)
     amb_conn_gpus_spin(conn);
     amb_conn_lock(conn);
     return true;
+}
+
+/* Memory of a link that is idle. TLS has some after a second already. */
+static void trim(struct amb_conn *conn, int64_t now_ns)
+{
+    bool is_tls = conn->control.tls != NULL;
+    if (is_tls) {
+        (void)amb_tls_trim(conn->control.tls);
+    }
+    if (conn->link != NULL && (is_tls || now_ns - conn->link_state.trimmed_ns >= LINK_TRIM_NS)) {
+        conn->link_state.trimmed_ns = now_ns;
+        (void)amb_link_trim(conn->link);
+    }
 }
 
 void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
@@ -289,10 +313,7 @@ void amb_conn_timers(struct amb_conn *conn, int64_t now_ns)
             return;
         }
         conn->control.ping_ns = amb_conn_ping_grid(conn, now_ns);
-        if (conn->link != NULL && now_ns - conn->link_state.trimmed_ns >= LINK_TRIM_NS) {
-            conn->link_state.trimmed_ns = now_ns;
-            (void)amb_link_trim(conn->link);
-        }
+        trim(conn, now_ns);
         Amb__Control__Control message;
         amb__control__control__init(&message);
         Amb__Control__Ping ping;

@@ -8,6 +8,7 @@
 #include "wire/base/host.h"
 #include "wire/link/ring/ring.h"
 #include "wire/link/stream/stream.h"
+#include "wire/tls/tls_bind.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -223,26 +224,44 @@ static enum amb_status attach_ring(struct amb_conn *conn, struct amb_dial *dial,
     return status == AMB_OK ? status : amb_dial_fail(dial, status, "cannot map the ring");
 }
 
+/* Over TLS, beside the secret: that both connections are ours. */
+static enum amb_status say_attach(const struct amb_conn *conn, const struct amb_dial *first,
+                                  struct amb_dial *second)
+{
+    uint8_t proof[AMB_TLS_PROOF_SIZE];
+    Amb__Control__Attach attach;
+    amb__control__attach__init(&attach);
+    attach.session = conn->session.id;
+    attach.generation = conn->session.generation;
+    attach.secret = conn->session.secret;
+    if (second->tls != NULL) {
+        if (!amb_tls_bind(first->tls, second->tls, attach.session, attach.generation, proof)) {
+            return amb_dial_fail(second, AMB_EINTERNAL, "HMAC-SHA256 is not available");
+        }
+        attach.proof.data = proof;
+        attach.proof.len = sizeof(proof);
+    }
+    Amb__Control__Control message;
+    amb__control__control__init(&message);
+    message.attach = &attach;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
+    return amb_dial_send(second, &message, -1);
+}
+
 static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dial,
-                                     const struct amb_url *url)
+                                     const struct amb_handshake *with)
 {
     struct amb_dial second;
     enum amb_status status =
-        amb_dial_open(&second, url, dial->deadline_ns, dial->cancel_fd, dial->error);
+        amb_dial_open(&second, with->url, dial->deadline_ns, dial->cancel_fd, dial->error);
     if (status == AMB_EINVAL) { /* The first connection went this way: its interface may be back. */
         status = dial->error->status = AMB_EUNREACHABLE;
     }
     if (status == AMB_OK) {
-        Amb__Control__Attach attach;
-        amb__control__attach__init(&attach);
-        attach.session = conn->session.id;
-        attach.generation = conn->session.generation;
-        attach.secret = conn->session.secret;
-        Amb__Control__Control message;
-        amb__control__control__init(&message);
-        message.attach = &attach;
-        message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
-        status = amb_dial_send(&second, &message, -1);
+        status = amb_secure_shake(with->secure, &second, with->url, AMB_TLS_ALPN_LINK);
+    }
+    if (status == AMB_OK) {
+        status = say_attach(conn, dial, &second);
     }
     Amb__Control__Control *answer = NULL;
     if (status == AMB_OK) {
@@ -251,8 +270,10 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
     if (status == AMB_OK) {
         amb_control_free(answer);
         int fd = second.fd;
+        struct amb_tls *tls = second.tls;
         second.fd = -1;
-        status = amb_stream_create(fd, &amb_conn_link_events, conn, &conn->link);
+        second.tls = NULL;
+        status = amb_stream_create_tls(fd, tls, &amb_conn_link_events, conn, &conn->link);
         if (status != AMB_OK) {
             (void)amb_dial_fail(dial, status, "no memory for the stream");
         }
@@ -283,8 +304,15 @@ static enum amb_status watch_link(struct amb_conn *conn, struct amb_dial *dial)
     return AMB_OK;
 }
 
+/* The name of a stream's way, for people. */
+static const char *path_of(const struct amb_url *url)
+{
+    return url->scheme == AMB_URL_UNIX ? "stream" : amb_url_scheme_name(url->scheme);
+}
+
 static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
-                                   const struct amb_url *url, const Amb__Control__Welcome *welcome)
+                                   const struct amb_handshake *with,
+                                   const Amb__Control__Welcome *welcome)
 {
     enum amb_status status;
     if (strcmp(welcome->link, "ucx") != 0) {
@@ -295,9 +323,9 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
         conn->leases.bytes_max = welcome->lease_bytes;
         status = attach_ring(conn, dial, welcome);
     } else if (strcmp(welcome->link, "stream") == 0) {
-        conn->link_state.path = url->scheme == AMB_URL_TCP ? "tcp" : "stream";
+        conn->link_state.path = path_of(with->url);
         conn->link_state.has_costly_poll = true;
-        status = attach_stream(conn, dial, url);
+        status = attach_stream(conn, dial, with);
     } else if (strcmp(welcome->link, "ucx") == 0) {
         conn->link_state.path = "ucx";
         conn->link_state.has_costly_poll = true;
@@ -309,7 +337,7 @@ static enum amb_status attach_link(struct amb_conn *conn, struct amb_dial *dial,
                              "not know");
     }
     if (status == AMB_OK) {
-        status = amb_insist_session(conn, dial->error, url, welcome->may_map != 0);
+        status = amb_insist_session(conn, dial->error, with->url, welcome->may_map != 0);
     }
     return status == AMB_OK ? watch_link(conn, dial) : status;
 }
@@ -345,7 +373,7 @@ static enum amb_status take_welcome(struct amb_conn *conn, struct amb_dial *dial
         conn->control.heartbeat_ns > 0 ? conn->control.heartbeat_ns : AMB_SEC;
     conn->control.peer_timeout_ns =
         welcome->peer_timeout_ns > 0 ? welcome->peer_timeout_ns : 5 * conn->control.heartbeat_ns;
-    return attach_link(conn, dial, with->url, welcome);
+    return attach_link(conn, dial, with, welcome);
 }
 
 enum amb_status amb_handshake_run(struct amb_conn *conn, struct amb_dial *dial,
@@ -374,7 +402,9 @@ enum amb_status amb_handshake_run(struct amb_conn *conn, struct amb_dial *dial,
     }
     if (status == AMB_OK) {
         conn->control.fd = dial->fd;
+        conn->control.tls = dial->tls;
         dial->fd = -1;
+        dial->tls = NULL;
         conn->control.heard_ns = amb_clock_monotonic_ns();
         conn->control.ping_ns = amb_conn_ping_grid(conn, conn->control.heard_ns);
     }

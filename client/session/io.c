@@ -4,6 +4,7 @@
 #include "client/batch/flush.h"
 #include "client/conn/conn.h"
 #include "client/conn/thread.h"
+#include "client/drive/control.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/ucx.h"
@@ -95,7 +96,7 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
     struct pollfd fds[3] = {
         {.fd = conn->io.wake_fd, .events = POLLIN},
         {.fd = conn->session.down == AMB_OK ? conn->control.fd : -1,
-         .events = (short)(POLLIN | (conn->control.out_len != 0 ? POLLOUT : 0))},
+         .events = (short)(POLLIN | (amb_control_has_out(conn) ? POLLOUT : 0))},
         {.fd = mode == AMB_IO_WATCH ? conn->link_state.epoll_fd : -1, .events = POLLIN},
     };
     /* seq_cst: a publisher that begins a batch after our look at `gathering` sees this mode and
@@ -105,7 +106,7 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
         conn->session.down == AMB_OK) {
         timeout_ns = 0;
     }
-    if (!amb_mpsc_is_empty(&conn->returned)) {
+    if (!amb_mpsc_is_empty(&conn->returned) || amb_control_has_in(conn)) {
         timeout_ns = 0;
     }
     if (mode == AMB_IO_WATCH) {
@@ -126,7 +127,7 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
     if (mode == AMB_IO_WATCH && !conn->driver.is_taken) {
         amb_conn_disarm(conn);
     }
-    if (ready > 0 && fds[1].revents != 0) {
+    if ((ready > 0 && fds[1].revents != 0) || amb_control_has_in(conn)) {
         amb_control_service(conn);
         /* SEG_READY, for one: a driver that sleeps would not send it. */
         amb_conn_push(conn, false);

@@ -22,6 +22,7 @@
 #include "client/request/replies.h"
 #include "client/session/fork.h"
 #include "client/subscribe/ack.h"
+#include "wire/tls/tls_io.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -155,6 +156,10 @@ void amb_conn_teardown(struct amb_conn *conn)
     }
     close_fd(&conn->notify.user_fd);
     close_fd(&conn->link_state.epoll_fd);
+    if (conn->control.tls != NULL) {
+        amb_tls_farewell(conn->control.tls);
+        amb_tls_destroy(&conn->control.tls);
+    }
     close_fd(&conn->control.fd);
     close_fd(&conn->control.passed_fd);
     close_fd(&conn->driver.wake_fd);

@@ -22,6 +22,7 @@
 #include "client/session/lost.h"
 #include "client/subscribe/resume.h"
 #include "wire/base/assert.h"
+#include "wire/tls/tls.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -80,6 +81,7 @@ static void clear(struct amb_conn *conn)
 {
     amb_arrival_take_back(conn);
     end_ucx(conn);
+    amb_tls_destroy(&conn->control.tls);
     close_fd(&conn->control.fd);
     close_fd(&conn->control.passed_fd);
     close_fd(&conn->link_state.epoll_fd);
@@ -138,6 +140,8 @@ static void graft(struct amb_conn *conn, struct amb_conn *fresh)
     conn->link->arg = conn;
     conn->link_state.epoll_fd = fresh->link_state.epoll_fd;
     conn->control.fd = fresh->control.fd;
+    conn->control.tls = fresh->control.tls;
+    fresh->control.tls = NULL;
     fresh->link = NULL;
     fresh->link_state.epoll_fd = fresh->control.fd = -1;
     watch(conn, conn->control.fd);

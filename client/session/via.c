@@ -17,7 +17,7 @@ static bool is_link_local(const char *host)
 
 bool amb_via_asks(const struct amb_url *url)
 {
-    return url->scheme == AMB_URL_TCP && (url->interface[0] != '\0' || is_link_local(url->host));
+    return url->scheme != AMB_URL_UNIX && (url->interface[0] != '\0' || is_link_local(url->host));
 }
 
 enum amb_status amb_via_check(const struct amb_interfaces *interfaces, const struct amb_url *url,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PIN_PREFIX "sha256/"
 #define PIECE_SHOWN 48u /* bytes of an offending part that an error repeats */
 
 struct piece {
@@ -173,7 +174,10 @@ static enum amb_status parse_host_port(struct parser *parser, struct piece place
         return status;
     }
     if (rest.len < 2 || rest.text[0] != ':') {
-        return refuse(parser, "no port, as in tcp://host:4733, in", place);
+        return refuse(parser,
+                      parser->url.scheme == AMB_URL_TLS ? "no port, as in tls://host:4733, in"
+                                                        : "no port, as in tcp://host:4733, in",
+                      place);
     }
     return parse_port(parser, (struct piece){rest.text + 1, rest.len - 1});
 }
@@ -260,6 +264,29 @@ static enum amb_status parse_expect(struct parser *parser, struct piece value)
     return AMB_OK;
 }
 
+static bool is_base64(char c)
+{
+    return is_alnum(c) || c == '+' || c == '/';
+}
+
+static enum amb_status parse_pin(struct parser *parser, struct piece value)
+{
+    const size_t prefix = strlen(PIN_PREFIX);
+    if (parser->url.pin[0] != '\0') {
+        return refuse(parser, "pin given twice:", value);
+    }
+    bool is_one = value.len == AMB_URL_PIN_MAX && memcmp(value.text, PIN_PREFIX, prefix) == 0 &&
+                  value.text[value.len - 1] == '=';
+    for (size_t i = prefix; is_one && i + 1 < value.len; i++) {
+        is_one = is_base64(value.text[i]);
+    }
+    if (!is_one) {
+        return refuse(parser, "pin is sha256/ and 44 digits of base64, not", value);
+    }
+    (void)copy_piece(value, parser->url.pin, sizeof(parser->url.pin));
+    return AMB_OK;
+}
+
 static enum amb_status parse_option(struct parser *parser, struct piece option)
 {
     struct piece value = option;
@@ -276,8 +303,11 @@ static enum amb_status parse_option(struct parser *parser, struct piece option)
     if (parser->url.scheme == AMB_URL_UNIX && piece_is(name, "group")) {
         return parse_group(parser, value);
     }
-    if (parser->url.scheme == AMB_URL_TCP && piece_is(name, "interface")) {
+    if (parser->url.scheme != AMB_URL_UNIX && piece_is(name, "interface")) {
         return parse_interface(parser, value);
+    }
+    if (parser->url.scheme == AMB_URL_TLS && piece_is(name, "pin")) {
+        return parse_pin(parser, value);
     }
     return refuse(parser, "unknown option", option);
 }
@@ -293,10 +323,10 @@ static enum amb_status parse_place(struct parser *parser, struct piece scheme, s
         return parse_host_port(parser, place);
     }
     if (piece_is(scheme, "tls")) {
-        (void)refuse(parser, "TLS is not supported yet, so neither is", place);
-        return AMB_ENOTSUP;
+        parser->url.scheme = AMB_URL_TLS;
+        return parse_host_port(parser, place);
     }
-    return refuse(parser, "the scheme is unix or tcp, not", scheme);
+    return refuse(parser, "the scheme is unix, tcp or tls, not", scheme);
 }
 
 static enum amb_status parse_all(struct parser *parser, const char *text)
@@ -365,13 +395,15 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size)
         }
         break;
     case AMB_URL_TCP:
-        if (strchr(url->host, ':') != NULL) {
-            append(out, size, "tcp://[%s]:%u", url->host, (unsigned)url->port);
-        } else {
-            append(out, size, "tcp://%s:%u", url->host, (unsigned)url->port);
-        }
+    case AMB_URL_TLS:
+        append(out, size, strchr(url->host, ':') != NULL ? "%s://[%s]:%u" : "%s://%s:%u",
+               amb_url_scheme_name(url->scheme), url->host, (unsigned)url->port);
         if (url->interface[0] != '\0') {
             append(out, size, "?interface=%s", url->interface);
+            separator = '&';
+        }
+        if (url->pin[0] != '\0') {
+            append(out, size, "%cpin=%s", separator, url->pin);
             separator = '&';
         }
         break;
@@ -384,6 +416,19 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size)
         append(out, size, "%cexpect=%s", separator, amb_expect_name(left));
         separator = '&';
     }
+}
+
+const char *amb_url_scheme_name(enum amb_url_scheme scheme)
+{
+    switch (scheme) {
+    case AMB_URL_UNIX:
+        return "unix";
+    case AMB_URL_TCP:
+        return "tcp";
+    case AMB_URL_TLS:
+        return "tls";
+    }
+    return "?";
 }
 
 const char *amb_link_kind_name(enum amb_link_kind kind)

@@ -121,19 +121,20 @@ enum amb_status amb_tls_create_connecting(struct amb_tls_context *context, int f
     return AMB_OK;
 }
 
-void amb_tls_charge(struct amb_tls *tls, const struct amb_tls_charge *charge)
+bool amb_tls_charge(struct amb_tls *tls, const struct amb_tls_charge *charge)
 {
     struct amb_tls_pipe *pipe = &tls->pipe;
-    size_t there = pipe->in.cap + pipe->out.cap;
+    size_t there = pipe->in.cap + pipe->out.cap + AMB_TLS_HEAP;
     if (pipe->charge.give != NULL) {
-        pipe->charge.give(pipe->charge.arg, there + AMB_TLS_HEAP);
+        pipe->charge.give(pipe->charge.arg, there);
     }
-    pipe->charge = charge == NULL ? (struct amb_tls_charge){.take = NULL} : *charge;
-    /* It is there already: an account that has no room is past its limit for a while, or its owner
-     * looks before. */
-    if (pipe->charge.take != NULL) {
-        (void)pipe->charge.take(pipe->charge.arg, there + AMB_TLS_HEAP);
+    pipe->charge = (struct amb_tls_charge){.take = NULL};
+    if (charge == NULL || charge->take == NULL) {
+        return true;
     }
+    bool has_room = charge->take(charge->arg, there);
+    pipe->charge = has_room ? *charge : pipe->charge;
+    return has_room;
 }
 
 void amb_tls_destroy(struct amb_tls **tls)
@@ -143,7 +144,7 @@ void amb_tls_destroy(struct amb_tls **tls)
     if (gone == NULL) {
         return;
     }
-    amb_tls_charge(gone, NULL);
+    (void)amb_tls_charge(gone, NULL);
     amb_tls_buffer_release(&gone->pipe.in, &gone->pipe.charge);
     amb_tls_buffer_release(&gone->pipe.out, &gone->pipe.charge);
     SSL_free(gone->ssl);
@@ -223,6 +224,11 @@ enum amb_tls_alpn amb_tls_agreed(const struct amb_tls *tls)
 const char *amb_tls_why(const struct amb_tls *tls)
 {
     return tls->why;
+}
+
+enum amb_status amb_tls_refusal(const struct amb_tls *tls)
+{
+    return tls->refusal == AMB_EAUTH ? AMB_EAUTH : AMB_EUNREACHABLE;
 }
 
 const char *amb_tls_suite(const struct amb_tls *tls)

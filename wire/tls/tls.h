@@ -53,8 +53,8 @@ AMB_MUST_CHECK enum amb_status amb_tls_create_connecting(struct amb_tls_context 
 /* Frees it, and tells the peer nothing. NULL is allowed; sets *tls to NULL. */
 void amb_tls_destroy(struct amb_tls **tls);
 /* From here on its memory is charged to that account, which takes over what there is. NULL: to
- * none. */
-void amb_tls_charge(struct amb_tls *tls, const struct amb_tls_charge *charge);
+ * none. False: the account has no room, and it is charged to none. */
+bool amb_tls_charge(struct amb_tls *tls, const struct amb_tls_charge *charge);
 
 /*
  * One step of the handshake. AMB_OK: it is done. EAGAIN: *events (POLLIN, POLLOUT) must come first.
@@ -71,5 +71,8 @@ enum amb_tls_alpn amb_tls_agreed(const struct amb_tls *tls);
 /* Why it has failed, as a sentence's end: "the broker's certificate expired on 2026-05-01". Lives
  * as long as the connection. */
 const char *amb_tls_why(const struct amb_tls *tls);
+/* The status of that failure: EAUTH, if the peer does not take our certificate; else EUNREACHABLE.
+ */
+enum amb_status amb_tls_refusal(const struct amb_tls *tls);
 /* "TLS_AES_128_GCM_SHA256" */
 const char *amb_tls_suite(const struct amb_tls *tls);

@@ -58,5 +58,6 @@ struct amb_tls {
     bool has_pin;
     uint8_t pin[AMB_TLS_PIN_SIZE];
     char name[AMB_TLS_NAME_MAX + 1];
+    enum amb_status refusal; /* of `why` */
     char why[TLS_WHY_MAX];
 };

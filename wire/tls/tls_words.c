@@ -73,7 +73,7 @@ void amb_tls_explain_failure(struct amb_tls *tls)
     unsigned long error = ERR_peek_error(); /* the first one: the others follow from it */
     if (tls->why[0] == '\0') {
         int alert = alert_of(error);
-        (void)(alert >= 0 ? explain_alert(tls, alert) : explain_reason(tls, error));
+        tls->refusal = alert >= 0 ? explain_alert(tls, alert) : explain_reason(tls, error);
     }
     ERR_clear_error();
 }

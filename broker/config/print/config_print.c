@@ -63,4 +63,9 @@ void amb_config_diff(const struct amb_config *before, const struct amb_config *a
             append_name(live, live_size, keys[i].path);
         }
     }
+    /* Files whose names have stayed. */
+    if (!amb_tls_context_is_same(before->tls.context, after->tls.context) &&
+        strstr(live, "tls.") == NULL) {
+        append_name(live, live_size, "files of tls");
+    }
 }

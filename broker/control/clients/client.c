@@ -14,6 +14,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/base/passed.h"
+#include "wire/tls/tls_io.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -52,6 +53,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
         amb_deadline_ns(control->now_ns, control->config->server.handshake_timeout_ns);
     amb_control_reader_init(&client->reader);
     amb_list_init(&client->out);
+    amb_list_init(&client->of_unread);
     amb_heap_init(&client->heap,
                   amb_heap_control_share(control->config->limits.max_heap_per_session));
     amb_heap_take(&client->heap, sizeof(*client) + AMB_CONTROL_MAX + 2 * AMB_HEAP_OVERHEAD);
@@ -72,6 +74,28 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     control->client_count++;
     control->half_open_count++;
     *out = client;
+    return AMB_OK;
+}
+
+static bool tls_take(void *arg, size_t bytes)
+{
+    return amb_heap_charge(arg, bytes);
+}
+
+static void tls_give(void *arg, size_t bytes)
+{
+    amb_heap_give(arg, bytes);
+}
+
+enum amb_status amb_client_use_tls(struct amb_client *client, struct amb_tls *tls)
+{
+    const struct amb_tls_charge charge = {.take = tls_take, .give = tls_give, .arg = &client->heap};
+    if (!amb_tls_charge(tls, &charge)) {
+        return AMB_ELIMIT;
+    }
+    client->tls = tls;
+    amb_client_rewatch(client);
+    amb_client_note_unread(client);
     return AMB_OK;
 }
 
@@ -318,11 +342,14 @@ void amb_client_refuse(struct amb_client *client)
 static bool client_is_unread(const struct amb_client *client)
 {
     struct pollfd poller = {.fd = client->fd, .events = POLLIN};
-    return poll(&poller, 1, 0) > 0;
+    return (client->tls != NULL && amb_tls_has_unread(client->tls)) || poll(&poller, 1, 0) > 0;
 }
 
 void amb_client_tick(struct amb_client *client, int64_t now_ns)
 {
+    if (client->tls != NULL) {
+        (void)amb_tls_trim(client->tls); /* Between two heartbeats it is at rest. */
+    }
     switch (client->state) {
     case AMB_CLIENT_HELLO:
     case AMB_CLIENT_AUTH:

@@ -35,6 +35,7 @@
 struct amb_control;
 struct amb_listener;
 struct amb_party;
+struct amb_tls;
 
 enum amb_client_state {
     AMB_CLIENT_HELLO,
@@ -58,11 +59,13 @@ struct amb_client {
     struct amb_control *control;
     enum amb_client_state state;
     uint64_t id;
-    int fd, pidfd;         /* -1: none */
-    int closing_fd;        /* its connection, shut down, while no pidfd can be had; -1 */
-    bool knows_process;    /* a pidfd is there, or will be: it lived at Auth */
-    bool is_unix, is_dead; /* is_dead: the process is known to be gone */
-    bool is_given_up;      /* nobody waits for that; its process may live on */
+    int fd, pidfd;                  /* -1: none */
+    struct amb_tls *tls;            /* of the connection; NULL: it is plain */
+    struct amb_list_node of_unread; /* of control->unread: TLS has bytes of it in hand */
+    int closing_fd;                 /* its connection, shut down, while no pidfd can be had; -1 */
+    bool knows_process;             /* a pidfd is there, or will be: it lived at Auth */
+    bool is_unix, is_dead;          /* is_dead: the process is known to be gone */
+    bool is_given_up;               /* nobody waits for that; its process may live on */
     bool has_session, is_quarantined, said_bye;
     unsigned orders;  /* under way */
     unsigned work;    /* of them, requests that a worker answers as soon as it can */
@@ -136,6 +139,10 @@ static inline struct amb_dir_sub *amb_client_sub(const struct amb_client *client
 /* Takes fd, also on failure. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
                                                  struct amb_client **out);
+
+/* Its connection goes through TLS, whose handshake is done: takes it. ELIMIT: its account has no
+ * room for that, and tls stays the caller's. */
+AMB_MUST_CHECK enum amb_status amb_client_use_tls(struct amb_client *client, struct amb_tls *tls);
 
 /* The live client of that number; NULL: there is none. */
 struct amb_client *amb_client_find(const struct amb_control *control, uint64_t id);

@@ -7,6 +7,7 @@
 #include "broker/worker/porter.h"
 #include "wire/base/assert.h"
 #include "wire/base/passed.h"
+#include "wire/tls/tls_io.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -45,6 +46,10 @@ static ssize_t out_write(const struct amb_client *client, const struct client_ou
         .iov_base = (void *)(uintptr_t)(out->bytes + out->sent),
         .iov_len = out->len - out->sent,
     };
+    if (client->tls != NULL) {
+        amb_assert(out->fd_count == 0);
+        return amb_tls_send(client->tls, &iov, 1);
+    }
     struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
     union {
         char bytes[CMSG_SPACE(sizeof(int) * AMB_CLIENT_FDS_MAX)];
@@ -62,6 +67,21 @@ static ssize_t out_write(const struct amb_client *client, const struct client_ou
     return sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+bool amb_client_has_unsent(const struct amb_client *client)
+{
+    return !amb_list_is_empty(&client->out) ||
+           (client->tls != NULL && amb_tls_has_unsent(client->tls));
+}
+
+void amb_client_note_unread(struct amb_client *client)
+{
+    if (client->tls != NULL && !client->is_paused && client->state != AMB_CLIENT_ENDING &&
+        amb_tls_has_unread(client->tls)) {
+        amb_list_remove(&client->of_unread);
+        amb_list_push_back(&client->control->unread, &client->of_unread);
+    }
+}
+
 /* HUP always is of interest, and is not 0. */
 void amb_client_rewatch(struct amb_client *client)
 {
@@ -69,7 +89,7 @@ void amb_client_rewatch(struct amb_client *client)
     if (!client->is_paused) {
         events |= EPOLLIN | EPOLLRDHUP;
     }
-    if (!amb_list_is_empty(&client->out)) {
+    if (amb_client_has_unsent(client)) {
         events |= EPOLLOUT;
     }
     if (client->fd >= 0 && events != client->watched) {
@@ -116,6 +136,9 @@ static bool client_make_pong(struct amb_client *client)
 /* False: the connection is broken. */
 static bool client_flush(struct amb_client *client)
 {
+    if (client->tls != NULL && !amb_tls_push(client->tls)) {
+        return false;
+    }
     while (!amb_list_is_empty(&client->out) || client->owes_pong) {
         if (amb_list_is_empty(&client->out) && !client_make_pong(client)) {
             return false;
@@ -225,6 +248,11 @@ void amb_client_close_connection(struct amb_client *client)
     AMB_LIST_FOR_EACH_SAFE (node, &client->out) {
         out_free(client, AMB_CONTAINER_OF(node, struct client_out, node));
     }
+    amb_list_remove(&client->of_unread);
+    if (client->tls != NULL) {
+        amb_tls_farewell(client->tls);
+        amb_tls_destroy(&client->tls);
+    }
     if (client->fd >= 0) {
         amb_watch_remove(&client->control->watches, &client->watch, client->fd);
         if (client->is_unix) {
@@ -296,6 +324,9 @@ static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t 
 {
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
     *is_refused = false;
+    if (client->tls != NULL) {
+        return amb_tls_receive(client->tls, &iov, 1);
+    }
     if (!client->is_unix) {
         return recv(client->fd, bytes, size, MSG_DONTWAIT);
     }
@@ -399,8 +430,19 @@ void amb_client_end_work(struct amb_client *client)
         client->is_paused = false;
         client->seen_ns = client->control->now_ns; /* Its heartbeats were not read meanwhile. */
         amb_client_rewatch(client);
+        amb_client_note_unread(client);
     }
     amb_client_release(client);
+}
+
+static void client_read(struct amb_client *client)
+{
+    for (int i = 0; i < CLIENT_READS_A_ROUND && client_read_one(client); i++) {
+    }
+    if (client->tls != NULL) {
+        amb_client_rewatch(client); /* An answer of libssl's may have to wait for room. */
+        amb_client_note_unread(client);
+    }
 }
 
 void amb_client_on_events(struct amb_watch *watch, uint32_t events)
@@ -420,7 +462,20 @@ void amb_client_on_events(struct amb_watch *watch, uint32_t events)
         return;
     }
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-        for (int i = 0; i < CLIENT_READS_A_ROUND && client_read_one(client); i++) {
+        client_read(client);
+    }
+}
+
+void amb_client_read_on(struct amb_control *control)
+{
+    struct amb_list_node now;
+    amb_list_init(&now);
+    amb_list_move(&control->unread, &now);
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&now)) != NULL) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, of_unread);
+        if (client->state != AMB_CLIENT_ENDING && !client->is_paused) {
+            client_read(client);
         }
     }
 }

@@ -31,6 +31,7 @@
 
 struct amb_client;
 struct amb_config;
+struct amb_handshakers;
 struct amb_membudget;
 struct amb_porter;
 struct amb_shard;
@@ -71,6 +72,7 @@ struct amb_control {
     unsigned shard_count;
     struct amb_ucx_context *ucx;
     struct amb_porter *porter;               /* NULL: slow work is done here */
+    struct amb_handshakers *handshakers;     /* NULL: no listener is encrypted */
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
     const char *ucx_broken; /* static: UCX could not open a port, and is not asked again; or NULL */
@@ -92,6 +94,7 @@ struct amb_control {
     } rates; /* bytes a second of this machine's memory and sockets; 0: not measured yet */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
+    struct amb_list_node unread;        /* struct amb_client.of_unread: no socket tells of them */
     bool has_fallen;                    /* amb_user.has_fallen of some user */
     struct amb_idmap by_id;             /* struct amb_client.known: those and the dead */
     uint32_t client_count, half_open_count;

@@ -20,6 +20,7 @@
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_prove.h"
 #include "wire/link/ucxlib/ucx_release.h"
+#include "wire/tls/tls_bind.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -147,7 +148,8 @@ static bool link_choose(struct amb_client *client, const char *wish, const Amb__
         return false;
     }
     client->link = AMB_LINK_STREAM;
-    if (wish[0] == '\0' && control->transports->prefer_ucx) {
+    /* Bytes of a ucx link are not encrypted: a client with TLS has to ask for one. */
+    if (wish[0] == '\0' && control->transports->prefer_ucx && client->tls == NULL) {
         client->link_reason = client->ucx_obstacle;
         client->link = client->link_reason == NULL ? AMB_LINK_UCX : AMB_LINK_STREAM;
     }
@@ -218,6 +220,10 @@ static bool session_has_room(struct amb_client *client, uint32_t leaving)
 
 void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello)
 {
+    if (client->tls != NULL && amb_tls_agreed(client->tls) != AMB_TLS_ALPN_CONTROL) {
+        amb_client_send_error(client, 0, AMB_EPROTO, "a connection of a stream link says Attach");
+        return;
+    }
     if (hello->version_min > AMB_CONTROL_VERSION || hello->version_max < AMB_CONTROL_VERSION) {
         client->control->stats.refused_version++;
         amb_client_send_error(client, 0, AMB_EVERSION,
@@ -552,6 +558,19 @@ static struct amb_client *attach_find(const struct amb_control *control,
                : NULL;
 }
 
+/* Both connections are plain, or both are of one client's TLS. */
+static bool attach_proves(const struct amb_client *target, const struct amb_client *client,
+                          const Amb__Control__Attach *attach)
+{
+    uint8_t expected[AMB_TLS_PROOF_SIZE];
+    if (target->tls == NULL || client->tls == NULL) {
+        return target->tls == client->tls && attach->proof.len == 0;
+    }
+    return amb_tls_agreed(client->tls) == AMB_TLS_ALPN_LINK &&
+           amb_tls_bind(target->tls, client->tls, attach->session, attach->generation, expected) &&
+           amb_tls_proof_is(attach->proof.data, attach->proof.len, expected);
+}
+
 static void attach_answered(void *owner, struct amb_order *order)
 {
     (void)owner;
@@ -568,7 +587,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
 {
     struct amb_control *control = client->control;
     struct amb_client *target = attach_find(control, attach);
-    if (target == NULL) {
+    if (target == NULL || !attach_proves(target, client, attach)) {
         amb_client_refuse(client);
         return;
     }
@@ -580,7 +599,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
     }
     /* The answer is the last that we write to this connection. */
     amb_client_send_ok(client, id);
-    if (client->state == AMB_CLIENT_ENDING || !amb_list_is_empty(&client->out)) {
+    if (client->state == AMB_CLIENT_ENDING || amb_client_has_unsent(client)) {
         amb_order_free(&order->order);
         amb_client_end(client, "its answer to Attach does not go out");
         return;
@@ -589,7 +608,13 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
     amb_watch_remove(&control->watches, &client->watch, client->fd);
     order->order.session = target->session;
     order->fd = client->fd;
+    order->tls = client->tls;
     client->fd = -1;
+    client->tls = NULL;
+    amb_list_remove(&client->of_unread);
+    if (order->tls != NULL) {
+        (void)amb_tls_charge(order->tls, NULL); /* Its session is charged from here on. */
+    }
     amb_client_hold(target);
     amb_order_post(control->shards[target->session.shard], &order->order);
     amb_client_end(client, "attached");

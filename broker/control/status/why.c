@@ -108,6 +108,9 @@ static void why_stream(const struct amb_client *client, char out[AMB_WHY_MAX])
 {
     if (client->wish == AMB_LINK_STREAM) {
         (void)snprintf(out, AMB_WHY_MAX, "the URL asks for link=stream");
+    } else if (client->tls != NULL && client->wish == AMB_LINK_ANY) {
+        (void)snprintf(out, AMB_WHY_MAX,
+                       "tls:// is a stream: bytes of a ucx link would be readable");
     } else if (client->ucx_obstacle != NULL) {
         (void)snprintf(out, AMB_WHY_MAX, "no ucx link: %s", client->ucx_obstacle);
     } else {

@@ -14,9 +14,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+struct amb_tls;
+
 struct amb_conn_control {
-    int fd;        /* -1: none */
-    int passed_fd; /* came with the message that is being read; -1 */
+    int fd;              /* -1: none */
+    struct amb_tls *tls; /* NULL: plain */
+    int passed_fd;       /* came with the message that is being read; -1 */
     struct amb_control_reader reader;
     uint8_t *out; /* packed messages that the socket did not take */
     size_t out_len, out_cap;

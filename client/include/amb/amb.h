@@ -161,6 +161,16 @@ struct amb_options {
      * $AMB_CONFIG; none. It may be the broker's, too. EINVAL: options.error has file:line. ENOTSUP:
      * this machine has no libconfig to read it with. */
     const char *config;
+    /* Of tls:// URLs, files in PEM, read at each attempt. The authorities that a broker's
+     * certificate may be of: $AMB_CA, client.ca of the file, else the system's. A URL with ?pin=
+     * needs none. */
+    const char *ca;
+    /* The certificate must be for this name: client.server_name, else the URL's host. */
+    const char *server_name;
+    /* This client's own, for brokers that ask for one: $AMB_CERTIFICATE and $AMB_KEY, else
+     * client.certificate and client.key; none. The key's mode is 0600 or stricter. */
+    const char *certificate;
+    const char *key;
 };
 
 /* One run of consecutive messages of a publisher, settled alike. */

@@ -78,9 +78,9 @@ static void test_a_session_has_one_stream(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
     struct amb_session *session = open_session(&w->h.shards[0], 9, AMB_LINK_STREAM);
     assert_null(session->link);
-    assert_int_equal(amb_session_attach(session, pair[0]), AMB_OK);
+    assert_int_equal(amb_session_attach(session, pair[0], NULL), AMB_OK);
     assert_non_null(session->link);
-    assert_int_equal(amb_session_attach(session, again[0]), AMB_ESTATE);
+    assert_int_equal(amb_session_attach(session, again[0], NULL), AMB_ESTATE);
     char byte;
     assert_int_equal(read(again[1], &byte, 1), 0); /* It is closed. */
     amb_session_close(session, false, NULL, NULL);

@@ -65,6 +65,8 @@ static void test_without_a_file_there_are_defaults(void **state)
     assert_int_equal(config->link, AMB_LINK_ANY);
     assert_string_equal(config->name, "");
     assert_string_equal(config->credentials, "");
+    assert_string_equal(config->ca, "");
+    assert_string_equal(config->server_name, "");
     assert_int_equal(config->reconnect.attempts, AMB_CLIENT_FOREVER);
     assert_int_equal(config->spin_ns, AMB_CLIENT_SPIN_AUTO);
     assert_int_equal(config->transports.trusted.count, 0);
@@ -84,7 +86,8 @@ static void test_a_file_sets_every_field(void **state)
         "client = { url = \"tcp://a:1,b\"; link = \"ucx\"; name = \"n\"; credentials = \"/c\";\n"
         "  connect_timeout = \"1s\"; timeout = \"2s\"; heartbeat = \"3s\"; retry_first = true;\n"
         "  reconnect = { min = \"4ms\"; max = \"5ms\"; attempts = 6; }; memory_max = \"7M\";\n"
-        "  send_memory_max = \"8M\"; spin = \"9us\"; };\n"
+        "  send_memory_max = \"8M\"; spin = \"9us\"; ca = \"/ca\"; certificate = \"/me\";\n"
+        "  key = \"/key\"; server_name = \"b.example\"; };\n"
         "transports = { trusted = ( \"lo\", \"ib0\" ); tcp = \"off\"; nvlink = \"on\";\n"
         "  infiniband = \"off\"; cuda_copy = \"on\"; net_devices = ( \"lo\" ); rails = 2;\n"
         "  port_range = \"5000-5100\"; ucx = { RNDV_THRESH = \"64K\"; }; library = \"system\"; };");
@@ -102,6 +105,10 @@ static void test_a_file_sets_every_field(void **state)
     assert_int_equal(config->memory_max, 7 << 20);
     assert_int_equal(config->send_memory_max, 8 << 20);
     assert_int_equal(config->spin_ns, 9000);
+    assert_string_equal(config->ca, "/ca");
+    assert_string_equal(config->certificate, "/me");
+    assert_string_equal(config->key, "/key");
+    assert_string_equal(config->server_name, "b.example");
     assert_int_equal(config->transports.trusted.count, 2);
     assert_string_equal(config->transports.trusted.items[1], "ib0");
     assert_int_equal(config->transports.tcp, AMB_SWITCH_OFF);
@@ -114,7 +121,7 @@ static void test_a_file_sets_every_field(void **state)
     assert_string_equal(config->transports.library, "system");
     assert_string_equal(config->transports.ucx.items[0].name, "RNDV_THRESH");
     expect_origin(config, "client.timeout", "configuration:2");
-    expect_origin(config, "transports.rails", "configuration:6");
+    expect_origin(config, "transports.rails", "configuration:7");
     amb_client_config_destroy(&config);
 }
 
@@ -152,6 +159,29 @@ static void test_options_beat_environment_beats_file(void **state)
     assert_string_equal(config->credentials, "/o");
     assert_int_equal(config->transports.trusted.count, 3);
     expect_origin(config, "transports.trusted", "options.trusted_network");
+    amb_client_config_destroy(&config);
+}
+
+/* The same for the files of TLS; a name of a certificate has no variable. */
+static void test_files_of_tls_come_in_layers(void **state)
+{
+    (void)state;
+    static const char *const environment[] = {"AMB_CA=/e", "AMB_CERTIFICATE=/e",
+                                              "AMB_KEY=", "AMB_SERVER_NAME=e", NULL};
+    static const struct amb_client_option options[] = {{"client.ca", "options.ca", "/o"}};
+    struct amb_client_source source = source_of(
+        "client = { ca = \"/f\"; certificate = \"/f\"; key = \"/f\"; server_name = \"f\"; };");
+    source.environment = environment;
+    source.options = options;
+    source.option_count = 1;
+    struct amb_client_config *config = accept(&source);
+    assert_string_equal(config->ca, "/o");
+    assert_string_equal(config->certificate, "/e");
+    assert_string_equal(config->key, "/f");
+    assert_string_equal(config->server_name, "f");
+    expect_origin(config, "client.ca", "options.ca");
+    expect_origin(config, "client.certificate", "environment AMB_CERTIFICATE");
+    expect_origin(config, "client.key", "configuration:1");
     amb_client_config_destroy(&config);
 }
 
@@ -290,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_without_a_file_there_are_defaults),
         cmocka_unit_test(test_a_file_sets_every_field),
         cmocka_unit_test(test_options_beat_environment_beats_file),
+        cmocka_unit_test(test_files_of_tls_come_in_layers),
         cmocka_unit_test(test_a_variable_below_an_option_is_not_looked_at),
         cmocka_unit_test(test_texts_of_the_program_are_not_measured),
         cmocka_unit_test(test_what_is_wrong_has_its_line),

@@ -89,8 +89,9 @@ static void test_variables_are_of_known_keys(void **state)
     for (size_t i = 0; i < amb_client_schema.count; i++) {
         count += amb_client_variable(amb_client_schema.keys[i].path) != NULL;
     }
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 8);
     assert_string_equal(amb_client_variable("client.url"), "AMB_URL");
+    assert_string_equal(amb_client_variable("client.key"), "AMB_KEY");
     assert_null(amb_client_variable("client.name"));
 }
 

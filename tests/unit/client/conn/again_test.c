@@ -31,7 +31,8 @@ static void what_a_later_attempt_needs_is_kept(void **state)
     struct amb_error error;
     struct amb_client_config *config = make_config(urls);
     assert_int_equal(amb_again_init(&again, &config, "me",
-                                    AMB_OPTIONS(.credentials = credentials, .error = &error)),
+                                    AMB_OPTIONS(.credentials = credentials, .ca = credentials,
+                                                .key = credentials, .error = &error)),
                      AMB_OK);
     assert_null(config);
     memset(urls, 'x', sizeof(urls) - 1);
@@ -40,7 +41,9 @@ static void what_a_later_attempt_needs_is_kept(void **state)
     assert_string_equal(again.config->url, "unix:///a,unix:///b");
     assert_string_equal(again.options.name, "me");
     assert_null(again.options.credentials); /* the program's, which may be gone */
-    assert_null(again.options.error);       /* ... and for the first attempt only */
+    assert_null(again.options.ca);
+    assert_null(again.options.key);
+    assert_null(again.options.error); /* ... and for the first attempt only */
     amb_again_fini(&again);
     assert_int_equal(again.cancel_fd, -1);
     assert_null(again.config);

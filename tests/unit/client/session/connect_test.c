@@ -129,6 +129,34 @@ static void what_is_wrong_in_a_file_has_its_line(void **state)
 }
 
 /* The link of the file is that of URLs which name none, and its trust is looked at then alone. */
+static void expect_no_tls(const struct amb_options *options, const char *expected)
+{
+    struct amb_conn *conn = NULL;
+    assert_int_equal(amb_connect("tls://127.0.0.1:4733", options, &conn), AMB_EINVAL);
+    assert_null(conn);
+    if (strncmp(options->error->text, expected, strlen(expected)) != 0) {
+        fail_msg("not '%s': %s", expected, options->error->text);
+    }
+}
+
+/* By whoever named it. Nothing is dialled. */
+static void a_file_of_tls_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    const char *path = write_file("client = {\n  ca = \"", "/nonexistent/f.pem", "\"; };\n");
+    char where[128];
+    (void)snprintf(where, sizeof(where), "%s:2: client.ca: /nonexistent/f.pem", path);
+    expect_no_tls(AMB_OPTIONS(.error = &error, .config = path), where);
+    assert_int_equal(setenv("AMB_CA", "/nonexistent/e.pem", 1), 0);
+    expect_no_tls(AMB_OPTIONS(.error = &error, .config = path),
+                  "environment AMB_CA: client.ca: /nonexistent/e.pem");
+    expect_no_tls(AMB_OPTIONS(.error = &error, .config = path, .ca = "/nonexistent/o.pem"),
+                  "options.ca: client.ca: /nonexistent/o.pem");
+    assert_int_equal(unsetenv("AMB_CA"), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void a_file_chooses_the_link(void **state)
 {
     (void)state;
@@ -209,7 +237,7 @@ static void wrong_urls_and_options_are_explained(void **state)
     struct amb_error error;
     struct amb_conn *conn;
     assert_int_equal(try_url("http://example.org", &error), AMB_EINVAL);
-    assert_int_equal(try_url("tls://example.org:1", &error), AMB_ENOTSUP);
+    assert_int_equal(try_url("tls://example.org:1?pin=sha256/AAAA", &error), AMB_EINVAL);
     assert_int_equal(try_url("tcp://example.org:1?link=nonsense", &error), AMB_EINVAL);
     assert_int_equal(amb_connect("unix:///x", AMB_OPTIONS(.error = &error, .detached = 1), &conn),
                      AMB_ENOTSUP);
@@ -328,6 +356,7 @@ int main(void)
         cmocka_unit_test(a_file_names_the_broker_if_nobody_else_does),
         cmocka_unit_test(options_and_environment_go_before_the_file),
         cmocka_unit_test(what_is_wrong_in_a_file_has_its_line),
+        cmocka_unit_test(a_file_of_tls_that_is_not_there_is_named),
         cmocka_unit_test(a_file_chooses_the_link),
         cmocka_unit_test(a_list_is_tried_in_order),
         cmocka_unit_test(what_cannot_be_reached_is_named),

@@ -210,13 +210,38 @@ static void bad_urls_are_refused_and_the_error_names_the_part(void **state)
     }
 }
 
-static void tls_is_known_and_not_supported(void **state)
+#define PIN "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+
+static void tls_urls_are_tcp_urls_with_a_pin(void **state)
 {
     (void)state;
-    struct amb_url url;
-    char error[200];
-    assert_int_equal(amb_url_parse("tls://h:1", &url, error, sizeof(error)), AMB_ENOTSUP);
-    assert_non_null(strstr(error, "TLS"));
+    char text[300], error[200];
+    struct amb_url url = parse("tls://broker.example:4733?link=stream&pin=" PIN "&interface=ib0");
+    assert_int_equal(url.scheme, AMB_URL_TLS);
+    assert_string_equal(url.host, "broker.example");
+    assert_int_equal(url.port, 4733);
+    assert_string_equal(url.pin, PIN);
+    amb_url_format(&url, text, sizeof(text));
+    assert_string_equal(text, "tls://broker.example:4733?interface=ib0&pin=" PIN "&link=stream");
+    url = parse("tls://[::1]:1");
+    assert_string_equal(url.pin, "");
+    amb_url_format(&url, text, sizeof(text));
+    assert_string_equal(text, "tls://[::1]:1");
+    static const char *const wrong[] = {
+        "tls://h",
+        "tls:///path",
+        "tcp://h:1?pin=" PIN,
+        "unix:///a?pin=" PIN,
+        "tls://h:1?pin=",
+        "tls://h:1?pin=md5/AAAA",
+        "tls://h:1?pin=sha256/AAAA",
+        "tls://h:1?pin=sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFUA",
+        "tls://h:1?pin=sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSu-U=",
+        "tls://h:1?pin=" PIN "&pin=" PIN,
+        "tls://h:1?mode=0600"};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        assert_int_equal(amb_url_parse(wrong[i], &url, error, sizeof(error)), AMB_EINVAL);
+    }
 }
 
 static void lengths_end_where_their_fields_end(void **state)
@@ -257,7 +282,7 @@ int main(void)
         cmocka_unit_test(formatting_gives_a_url_that_parses_to_the_same),
         cmocka_unit_test(formatting_into_too_little_room_is_cut_and_terminated),
         cmocka_unit_test(bad_urls_are_refused_and_the_error_names_the_part),
-        cmocka_unit_test(tls_is_known_and_not_supported),
+        cmocka_unit_test(tls_urls_are_tcp_urls_with_a_pin),
         cmocka_unit_test(lengths_end_where_their_fields_end),
         cmocka_unit_test(every_link_kind_has_a_name),
     };

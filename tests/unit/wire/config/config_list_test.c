@@ -57,7 +57,7 @@ static void test_bad_listeners_are_refused(void **state)
                                       "unix://relative",
                                       "unix://",
                                       "",
-                                      "tls://a:1"};
+                                      "tls://a"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         char text[96], part[96];
         (void)snprintf(text, sizeof(text), "listen = ( \"%s\" );", bad[i]);

@@ -385,7 +385,7 @@ static void test_memory_is_charged_and_without_room_records_are_small(void **sta
     struct account account = {.limit = SIZE_MAX};
     const struct amb_tls_charge charge = {.take = take, .give = give, .arg = &account};
     open_two(&two);
-    amb_tls_charge(two.client, &charge);
+    assert_true(amb_tls_charge(two.client, &charge));
     assert_int_equal(account.bytes,
                      AMB_TLS_HEAP + two.client->pipe.in.cap + two.client->pipe.out.cap);
     account.limit = account.bytes; /* No more than there is. */

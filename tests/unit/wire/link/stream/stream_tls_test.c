@@ -57,7 +57,7 @@ static void make_narrow(struct link_suite_pair *pair, const struct amb_link_even
     make_links(&two, pair, events, args);
 }
 
-/* Two links, and what each of them has seen. */
+/* Two links, each with its recorder. */
 struct ends {
     struct link_peer peer[2]; /* 0: the client's */
 };

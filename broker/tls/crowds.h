@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections by where they come from: an IPv4 address, or the first 64 bits of an IPv6 address.
+ * One host has all addresses that begin so. Threads: owner. Memory: a table for as many crowds as
+ * there are connections, made at the start.
+ */
+#pragma once
+
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define AMB_CROWD_KEY_SIZE 16u
+
+struct amb_crowd {
+    uint8_t key[AMB_CROWD_KEY_SIZE];
+    uint32_t count;              /* 0: nobody's */
+    struct amb_list_node oldest; /* of its connections, the first to have come first */
+};
+
+struct amb_crowds {
+    struct amb_crowd *all;
+    uint32_t capacity;
+    uint32_t used; /* behind them all are nobody's */
+};
+
+AMB_MUST_CHECK enum amb_status amb_crowds_init(struct amb_crowds *crowds, uint32_t capacity);
+/* Harmless twice, and on zeros. */
+void amb_crowds_fini(struct amb_crowds *crowds);
+/* One more connection of that address: `node` is its own. NULL: there are too many. */
+struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const struct sockaddr_storage *from,
+                                 struct amb_list_node *node);
+void amb_crowds_remove(struct amb_crowd *crowd, struct amb_list_node *node);
+/* The oldest connection of the crowd that has most of them; NULL: there is none. */
+struct amb_list_node *amb_crowds_oldest(const struct amb_crowds *crowds);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/tls/handshaker.h"
+
+#include "wire/base/assert.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
+#include "wire/tls/tls.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define EVENTS 64
+#define FOREVER INT64_MAX
+
+static void count_one(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* ---- a connection ---- */
+
+void amb_handshake_way_free(struct amb_handshake_way *way)
+{
+    amb_tls_context_unref(&way->context);
+    free(way);
+}
+
+void amb_handshake_way_close(struct amb_handshake_way *way)
+{
+    amb_tls_destroy(&way->tls);
+    (void)close(way->fd);
+    amb_handshake_way_free(way);
+}
+
+/* It is not this thread's any more. */
+static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
+{
+    if (way->events != 0) {
+        (void)epoll_ctl(handshaker->epoll_fd, EPOLL_CTL_DEL, way->fd, NULL);
+    }
+    amb_crowds_remove(way->crowd, &way->by_crowd);
+    amb_list_remove(&way->node);
+    handshaker->count--;
+    atomic_fetch_sub_explicit(&handshaker->all->half_open, 1, memory_order_relaxed);
+}
+
+static void drop(struct amb_handshaker *handshaker, struct amb_handshake_way *way,
+                 _Atomic uint64_t *counter, const char *why)
+{
+    amb_debug("TLS: a connection has ended: %s", why);
+    count_one(counter);
+    leave(handshaker, way);
+    amb_handshake_way_close(way);
+}
+
+static void fail(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
+{
+    struct amb_handshake_stats *stats = &handshaker->all->stats;
+    drop(handshaker, way, amb_tls_is_plain(way->tls) ? &stats->plain : &stats->failed,
+         amb_tls_why(way->tls));
+}
+
+/* False: the kernel has no room for one more watch. */
+static bool watch(struct amb_handshaker *handshaker, struct amb_handshake_way *way, short events)
+{
+    if (way->events == events) {
+        return true;
+    }
+    struct epoll_event event = {.data.ptr = way};
+    event.events = ((events & POLLIN) != 0 ? (uint32_t)EPOLLIN : 0u) |
+                   ((events & POLLOUT) != 0 ? (uint32_t)EPOLLOUT : 0u);
+    int what = way->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    if (epoll_ctl(handshaker->epoll_fd, what, way->fd, &event) != 0) {
+        return false;
+    }
+    way->events = events;
+    return true;
+}
+
+static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
+{
+    struct amb_handshakers *all = handshaker->all;
+    short events = POLLIN;
+    enum amb_status status = amb_tls_step(way->tls, &events);
+    if (status == AMB_OK) {
+        count_one(&all->stats.done);
+        leave(handshaker, way);
+        amb_mail_post(all->control, &way->mail, all->on_done);
+    } else if (status != AMB_EAGAIN) {
+        fail(handshaker, way);
+    } else if (!watch(handshaker, way, events)) {
+        drop(handshaker, way, &all->stats.failed, "the kernel has no room to watch it");
+    }
+}
+
+/* ---- those that come and go ---- */
+
+static void evict_one(struct amb_handshaker *handshaker)
+{
+    struct amb_list_node *node = amb_crowds_oldest(&handshaker->crowds);
+    if (node != NULL) {
+        drop(handshaker, AMB_CONTAINER_OF(node, struct amb_handshake_way, by_crowd),
+             &handshaker->all->stats.evicted, "too many handshakes, most of them from its address");
+    }
+}
+
+static void way_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_handshaker *handshaker = owner;
+    struct amb_handshakers *all = handshaker->all;
+    struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
+    if (handshaker->count >= all->most) {
+        evict_one(handshaker);
+    }
+    way->crowd = amb_crowds_add(&handshaker->crowds, &way->from, &way->by_crowd);
+    if (handshaker->is_stopping || way->crowd == NULL ||
+        amb_tls_create_accepting(way->context, way->fd, &way->tls) != AMB_OK) {
+        if (way->crowd != NULL) {
+            amb_crowds_remove(way->crowd, &way->by_crowd);
+        }
+        count_one(&all->stats.failed);
+        atomic_fetch_sub_explicit(&all->half_open, 1, memory_order_relaxed);
+        amb_handshake_way_close(way);
+        return;
+    }
+    handshaker->count++;
+    amb_list_push_back(&handshaker->under_way, &way->node);
+    if (way->deadline_ns < handshaker->next_deadline_ns) {
+        handshaker->next_deadline_ns = way->deadline_ns;
+    }
+    step(handshaker, way);
+}
+
+struct eviction {
+    struct amb_mail mail;
+};
+
+static void eviction_arrived(struct amb_mail *mail, void *owner)
+{
+    free(AMB_CONTAINER_OF(mail, struct eviction, mail));
+    evict_one(owner);
+}
+
+static void end_late(struct amb_handshaker *handshaker, int64_t now_ns)
+{
+    int64_t next_ns = FOREVER;
+    AMB_LIST_FOR_EACH_SAFE (node, &handshaker->under_way) {
+        struct amb_handshake_way *way = AMB_CONTAINER_OF(node, struct amb_handshake_way, node);
+        if (now_ns >= way->deadline_ns) {
+            drop(handshaker, way, &handshaker->all->stats.late, "its handshake has taken too long");
+        } else if (way->deadline_ns < next_ns) {
+            next_ns = way->deadline_ns;
+        }
+    }
+    handshaker->next_deadline_ns = next_ns;
+}
+
+/* ---- the thread ---- */
+
+static int timeout_ms(const struct amb_handshaker *handshaker, int64_t now_ns)
+{
+    if (handshaker->next_deadline_ns == FOREVER) {
+        return -1;
+    }
+    int64_t left_ns = handshaker->next_deadline_ns - now_ns;
+    return left_ns <= 0 ? 0 : (int)(left_ns / AMB_NS_PER_MS) + 1;
+}
+
+/* Sockets before mail: those that have waited longer. */
+static void turn(struct amb_handshaker *handshaker)
+{
+    struct epoll_event events[EVENTS];
+    bool may_sleep = amb_inbox_arm(&handshaker->inbox);
+    int most_ms = may_sleep ? timeout_ms(handshaker, amb_clock_monotonic_ns()) : 0;
+    int count = epoll_wait(handshaker->epoll_fd, events, EVENTS, most_ms);
+    amb_inbox_disarm(&handshaker->inbox, true);
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr != NULL) { /* NULL: the inbox's bell. */
+            step(handshaker, events[i].data.ptr);
+        }
+    }
+    (void)amb_inbox_run(&handshaker->inbox);
+    int64_t now_ns = amb_clock_monotonic_ns();
+    if (now_ns >= handshaker->next_deadline_ns) {
+        end_late(handshaker, now_ns);
+    }
+}
+
+static void *handshaker_main(void *arg)
+{
+    struct amb_handshaker *handshaker = arg;
+    (void)pthread_setname_np(pthread_self(), "amb-handshaker");
+    while (!handshaker->is_stopping) {
+        turn(handshaker);
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &handshaker->under_way) {
+        drop(handshaker, AMB_CONTAINER_OF(node, struct amb_handshake_way, node),
+             &handshaker->all->stats.failed, "the broker ends");
+    }
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+static enum amb_status open_one(struct amb_handshaker *handshaker, uint32_t most)
+{
+    enum amb_status status = amb_inbox_init(&handshaker->inbox, handshaker);
+    if (status != AMB_OK) {
+        return status;
+    }
+    handshaker->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event bell = {.events = EPOLLIN, .data.ptr = NULL};
+    if (handshaker->epoll_fd < 0 ||
+        epoll_ctl(handshaker->epoll_fd, EPOLL_CTL_ADD, handshaker->inbox.bell, &bell) != 0) {
+        status = amb_status_from_errno(errno);
+    } else {
+        status = amb_crowds_init(&handshaker->crowds, most);
+    }
+    if (status == AMB_OK) {
+        int error = pthread_create(&handshaker->thread, NULL, handshaker_main, handshaker);
+        status = error == 0 ? AMB_OK : amb_status_from_errno(error);
+    }
+    return status;
+}
+
+static void close_one(struct amb_handshaker *handshaker)
+{
+    if (handshaker->epoll_fd >= 0) {
+        (void)close(handshaker->epoll_fd);
+    }
+    amb_crowds_fini(&handshaker->crowds);
+    amb_inbox_fini(&handshaker->inbox);
+}
+
+enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned threads, uint32_t most,
+                                      struct amb_inbox *control, amb_mail_fn on_done)
+{
+    amb_assert(threads >= 1 && threads <= AMB_HANDSHAKERS_MAX);
+    all->control = control;
+    all->on_done = on_done;
+    all->most = most / threads > 0 ? most / threads : 1;
+    for (unsigned i = 0; i < threads; i++) {
+        struct amb_handshaker *handshaker = &all->threads[i];
+        handshaker->all = all;
+        handshaker->epoll_fd = -1;
+        handshaker->next_deadline_ns = FOREVER;
+        amb_list_init(&handshaker->under_way);
+        enum amb_status status = open_one(handshaker, all->most);
+        if (status != AMB_OK) {
+            close_one(handshaker);
+            return status;
+        }
+        all->count++;
+    }
+    return AMB_OK;
+}
+
+static void stop_arrived(struct amb_mail *mail, void *owner)
+{
+    (void)mail;
+    ((struct amb_handshaker *)owner)->is_stopping = true;
+}
+
+void amb_handshakers_stop(struct amb_handshakers *all)
+{
+    for (unsigned i = 0; i < all->count; i++) {
+        amb_mail_post(&all->threads[i].inbox, &all->threads[i].stop, stop_arrived);
+    }
+    for (unsigned i = 0; i < all->count; i++) {
+        struct amb_handshaker *handshaker = &all->threads[i];
+        (void)pthread_join(handshaker->thread, NULL);
+        (void)amb_inbox_run(&handshaker->inbox); /* Mail that came after the stop. */
+        close_one(handshaker);
+    }
+    all->count = 0;
+}
+
+static struct amb_handshaker *next_thread(struct amb_handshakers *all)
+{
+    all->next = all->next + 1 < all->count ? all->next + 1 : 0;
+    return &all->threads[all->next];
+}
+
+void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
+                          struct amb_tls_context *context, int64_t now_ns, int64_t deadline_ns)
+{
+    struct amb_handshake_way *way = all->count == 0 ? NULL : calloc(1, sizeof(*way));
+    if (way == NULL) {
+        (void)close(fd);
+        return;
+    }
+    way->context = context;
+    amb_tls_context_ref(context);
+    way->fd = fd;
+    way->from = *from;
+    way->accepted_ns = now_ns;
+    way->deadline_ns = deadline_ns;
+    atomic_fetch_add_explicit(&all->half_open, 1, memory_order_relaxed);
+    amb_mail_post(&next_thread(all)->inbox, &way->mail, way_arrived);
+}
+
+void amb_handshakers_evict(struct amb_handshakers *all)
+{
+    struct eviction *eviction = all->count == 0 ? NULL : malloc(sizeof(*eviction));
+    if (eviction != NULL) {
+        amb_mail_post(&next_thread(all)->inbox, &eviction->mail, eviction_arrived);
+    }
+}

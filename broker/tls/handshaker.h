@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The threads that do handshakes of TLS. The door gives them connections. Those that are through go
+ * to the control thread, with socket and TLS; all others are closed here.
+ *
+ * Threads: start and stop where the broker starts and stops; give and evict from the control
+ * thread. Memory: an allocation for each connection under way, and of libssl for each at most
+ * 80 KiB.
+ */
+#pragma once
+
+#include "broker/base/mail.h"
+#include "broker/tls/crowds.h"
+#include "wire/base/status.h"
+#include "wire/tls/tls_context.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#define AMB_HANDSHAKERS_MAX 4u
+
+struct amb_tls;
+
+/* A connection on its way. The door fills in the first part. */
+struct amb_handshake_way {
+    struct amb_mail mail;
+    struct amb_tls_context *context; /* a reference */
+    int fd;
+    struct sockaddr_storage from;
+    int64_t accepted_ns, deadline_ns;
+    /* The handshaker's; then the control thread's. */
+    struct amb_tls *tls;
+    struct amb_list_node node, by_crowd;
+    struct amb_crowd *crowd;
+    short events; /* that its socket is watched for */
+};
+
+/* Connections by their end. */
+struct amb_handshake_stats {
+    _Atomic uint64_t done, failed, plain, late, evicted;
+};
+
+struct amb_handshaker {
+    struct amb_inbox inbox;
+    struct amb_mail stop;
+    pthread_t thread;
+    struct amb_handshakers *all;
+    struct amb_crowds crowds;
+    struct amb_list_node under_way; /* struct amb_handshake_way.node, oldest first */
+    uint32_t count;
+    int64_t next_deadline_ns; /* of all of them, or earlier */
+    int epoll_fd;
+    bool is_stopping;
+};
+
+struct amb_handshakers {
+    struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
+    unsigned count, next;
+    uint32_t most;              /* of one thread, before it evicts */
+    _Atomic uint32_t half_open; /* given, and not through */
+    struct amb_inbox *control;  /* where they go, */
+    amb_mail_fn on_done;        /* ... as struct amb_handshake_way.mail, which is freed there */
+    struct amb_handshake_stats stats;
+};
+
+/* most: connections under way before the oldest of a crowd goes. ELIMIT, ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned threads,
+                                                     uint32_t most, struct amb_inbox *control,
+                                                     amb_mail_fn on_done);
+/* Closes what is under way, and ends the threads. Mail to control may still be there. Harmless
+ * twice, and on zeros. */
+void amb_handshakers_stop(struct amb_handshakers *all);
+/* Takes the descriptor, also without memory: then it is closed. */
+void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
+                          struct amb_tls_context *context, int64_t now_ns, int64_t deadline_ns);
+/* One of a crowd goes, soon. */
+void amb_handshakers_evict(struct amb_handshakers *all);
+/* Of a connection that is through: frees all but socket and TLS, which are the caller's. */
+void amb_handshake_way_free(struct amb_handshake_way *way);
+/* Closes it as well. */
+void amb_handshake_way_close(struct amb_handshake_way *way);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Crowds: which connections are of one, and whose oldest goes first. */
+#include "broker/tls/crowds.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct sockaddr_storage address(const char *text)
+{
+    struct sockaddr_storage out = {.ss_family = AF_INET6};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&out;
+    if (strchr(text, ':') == NULL) {
+        out.ss_family = AF_INET;
+        assert_int_equal(inet_pton(AF_INET, text, &v4->sin_addr), 1);
+    } else {
+        assert_int_equal(inet_pton(AF_INET6, text, &v6->sin6_addr), 1);
+    }
+    return out;
+}
+
+static struct amb_crowd *add(struct amb_crowds *crowds, const char *text,
+                             struct amb_list_node *node)
+{
+    struct sockaddr_storage from = address(text);
+    amb_list_init(node);
+    return amb_crowds_add(crowds, &from, node);
+}
+
+static void test_an_address_or_a_network_of_ipv6_is_one_crowd(void **state)
+{
+    (void)state;
+    struct amb_crowds crowds;
+    struct amb_list_node nodes[6];
+    assert_int_equal(amb_crowds_init(&crowds, 8), AMB_OK);
+    struct amb_crowd *v4 = add(&crowds, "192.0.2.1", &nodes[0]);
+    assert_ptr_equal(add(&crowds, "::ffff:192.0.2.1", &nodes[1]), v4);
+    assert_ptr_not_equal(add(&crowds, "192.0.2.2", &nodes[2]), v4);
+    struct amb_crowd *v6 = add(&crowds, "2001:db8:1:2::7", &nodes[3]);
+    assert_ptr_equal(add(&crowds, "2001:db8:1:2:ffff::1", &nodes[4]), v6);
+    assert_ptr_not_equal(add(&crowds, "2001:db8:1:3::7", &nodes[5]), v6);
+    assert_int_equal(v6->count, 2);
+    amb_crowds_fini(&crowds);
+    amb_crowds_fini(&crowds);
+}
+
+static void test_the_oldest_of_the_largest_goes_first(void **state)
+{
+    (void)state;
+    struct amb_crowds crowds;
+    struct amb_list_node few[2], many[3];
+    assert_int_equal(amb_crowds_init(&crowds, 5), AMB_OK);
+    assert_null(amb_crowds_oldest(&crowds));
+    struct amb_crowd *small = add(&crowds, "192.0.2.1", &few[0]);
+    struct amb_crowd *large = add(&crowds, "192.0.2.2", &many[0]);
+    (void)add(&crowds, "192.0.2.2", &many[1]);
+    (void)add(&crowds, "192.0.2.1", &few[1]);
+    (void)add(&crowds, "192.0.2.2", &many[2]);
+    assert_ptr_equal(amb_crowds_oldest(&crowds), &many[0]);
+    amb_crowds_remove(large, &many[0]);
+    amb_crowds_remove(large, &many[1]);
+    assert_ptr_equal(amb_crowds_oldest(&crowds), &few[0]);
+    amb_crowds_remove(small, &few[0]);
+    amb_crowds_remove(small, &few[1]);
+    assert_ptr_equal(amb_crowds_oldest(&crowds), &many[2]);
+    amb_crowds_fini(&crowds);
+}
+
+static void test_a_table_that_is_full_takes_no_more_and_has_room_again(void **state)
+{
+    (void)state;
+    struct amb_crowds crowds;
+    struct amb_list_node nodes[3];
+    assert_int_equal(amb_crowds_init(&crowds, 2), AMB_OK);
+    struct amb_crowd *first = add(&crowds, "192.0.2.1", &nodes[0]);
+    assert_non_null(add(&crowds, "192.0.2.2", &nodes[1]));
+    assert_null(add(&crowds, "192.0.2.3", &nodes[2]));
+    amb_crowds_remove(first, &nodes[0]);
+    assert_ptr_equal(add(&crowds, "192.0.2.3", &nodes[2]), first);
+    amb_crowds_fini(&crowds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_address_or_a_network_of_ipv6_is_one_crowd),
+        cmocka_unit_test(test_the_oldest_of_the_largest_goes_first),
+        cmocka_unit_test(test_a_table_that_is_full_takes_no_more_and_has_room_again),
+    };
+    return cmocka_run_group_tests_name("crowds", tests, NULL, NULL);
+}

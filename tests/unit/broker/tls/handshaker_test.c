@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Handshakers: honest clients come through, in whatever company. Strangers, silent ones and crowds
+ * are closed and counted. The test is the door and the control thread.
+ */
+#include "broker/tls/handshaker.h"
+
+#include "tests/support/tls/tls_made.h"
+#include "tests/support/tls/tls_two.h"
+#include "wire/base/clock.h"
+#include "wire/tls/tls.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_NS (20 * AMB_NS_PER_SEC)
+#define MANY 20u
+
+static struct tls_made made;
+static struct amb_tls_context *server, *client;
+
+struct desk {
+    struct amb_inbox inbox;
+    struct amb_handshakers all;
+    unsigned done;
+};
+
+static void on_done(struct amb_mail *mail, void *owner)
+{
+    struct desk *desk = owner;
+    struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
+    assert_int_equal(amb_tls_agreed(way->tls), AMB_TLS_ALPN_CONTROL);
+    assert_int_equal(way->from.ss_family, AF_INET);
+    desk->done++;
+    amb_handshake_way_close(way);
+}
+
+static void open_desk(struct desk *desk, unsigned threads, uint32_t most)
+{
+    memset(desk, 0, sizeof(*desk));
+    assert_int_equal(amb_inbox_init(&desk->inbox, desk), AMB_OK);
+    assert_int_equal(amb_handshakers_start(&desk->all, threads, most, &desk->inbox, on_done),
+                     AMB_OK);
+}
+
+static void close_desk(struct desk *desk)
+{
+    amb_handshakers_stop(&desk->all);
+    (void)amb_inbox_run(&desk->inbox);
+    assert_int_equal(atomic_load(&desk->all.half_open), 0);
+    amb_handshakers_stop(&desk->all);
+    amb_inbox_fini(&desk->inbox);
+}
+
+/* Gives the broker's end of a fresh connection away; returns the client's. */
+static int give(struct desk *desk, int64_t timeout_ns)
+{
+    struct tls_two two;
+    struct sockaddr_storage from = {.ss_family = AF_INET};
+    int64_t now_ns = amb_clock_monotonic_ns();
+    tls_two_connect(&two);
+    amb_handshakers_give(&desk->all, two.broker_fd, &from, server, now_ns, now_ns + timeout_ns);
+    return two.client_fd;
+}
+
+/* Mail is run until then. */
+static void await(struct desk *desk, const _Atomic uint64_t *counter, uint64_t value)
+{
+    int64_t deadline_ns = amb_clock_monotonic_ns() + PATIENCE_NS;
+    while (atomic_load(counter) < value) {
+        (void)amb_inbox_run(&desk->inbox);
+        (void)poll(NULL, 0, 1);
+        assert_true(amb_clock_monotonic_ns() < deadline_ns);
+    }
+    (void)amb_inbox_run(&desk->inbox);
+}
+
+static void shake(struct desk *desk, int fd)
+{
+    struct amb_tls *tls = NULL;
+    short events = 0;
+    enum amb_status status;
+    assert_int_equal(
+        amb_tls_create_connecting(client, fd, &(struct amb_tls_wish){.name = "localhost"}, &tls),
+        AMB_OK);
+    while ((status = amb_tls_step(tls, &events)) == AMB_EAGAIN) {
+        (void)amb_inbox_run(&desk->inbox);
+        tls_two_await(fd);
+    }
+    assert_int_equal(status, AMB_OK);
+    amb_tls_destroy(&tls);
+}
+
+static bool is_closed(int fd)
+{
+    uint8_t byte;
+    tls_two_await(fd);
+    return recv(fd, &byte, 1, 0) <= 0;
+}
+
+static void test_honest_clients_come_through(void **state)
+{
+    (void)state;
+    struct desk desk;
+    open_desk(&desk, 2, 64);
+    int fds[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        fds[i] = give(&desk, PATIENCE_NS);
+    }
+    for (unsigned i = MANY; i > 0; i--) { /* The last to come are the first to speak. */
+        shake(&desk, fds[i - 1]);
+    }
+    await(&desk, &desk.all.stats.done, MANY);
+    assert_int_equal(desk.done, MANY);
+    assert_int_equal(atomic_load(&desk.all.stats.failed), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)close(fds[i]);
+    }
+    close_desk(&desk);
+}
+
+static void test_strangers_and_those_that_go_are_counted(void **state)
+{
+    (void)state;
+    struct desk desk;
+    open_desk(&desk, 1, 64);
+    int plain = give(&desk, PATIENCE_NS), broken = give(&desk, PATIENCE_NS);
+    int gone = give(&desk, PATIENCE_NS);
+    assert_int_equal(send(plain, "GET / HTTP/1.1\r\n", 16, MSG_NOSIGNAL), 16);
+    assert_int_equal(send(broken, "\x16\x03\x01\x00\x04oops", 9, MSG_NOSIGNAL), 9);
+    (void)close(gone);
+    await(&desk, &desk.all.stats.plain, 1);
+    await(&desk, &desk.all.stats.failed, 2);
+    assert_true(is_closed(plain));
+    assert_int_equal(desk.done, 0);
+    (void)close(plain);
+    (void)close(broken);
+    close_desk(&desk);
+}
+
+static void test_silence_ends_at_the_deadline(void **state)
+{
+    (void)state;
+    struct desk desk;
+    open_desk(&desk, 1, 64);
+    int64_t began_ns = amb_clock_monotonic_ns();
+    int patient = give(&desk, PATIENCE_NS), silent = give(&desk, 50 * AMB_NS_PER_MS);
+    int half = give(&desk, 100 * AMB_NS_PER_MS);
+    assert_int_equal(send(half, "\x16\x03", 2, MSG_NOSIGNAL), 2);
+    await(&desk, &desk.all.stats.late, 2);
+    assert_true(amb_clock_monotonic_ns() - began_ns >= 100 * AMB_NS_PER_MS);
+    assert_true(is_closed(silent));
+    assert_true(is_closed(half));
+    shake(&desk, patient); /* Nobody else was hurt. */
+    await(&desk, &desk.all.stats.done, 1);
+    (void)close(patient);
+    (void)close(silent);
+    (void)close(half);
+    close_desk(&desk);
+}
+
+static void test_a_crowd_pushes_out_its_oldest(void **state)
+{
+    (void)state;
+    struct desk desk;
+    open_desk(&desk, 1, 4);
+    int fds[6];
+    for (unsigned i = 0; i < 6; i++) {
+        fds[i] = give(&desk, PATIENCE_NS);
+    }
+    await(&desk, &desk.all.stats.evicted, 2);
+    assert_true(is_closed(fds[0]));
+    assert_true(is_closed(fds[1]));
+    amb_handshakers_evict(&desk.all);
+    await(&desk, &desk.all.stats.evicted, 3);
+    assert_true(is_closed(fds[2]));
+    shake(&desk, fds[5]);
+    await(&desk, &desk.all.stats.done, 1);
+    for (unsigned i = 0; i < 6; i++) {
+        (void)close(fds[i]);
+    }
+    close_desk(&desk);
+}
+
+static void test_an_end_closes_what_is_under_way(void **state)
+{
+    (void)state;
+    struct desk desk;
+    open_desk(&desk, 4, 64);
+    int fds[MANY];
+    for (unsigned i = 0; i < MANY; i++) {
+        fds[i] = give(&desk, PATIENCE_NS);
+    }
+    close_desk(&desk);
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_true(is_closed(fds[i]));
+        (void)close(fds[i]);
+    }
+    int late = give(&desk, PATIENCE_NS); /* There are no threads any more. */
+    assert_true(is_closed(late));
+    (void)close(late);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_honest_clients_come_through),
+        cmocka_unit_test(test_strangers_and_those_that_go_are_counted),
+        cmocka_unit_test(test_silence_ends_at_the_deadline),
+        cmocka_unit_test(test_a_crowd_pushes_out_its_oldest),
+        cmocka_unit_test(test_an_end_closes_what_is_under_way),
+    };
+    tls_made_init(&made);
+    tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");
+    server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
+    client = tls_made_client(&made, NULL);
+    int failed = cmocka_run_group_tests_name("handshaker", tests, NULL, NULL);
+    amb_tls_context_unref(&server);
+    amb_tls_context_unref(&client);
+    tls_made_fini(&made);
+    return failed;
+}
