@@ -13,6 +13,7 @@
 #include "tools/ctl/pub.h"
 #include "tools/ctl/request.h"
 #include "tools/ctl/sub.h"
+#include "tools/ctl/tls.h"
 #include "wire/base/clock.h"
 
 #include <signal.h>
@@ -41,6 +42,10 @@ static const struct amb_ctl_command commands[] = {
      "[--per-gpu | -n N] [--pool SIZE] [--broker-option K=V]... [--brokerd PATH]\n"
      "             [--sysfs DIR] -- COMMAND...",
      "a private broker, and COMMAND for each GPU (or N times), until the last has ended"},
+    {"tls", amb_ctl_tls,
+     "init | issue NAME | renew [NAME] | show\n"
+     "             [--dir D] [--name HOST]... [--days N]",
+     "certificates of one's own, as files; asks no broker"},
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]\n"
@@ -76,10 +81,11 @@ static void print_help(void)
     }
     (void)printf(
         "\noptions, before or after the command:\n"
-        "  --url URL            unix:///path or tcp://host:port, ?link=ring|stream|ucx insists,\n"
-        "                       ?interface=ib0 connects from there; ?expect=ring, zero-copy, rdma "
-        "or\n"
-        "                       nvlink takes nothing slower\n"
+        "  --url URL            unix:///path, tcp://host:port or tls://host:port,\n"
+        "                       ?link=ring|stream|ucx insists, ?interface=ib0 connects "
+        "from there,\n"
+        "                       ?pin=sha256/... names the key of a tls:// broker;\n"
+        "                       ?expect=ring, zero-copy, rdma or nvlink takes nothing slower\n"
         "                       ($AMB_URL, else client.url of $AMB_CONFIG,\n"
         "                       else unix:///run/ambroker/broker.sock)\n"
         "  -o, --output FORM    table or json\n"

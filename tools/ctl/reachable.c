@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define SCHEME "tcp://"
+#define PLAIN "tcp://"
+#define ENCRYPTED "tls://"
 
 static bool copy(const char *text, size_t len, char *out, size_t size)
 {
@@ -22,10 +23,11 @@ static bool copy(const char *text, size_t len, char *out, size_t size)
 bool amb_listener_parse(const char *text, struct amb_listener_url *out)
 {
     struct amb_listener_url url = {.port = 0};
-    if (strncmp(text, SCHEME, strlen(SCHEME)) != 0) {
+    url.is_tls = strncmp(text, ENCRYPTED, strlen(ENCRYPTED)) == 0;
+    if (!url.is_tls && strncmp(text, PLAIN, strlen(PLAIN)) != 0) {
         return false;
     }
-    const char *host = text + strlen(SCHEME);
+    const char *host = text + strlen(PLAIN);
     bool has_brackets = host[0] == '[';
     host += has_brackets;
     const char *end = strchr(host, has_brackets ? ']' : ':');
@@ -82,8 +84,9 @@ static void add(struct amb_reachables *out, const struct amb_listener_url *liste
 {
     struct amb_reachable item = {.family = family};
     bool is_v6 = family == AF_INET6;
-    (void)snprintf(item.url, sizeof(item.url), SCHEME "%s%s%s:%u%s", is_v6 ? "[" : "", host,
-                   is_v6 ? "]" : "", (unsigned)listener->port, listener->options);
+    (void)snprintf(item.url, sizeof(item.url), "%s%s%s%s:%u%s",
+                   listener->is_tls ? ENCRYPTED : PLAIN, is_v6 ? "[" : "", host, is_v6 ? "]" : "",
+                   (unsigned)listener->port, listener->options);
     (void)snprintf(item.interface, sizeof(item.interface), "%s", interface);
     for (size_t i = 0; i < out->count; i++) {
         if (strcmp(out->items[i].url, item.url) == 0) {

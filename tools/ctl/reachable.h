@@ -22,6 +22,7 @@
 struct amb_listener_url {
     char host[AMB_LISTENER_HOST_MAX]; /* without brackets */
     uint16_t port;
+    bool is_tls;      /* tls://, and not tcp:// */
     char options[64]; /* "" or "?link=ucx" */
 };
 

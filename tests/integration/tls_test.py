@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TLS from end to end: certificates of our own, wrong doors, silent peers, a relay that listens and
+one that changes bytes, reloads.
+
+    tls_test.py
+"""
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from harness import check, until
+
+SECONDS = 240
+USAGE, DATA, NO_BROKER, FORBIDDEN, CONFIG = 64, 65, 69, 77, 78
+TOKEN = "canary-token-5f0e"
+
+
+class Folder:
+    """Certificates made by broker-ctl tls."""
+
+    def __init__(self, rig, name="tls"):
+        self.rig = rig
+        self.path = rig.folder / name
+        self.path.mkdir()
+
+    def __call__(self, file):
+        return str(self.path / file)
+
+    def tls(self, *arguments):
+        done = subprocess.run([self.rig.program("broker-ctl"), "-o", "json", "tls", *arguments,
+                               "--dir", str(self.path)], capture_output=True, timeout=30, check=False)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    def make(self, *arguments):
+        status, text, error = self.tls(*arguments)
+        check(status == 0, f"tls {arguments}: {status} {error}")
+        return json.loads(text)
+
+
+class Encrypted:
+    """A brokerd with an encrypted listener, and what reaches it."""
+
+    def __init__(self, rig, folder, *options, clients=None, token=True):
+        self.rig, self.folder = rig, folder
+        self.token = rig.folder / "token"
+        self.token.write_text(TOKEN + "\n")
+        self.token.chmod(0o600)
+        arguments = ["--listen", "tls://127.0.0.1:0", "-o", f"tls.certificate={folder('server.pem')}",
+                     "-o", f"tls.key={folder('server.key')}", "-o", "log.level=debug"]
+        if token:
+            arguments += ["-o", f"auth.token_file={self.token}"]
+        if clients is not None:
+            arguments += ["-o", f"tls.clients={clients}", "-o", f"tls.ca={folder('ca.pem')}"]
+        self.broker = rig.broker(*arguments, *options)
+        log = until(10, lambda: re.search(r"ready .*(tls://127\.0\.0\.1:(\d+))", self.broker.log()),
+                    "it is ready")
+        self.url, self.port = log.group(1), int(log.group(2))
+
+    def ctl(self, *arguments, url=None, env=None, data=b"x", seconds=30):
+        extra = {"AMB_CA": self.folder("ca.pem"), "AMB_CREDENTIALS": str(self.token)}
+        extra.update(env or {})
+        done = subprocess.run([self.rig.program("broker-ctl"), "--url", url or self.url,
+                               *map(str, arguments)], input=data, capture_output=True,
+                              timeout=seconds, check=False, env={**os.environ, **extra})
+        return done.returncode, done.stdout, done.stderr.decode(errors="replace")
+
+    def works(self, **options):
+        status, _, text = self.ctl("pub", "fine", "--count", 1, "--size", 10, **options)
+        check(status == 0, f"a message over TLS: {status} {text}")
+
+    def fails(self, status, words, **options):
+        got, _, text = self.ctl("pub", "fine", "--count", 1, "--size", 10, "--timeout", 5, **options)
+        check(got == status, f"{options}: {got}, not {status}: {text}")
+        for word in words:
+            check(word in text, f"{options}: nothing of '{word}' in: {text}")
+        check("\n" not in text.strip("\n"), f"more than a sentence: {text}")
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def says(self, words, seconds=20):
+        until(seconds, lambda: words in self.broker.log(), f"it says '{words}'")
+
+
+@pytest.fixture
+def folder(rig):
+    made = Folder(rig)
+    made.make("init", "--name", "localhost", "--name", "127.0.0.1")
+    return made
+
+
+def test_files_of_our_own(rig, folder):
+    """Keys are their owner's alone, and nothing is overwritten."""
+    for file in ("ca.key", "server.key"):
+        check(os.stat(folder(file)).st_mode & 0o777 == 0o600, f"{file} is 0600")
+    before = pathlib.Path(folder("ca.key")).read_bytes()
+    status, _, error = folder.tls("init")
+    check(status == DATA and "is there already, and is left as it is" in error, error)
+    check(pathlib.Path(folder("ca.key")).read_bytes() == before, "the authority's key has changed")
+    made = folder.make("issue", "cam7")
+    check(made["names"] == "cam7" and made["days_left"] in (364, 365), made)
+    status, _, error = folder.tls("issue", "cam7")
+    check(status == DATA and "is left as it is" in error, error)
+    status, _, error = folder.tls("issue", "../cam8")
+    check(status == USAGE and "is no name of a file" in error, error)
+    pin = next(row["pin"] for row in folder.make("show") if row["file"].endswith("server.pem"))
+    old = pathlib.Path(folder("server.pem")).read_bytes()
+    renewed = folder.make("renew", "--days", "30")
+    check(renewed["pin"] == pin and renewed["days_left"] in (29, 30), renewed)
+    check(pathlib.Path(folder("server.pem.1")).read_bytes() == old, "the old one is kept")
+    check({pathlib.Path(row["file"]).name for row in folder.make("show")} ==
+          {"ca.pem", "cam7.pem", "server.pem"}, "show has each pair")
+    other = Folder(rig, "other")
+    status, _, error = other.tls("issue", "cam7")
+    check(status == DATA and "ca.pem cannot be read" in error, error)
+
+
+def test_who_is_at_the_door(rig, folder):
+    """By authority, by pin, by name; and the sentence for each broker that is another one."""
+    broker = Encrypted(rig, folder)
+    broker.works()
+    broker.works(url=broker.url.replace("127.0.0.1", "localhost"))
+    broker.works(url=broker.url + "?link=stream")
+    other = Folder(rig, "other")
+    pins = {}
+    for name in (folder, other):
+        if name is other:
+            other.make("init", "--name", "localhost")
+        pins[name] = next(row["pin"] for row in name.make("show") if "server" in row["file"])
+    broker.works(url=f"{broker.url}?pin={pins[folder]}", env={"AMB_CA": ""})
+    broker.fails(NO_BROKER, ["has another public key than the pin says"],
+                 url=f"{broker.url}?pin={pins[other]}")
+    broker.fails(NO_BROKER, ["the broker's certificate is unknown", "AMB_CA"],
+                 env={"AMB_CA": other("ca.pem")})
+    broker.fails(USAGE, ["AMB_CA", "cannot be read"], env={"AMB_CA": folder("none.pem")})
+    broker.fails(FORBIDDEN, ["not authenticated"], env={"AMB_CREDENTIALS": folder("ca.pem")})
+    broker.broker.stop()
+    broker = Encrypted(rig, other)
+    broker.fails(NO_BROKER, ["is for localhost, and not for 127.0.0.1"])
+    broker.works(url=broker.url.replace("127.0.0.1", "localhost"))
+    broker.broker.stop()
+
+
+def test_wrong_doors(rig, folder):
+    broker = Encrypted(rig, folder)
+    tcp = broker.broker.tcp_url
+    broker.fails(NO_BROKER, ["is it a tls:// listener?"], url=f"tcp://127.0.0.1:{broker.port}")
+    broker.fails(NO_BROKER, ["is it a tcp:// listener?"], url=tcp.replace("tcp:", "tls:"))
+    for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"AMBK" + bytes(60), b"\xff" * 5000):
+        with broker.connect() as plain:
+            plain.sendall(garbage)
+            try:
+                check(plain.recv(100) == b"", "plain bytes at an encrypted door get no answer")
+            except ConnectionResetError:
+                pass
+    broker.says("the client does not speak TLS")
+    if shutil.which("openssl") is not None:
+        for options, words in ((["-tls1_2"], "alert protocol version"),
+                               (["-tls1_3", "-alpn", "h2"], "alert no application protocol"),
+                               (["-tls1_3", "-alpn", "amb/1", "-CAfile", folder("ca.pem")],
+                                "Verify return code: 0 (ok)")):
+            done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{broker.port}",
+                                   *options], stdin=subprocess.DEVNULL, capture_output=True,
+                                  timeout=20, check=False)
+            text = (done.stdout + done.stderr).decode(errors="replace")
+            check(words in text, f"{options}: nothing of '{words}' in {text}")
+    broker.works()
+    broker.broker.stop()
+
+
+def test_certificates_of_clients(rig, folder):
+    """Required instead of a token; a revoked one does not come in after a reload."""
+    broker = Encrypted(rig, folder, clients="required", token=False)
+    folder.make("issue", "cam7")
+    cam7 = {"AMB_CERTIFICATE": folder("cam7.pem"), "AMB_KEY": folder("cam7.key")}
+    broker.works(env=cam7)
+    broker.fails(FORBIDDEN, ["wants a certificate, and there is none"])
+    other = Folder(rig, "other")
+    other.make("init")
+    other.make("issue", "cam7")
+    broker.fails(FORBIDDEN, ["does not know the authority of our certificate"],
+                 env={"AMB_CERTIFICATE": other("cam7.pem"), "AMB_KEY": other("cam7.key")})
+    os.chmod(folder("cam7.key"), 0o640)
+    broker.fails(USAGE, ["environment AMB_KEY: client.key: ", "can be read by others"], env=cam7)
+    broker.broker.stop()
+
+
+def test_silent_peers_are_closed_at_the_deadline(rig, folder):
+    broker = Encrypted(rig, folder, "-o", "server.handshake_timeout=1s")
+    before = len(os.listdir(f"/proc/{broker.broker.pid}/fd"))
+    silent = [broker.connect() for _ in range(20)]
+    for at, peer in enumerate(silent):
+        peer.sendall((b"", b"\x16", b"\x16\x03\x01\x02\x00\x01")[at % 3])
+    slow = broker.connect()
+    began = time.monotonic()
+    hello = iter(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200))
+    while time.monotonic() - began < 10:
+        try:
+            slow.sendall(bytes([next(hello)]))
+        except OSError:
+            break
+        if select.select([slow], [], [], 0.1)[0]:
+            break
+    check(0.5 < time.monotonic() - began < 8, "a byte now and then does not keep a connection")
+    for peer in silent:
+        peer.settimeout(20)
+        try:
+            check(peer.recv(100) == b"", "a silent peer got an answer")
+        except ConnectionResetError:
+            pass
+        peer.close()
+    slow.close()
+    broker.works()
+    until(20, lambda: len(os.listdir(f"/proc/{broker.broker.pid}/fd")) <= before + 1,
+          "their descriptors are closed")
+    broker.broker.stop()
+
+
+def test_a_crowd_in_handshakes_pushes_out_its_own(rig, folder):
+    """More connections than may be half open, all silent: an honest client comes in all the same."""
+    broker = Encrypted(rig, folder, "-o", "server.handshake_timeout=30s")
+    crowd = []
+    for _ in range(700):
+        crowd.append(broker.connect())
+    broker.works()
+    for peer in crowd:
+        peer.close()
+    broker.works()
+    broker.broker.stop()
+
+
+class Relay:
+    """Passes bytes between a client and a broker, and keeps them all. flips: in the direction to
+    the broker, or from it, one bit of each connection's so manieth byte."""
+
+    def __init__(self, port, flip_to=None, flip_from=None):
+        self.port, self.flip_to, self.flip_from = port, flip_to, flip_from
+        self.bytes = bytearray()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"tls://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            broker = socket.create_connection(("127.0.0.1", self.port))
+            for source, target, flip in ((client, broker, self.flip_to),
+                                         (broker, client, self.flip_from)):
+                threading.Thread(target=self._pass, args=(source, target, flip), daemon=True).start()
+
+    def _pass(self, source, target, flip):
+        passed = 0
+        while True:
+            try:
+                piece = bytearray(source.recv(65536))
+                self.bytes += piece
+                if flip is not None and passed <= flip < passed + len(piece):
+                    piece[flip - passed] ^= 0x10
+                passed += len(piece)
+                if not piece:
+                    target.shutdown(socket.SHUT_WR)
+                    return
+                target.sendall(piece)
+            except OSError:
+                return
+
+    def close(self):
+        self.listener.close()
+
+
+CANARY = b"canary-payload-83b1"
+
+
+def test_who_listens_on_the_way_reads_nothing(rig, folder):
+    """Canaries in payload, topic, names and token appear nowhere on the wire."""
+    broker = Encrypted(rig, folder)
+    relay = Relay(broker.port)
+    out = rig.folder / "out"
+    out.mkdir()
+    environment = {"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
+    reader = rig.client("broker-ctl", "--url", relay.url, "--client-name", "canary-reader", "sub",
+                        "canary-topic.>", "--count", 20, "--out-dir", out, env=environment)
+    until(20, lambda: broker.broker.ask("subs"), "it has subscribed")
+    for _ in range(20):
+        status, _, text = broker.ctl("--client-name", "canary-writer", "pub", "canary-topic.a",
+                                     "--prop", "canary-prop=canary-value", url=relay.url,
+                                     data=CANARY * 20000)
+        check(status == 0, text)
+    check(reader.wait(30) == 0, reader.log())
+    files = list(out.iterdir())
+    check(len(files) == 20 and all(file.read_bytes() == CANARY * 20000 for file in files),
+          "what was published has come")
+    check(len(relay.bytes) > 2 * 20 * 20000 * len(CANARY), f"all of it by the relay: "
+          f"{len(relay.bytes)}")
+    for canary in (b"canary", CANARY[:8], TOKEN.encode()[:12]):
+        check(canary not in relay.bytes, f"{canary} is to be read on the wire")
+    relay.close()
+    broker.broker.stop()
+
+
+def test_a_changed_byte_ends_the_link_and_delivers_nothing(rig, folder):
+    broker = Encrypted(rig, folder)
+    environment = {"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
+    for to_broker, place in ((True, 60000), (True, 250000), (False, 60000), (False, 250000)):
+        relay = Relay(broker.port, *((place, None) if to_broker else (None, place)))
+        out = rig.folder / f"out-{to_broker}-{place}"
+        out.mkdir()
+        reads, writes = (broker.url, relay.url) if to_broker else (relay.url, broker.url)
+        reader = rig.client("broker-ctl", "--url", reads, "sub", "flip.>", "--out-dir", out,
+                            "--timeout", "4", env=environment)
+        until(20, lambda: [row for row in broker.broker.ask("subs") if row["pattern"] == "flip.>"],
+              "it has subscribed")
+        status, _, text = broker.ctl("pub", "flip.a", "--timeout", 5, url=writes, data=bytes(400000))
+        reader.wait(30)
+        check(list(out.iterdir()) == [] or all(file.stat().st_size == 400000 and
+                                               file.read_bytes() == bytes(400000)
+                                               for file in out.iterdir()),
+              "nothing that was changed is delivered")
+        if to_broker:
+            check(status == NO_BROKER, f"its publisher: {status} {text}")
+        check(list(out.iterdir()) == [], f"{place} of {to_broker}: it was delivered")
+        relay.close()
+    broker.works()
+    broker.broker.stop()
+
+
+def test_a_file_has_all_that_a_client_needs(rig, folder):
+    """AMB_CONFIG alone: URL, authority, the client's own certificate and key."""
+    broker = Encrypted(rig, folder, clients="required", token=False)
+    folder.make("issue", "cam7")
+    config = rig.folder / "client.conf"
+    text = (f'client = {{ url = "{broker.url}"; ca = "{folder("ca.pem")}";\n'
+            f'    certificate = "{folder("cam7.pem")}"; key = "{folder("cam7.key")}"; }};\n')
+
+    def publish(content):
+        config.write_text(content)
+        environment = {**os.environ, "AMB_CONFIG": str(config), "AMB_URL": "", "AMB_CA": ""}
+        done = subprocess.run([rig.program("broker-ctl"), "pub", "fine", "--timeout", "5"],
+                              input=b"x", capture_output=True, timeout=30, check=False,
+                              env=environment)
+        return done.returncode, done.stderr.decode()
+
+    status, error = publish(text)
+    check(status == 0, error)
+    status, error = publish(text.replace("cam7.key", "none.key"))
+    check(status == USAGE and f"{config}:2: client.key: " in error, f"{status} {error}")
+    status, error = publish(text.replace("certificate", 'server_name = "other.example"; certificate'))
+    check(status == NO_BROKER and "not for other.example" in error, f"{status} {error}")
+    broker.broker.stop()
+
+
+def test_reloads(rig, folder):
+    """Another certificate is in use from the next handshake on; a spoilt one changes nothing."""
+    config = rig.folder / "broker.conf"
+    token = rig.folder / "token"
+    text = (f'tls = {{ certificate = "{folder("server.pem")}"; key = "{folder("server.key")}"; }};\n'
+            f'auth = {{ token_file = "{token}"; }};\n')
+    config.write_text(text)
+    broker = Encrypted(rig, folder, "--config", str(config))
+    holder = rig.client("broker-ctl", "--url", broker.url, "sub", "stays.>", "--count", 1,
+                        env={"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(token)})
+    until(20, lambda: broker.broker.ask("subs"), "it has subscribed")
+
+    def reload(words):
+        said = broker.broker.log().count(words)
+        broker.broker.signal(signal.SIGHUP)
+        until(20, lambda: broker.broker.log().count(words) > said, f"it says '{words}'")
+
+    reload("the configuration is valid and unchanged")
+    folder.make("renew", "--days", "10")
+    reload("in force from now on: files of tls")
+    broker.works()
+    good = pathlib.Path(folder("server.pem")).read_bytes()
+    pathlib.Path(folder("server.pem")).write_bytes(good[:300])
+    reload("reload refused, the configuration in force stays")
+    broker.says("server.pem has")
+    broker.works()
+    pathlib.Path(folder("server.pem")).write_bytes(good)
+    os.chmod(folder("server.key"), 0o644)
+    reload("reload refused, the configuration in force stays")
+    os.chmod(folder("server.key"), 0o600)
+    broker.works()
+    status, _, text = broker.ctl("pub", "stays.a")
+    check(status == 0 and holder.wait() == 0, f"a session from before: {text} {holder.log()}")
+    broker.broker.stop()
+
+
+def test_starts_that_are_refused(rig, folder):
+    """Exit 78, and no socket was opened."""
+    listen = ("--listen", "tls://127.0.0.1:0")
+    own = ("-o", f"tls.certificate={folder('server.pem')}", "-o", f"tls.key={folder('server.key')}")
+    for arguments, words in (
+            (listen, "tls.certificate: is missing: tls://127.0.0.1:0 needs it"),
+            ((*listen, *own), "would let in everybody: set auth.token_file"),
+            ((*listen, *own, "-o", "tls.clients=required"), "tls.ca: is missing"),
+            ((*listen, *own, "-o", "tls.clients=required", "-o", "tls.ca=/none"),
+             "/none cannot be read"),
+            ((*listen, own[0], own[1], "-o", f"tls.key={folder('ca.key')}", "-o", "auth.token=a"),
+             "does not fit the certificate")):
+        done = subprocess.run([rig.program("brokerd"), "--dev", *arguments], capture_output=True,
+                              timeout=30, check=False)
+        text = done.stderr.decode()
+        check(done.returncode == CONFIG and words in text, f"{arguments}: {done.returncode} {text}")

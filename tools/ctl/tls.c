@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/tls.h"
+
+#include "tools/ctl/connect.h"
+#include "tools/ctl/tls_files.h"
+#include "wire/base/interface.h"
+#include "wire/tls/tls_issue.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DAY_S INT64_C(86400)
+#define DAYS_MAX 36500
+#define DAYS_AUTHORITY 3650
+#define DAYS_OTHER 365
+#define BEFORE_S 300 /* clocks of other machines may be slow by that */
+#define ERROR_MAX 512u
+
+enum {
+    OPT_DIR = 256,
+    OPT_NAME,
+    OPT_DAYS,
+};
+
+struct wanted {
+    const char *folder;
+    const char *names[AMB_TLS_NAMES_MAX];
+    size_t name_count;
+    int64_t days; /* 0: not given */
+};
+
+static enum amb_exit failed(enum amb_status status, const char *error)
+{
+    amb_tool_error("tls: %s", error[0] != '\0' ? error : amb_strerror(status));
+    return status == AMB_EINVAL ? AMB_EXIT_DATA : AMB_EXIT_SOFTWARE;
+}
+
+/* ---- making ---- */
+
+static enum amb_exit issue(const struct wanted *wanted, enum amb_tls_role role, const char *name,
+                           const struct amb_tls_pair *issuer, struct amb_tls_pair **out)
+{
+    char error[ERROR_MAX] = "";
+    int64_t now_s = (int64_t)time(NULL);
+    int64_t days = wanted->days != 0           ? wanted->days
+                   : role == AMB_TLS_AUTHORITY ? DAYS_AUTHORITY
+                                               : DAYS_OTHER;
+    const struct amb_tls_request request = {
+        .role = role,
+        .name = name,
+        .names = role == AMB_TLS_AUTHORITY ? NULL : wanted->names,
+        .name_count = role == AMB_TLS_AUTHORITY ? 0 : wanted->name_count,
+        .from_s = now_s - BEFORE_S,
+        .until_s = now_s + days * DAY_S,
+    };
+    enum amb_status status = amb_tls_issue(&request, issuer, error, sizeof(error), out);
+    return status == AMB_OK ? AMB_EXIT_OK : failed(status, error);
+}
+
+/* The addresses of this machine that others can use, and its names. Texts of them in *text. */
+static void add_own_names(struct wanted *wanted, char (*text)[AMB_INTERFACE_ADDRESS_MAX],
+                          size_t text_count)
+{
+    static char host[HOST_NAME_MAX + 1];
+    struct amb_interfaces here = {NULL, 0};
+    if (gethostname(host, sizeof(host) - 1) == 0 && strcmp(host, "localhost") != 0) {
+        wanted->names[wanted->name_count++] = host;
+    }
+    wanted->names[wanted->name_count++] = "localhost";
+    wanted->names[wanted->name_count++] = "127.0.0.1";
+    wanted->names[wanted->name_count++] = "::1";
+    if (amb_interfaces_read(&here) != AMB_OK) {
+        return;
+    }
+    size_t used = 0;
+    const struct amb_interface *row = NULL;
+    while (used < text_count && (row = amb_interfaces_next(&here, NULL, row)) != NULL) {
+        if (amb_interface_reach(row) == AMB_REACH_OTHERS) {
+            amb_interface_text(row, text[used]);
+            wanted->names[wanted->name_count++] = text[used++];
+        }
+    }
+    amb_interfaces_fini(&here);
+}
+
+static void say_made(const struct amb_ctl *ctl, const struct wanted *wanted, const char *base,
+                     const struct amb_tls_pair *pair)
+{
+    char pin[AMB_TLS_PAIR_PIN_MAX] = "", names[256];
+    (void)amb_tls_pair_pin(pair, pin, sizeof(pin));
+    amb_tls_pair_names(pair, names, sizeof(names));
+    if (ctl->is_json) {
+        amb_ctl_print(ctl, amb_tls_files_describe(wanted->folder, base, pair));
+        return;
+    }
+    (void)printf("made %s/%s.pem and %s/%s.key for %s\n", wanted->folder, base, wanted->folder,
+                 base, names);
+    (void)printf("its pin: ?pin=%s\n", pin);
+}
+
+static enum amb_exit init(struct amb_ctl *ctl, struct wanted *wanted)
+{
+    char texts[AMB_TLS_NAMES_MAX - 4][AMB_INTERFACE_ADDRESS_MAX];
+    static const char *const bases[] = {"ca", "server"};
+    if (wanted->name_count == 0) {
+        add_own_names(wanted, texts, sizeof(texts) / sizeof(texts[0]));
+    }
+    enum amb_exit code = amb_tls_files_absent(wanted->folder, bases, 2);
+    struct amb_tls_pair *authority = NULL, *server = NULL;
+    if (code == AMB_EXIT_OK) {
+        code = issue(wanted, AMB_TLS_AUTHORITY, "ambroker authority", NULL, &authority);
+    }
+    if (code == AMB_EXIT_OK) {
+        code = issue(wanted, AMB_TLS_SERVER, "ambroker broker", authority, &server);
+    }
+    if (code == AMB_EXIT_OK) {
+        code = amb_tls_files_write(wanted->folder, "ca", authority);
+    }
+    if (code == AMB_EXIT_OK) {
+        code = amb_tls_files_write(wanted->folder, "server", server);
+        if (code != AMB_EXIT_OK) {
+            amb_tls_files_remove(wanted->folder, "ca"); /* All or nothing. */
+        }
+    }
+    if (code == AMB_EXIT_OK) {
+        say_made(ctl, wanted, "server", server);
+    }
+    amb_tls_pair_free(&authority);
+    amb_tls_pair_free(&server);
+    return code;
+}
+
+static enum amb_exit issue_client(struct amb_ctl *ctl, struct wanted *wanted, const char *name)
+{
+    struct amb_tls_pair *authority = NULL, *client = NULL;
+    if (!amb_tls_files_is_base(name)) {
+        amb_tool_error("tls issue: '%.64s' is no name of a file: letters, digits, '.', '-', '_'",
+                       name);
+        return AMB_EXIT_USAGE;
+    }
+    if (wanted->name_count == 0) {
+        wanted->names[wanted->name_count++] = name;
+    }
+    enum amb_exit code = amb_tls_files_absent(wanted->folder, &name, 1);
+    if (code == AMB_EXIT_OK) {
+        code = amb_tls_files_read(wanted->folder, "ca", &authority);
+    }
+    if (code == AMB_EXIT_OK) {
+        code = issue(wanted, AMB_TLS_CLIENT, name, authority, &client);
+    }
+    if (code == AMB_EXIT_OK) {
+        code = amb_tls_files_write(wanted->folder, name, client);
+    }
+    if (code == AMB_EXIT_OK) {
+        say_made(ctl, wanted, name, client);
+    }
+    amb_tls_pair_free(&authority);
+    amb_tls_pair_free(&client);
+    return code;
+}
+
+static enum amb_exit renew(struct amb_ctl *ctl, const struct wanted *wanted, const char *name)
+{
+    char error[ERROR_MAX] = "";
+    struct amb_tls_pair *authority = NULL, *old = NULL, *young = NULL;
+    enum amb_exit code = amb_tls_files_read(wanted->folder, name, &old);
+    bool is_authority = strcmp(name, "ca") == 0;
+    if (code == AMB_EXIT_OK && !is_authority) {
+        code = amb_tls_files_read(wanted->folder, "ca", &authority);
+    }
+    if (code == AMB_EXIT_OK) {
+        int64_t now_s = (int64_t)time(NULL);
+        int64_t days = wanted->days != 0 ? wanted->days
+                       : is_authority    ? DAYS_AUTHORITY
+                                         : DAYS_OTHER;
+        enum amb_status status = amb_tls_renew(old, authority, now_s - BEFORE_S,
+                                               now_s + days * DAY_S, error, sizeof(error), &young);
+        code = status == AMB_OK ? AMB_EXIT_OK : failed(status, error);
+    }
+    if (code == AMB_EXIT_OK) {
+        code = amb_tls_files_replace(wanted->folder, name, young);
+    }
+    if (code == AMB_EXIT_OK) {
+        say_made(ctl, wanted, name, young);
+    }
+    amb_tls_pair_free(&authority);
+    amb_tls_pair_free(&old);
+    amb_tls_pair_free(&young);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static bool take_days(struct wanted *wanted, const char *value)
+{
+    char *end;
+    long days = strtol(value, &end, 10);
+    if (value[0] == '\0' || *end != '\0' || days < 1 || days > DAYS_MAX) {
+        (void)amb_ctl_bad("--days", value, "1 to 36500");
+        return false;
+    }
+    wanted->days = days;
+    return true;
+}
+
+static bool take_name(struct wanted *wanted, const char *value)
+{
+    if (wanted->name_count == AMB_TLS_NAMES_MAX) {
+        amb_tool_error("tls: at most %u names", AMB_TLS_NAMES_MAX);
+        return false;
+    }
+    wanted->names[wanted->name_count++] = value;
+    return true;
+}
+
+static enum amb_exit usage(void)
+{
+    amb_tool_error("tls: init, issue NAME, renew [NAME] or show");
+    return AMB_EXIT_USAGE;
+}
+
+static enum amb_exit run(struct amb_ctl *ctl, struct wanted *wanted, int argc, char **argv)
+{
+    const char *verb = argc > 0 ? argv[0] : "";
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (argc > 2) {
+        return usage();
+    }
+    if (strcmp(verb, "init") == 0 && name == NULL) {
+        return init(ctl, wanted);
+    }
+    if (strcmp(verb, "issue") == 0 && name != NULL) {
+        return issue_client(ctl, wanted, name);
+    }
+    if (strcmp(verb, "renew") == 0) {
+        return renew(ctl, wanted, name != NULL ? name : "server");
+    }
+    if (strcmp(verb, "show") == 0 && name == NULL) {
+        json_t *rows = NULL;
+        enum amb_exit code = amb_tls_files_list(wanted->folder, &rows);
+        if (code == AMB_EXIT_OK) {
+            amb_ctl_print(ctl, rows);
+        }
+        return code;
+    }
+    return usage();
+}
+
+enum amb_exit amb_ctl_tls(struct amb_ctl *ctl, int argc, char **argv)
+{
+    static const struct option options[] = {AMB_CTL_OPTIONS,
+                                            {"dir", required_argument, NULL, OPT_DIR},
+                                            {"name", required_argument, NULL, OPT_NAME},
+                                            {"days", required_argument, NULL, OPT_DAYS},
+                                            {NULL, 0, NULL, 0}};
+    struct wanted wanted = {.folder = "."};
+    int option;
+    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+        bool is_good = true;
+        if (option == OPT_DIR) {
+            wanted.folder = optarg;
+        } else if (option == OPT_NAME) {
+            is_good = take_name(&wanted, optarg);
+        } else if (option == OPT_DAYS) {
+            is_good = take_days(&wanted, optarg);
+        } else {
+            is_good = amb_ctl_option(ctl, option, optarg);
+        }
+        if (!is_good) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    return ctl->is_help_wanted ? AMB_EXIT_OK : run(ctl, &wanted, argc - optind, argv + optind);
+}
