@@ -8,6 +8,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/expiry.h"
 #include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
@@ -36,6 +37,8 @@
 #define CONTROL_EVENTS (2 * AMB_HALF_OPEN_MAX)
 #define CONTROL_TICK_NS (250 * AMB_NS_PER_MS)
 #define CONTROL_BEHIND_NS (3 * AMB_NS_PER_MS)
+/* Without clients, files of TLS are looked at. */
+#define CONTROL_ALONE_MS 600000
 #define CONTROL_DRAIN_TICK_NS (5 * AMB_NS_PER_MS)
 #define CONTROL_RESUME_NS_MAX (50 * AMB_NS_PER_MS)
 /* After the clients were told, quarantined sessions are given up at once, others in this time. */
@@ -201,7 +204,7 @@ static int control_timeout_ms(const struct amb_control *control)
              : left_ns < CONTROL_RESUME_NS_MAX ? left_ns + AMB_NS_PER_MS
                                                : CONTROL_RESUME_NS_MAX;
     } else if (amb_list_is_empty(&control->clients)) {
-        return -1;
+        return control->config->tls.context != NULL ? CONTROL_ALONE_MS : -1;
     }
     return (int)(ns / AMB_NS_PER_MS);
 }
@@ -252,6 +255,7 @@ static void control_round(struct amb_control *control)
     if (count < (int)CONTROL_EVENTS || control->now_ns - control->tick_ns >= 2 * CONTROL_TICK_NS) {
         control_tick(control);
     }
+    amb_expiry_look(control);
     amb_directory_work(&control->directory);
     control_end_over(control);
     amb_drain_tick(control);

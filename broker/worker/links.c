@@ -240,19 +240,43 @@ bool amb_links_arm(struct amb_shard *shard)
     return links_arm(&shard->poll.warm) && links_arm(&shard->poll.cold);
 }
 
+/* True: that took a system call, or as long. */
+static bool links_trim_one(struct amb_shard_poll *poll, const struct amb_session *session)
+{
+    bool is_soon = session->link->trims_soon;
+    poll->has_trimmed_soon = poll->has_trimmed_soon || is_soon;
+    return (is_soon || poll->is_trimming_all) && amb_link_trim(session->link);
+}
+
 void amb_links_trim(struct amb_shard *shard)
 {
     struct amb_shard_poll *poll = &shard->poll;
+    if (poll->trim_next == 0) {
+        poll->has_trimmed_soon = false;
+        poll->is_trimming_all = shard->now_ns >= poll->trim_all_ns;
+        if (poll->is_trimming_all) {
+            poll->trim_all_ns = shard->now_ns + AMB_LINKS_TRIM_NS;
+        }
+    }
     for (unsigned i = 0; i < LINKS_TRIM_LOOKS; i++) {
         if (poll->trim_next >= shard->sessions.cells) {
             poll->trim_next = 0;
-            poll->trim_due_ns = shard->now_ns + AMB_LINKS_TRIM_NS;
+            poll->trim_due_ns =
+                poll->has_trimmed_soon ? shard->now_ns + AMB_LINKS_TRIM_SOON_NS : poll->trim_all_ns;
             return;
         }
         struct amb_session *session = shard->sessions.at[poll->trim_next++];
-        if (session != NULL && amb_session_is_up(session) && amb_link_trim(session->link)) {
+        if (session != NULL && amb_session_is_up(session) && links_trim_one(poll, session)) {
             return;
         }
+    }
+}
+
+void amb_links_trim_soon(struct amb_shard *shard)
+{
+    int64_t due_ns = shard->now_ns + AMB_LINKS_TRIM_SOON_NS;
+    if (due_ns < shard->poll.trim_due_ns) {
+        shard->poll.trim_due_ns = due_ns;
     }
 }
 

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define AMB_LINKS_TRIM_NS (10 * INT64_C(1000000000))
+#define AMB_LINKS_TRIM_SOON_NS (1 * INT64_C(1000000000)) /* of those that have TLS */
 
 struct amb_session;
 struct amb_shard;
@@ -37,8 +38,10 @@ bool amb_links_arm(struct amb_shard *shard);
 bool amb_links_wait(struct amb_shard *shard, int timeout_ms);
 void amb_links_disarm(struct amb_shard *shard);
 
-/* Gives memory back of links on which nothing was sent for AMB_LINKS_TRIM_NS, of one a turn. Called
- * when it is due. */
+/* Gives memory back of links on which nothing was sent for AMB_LINKS_TRIM_NS, or nothing moved for
+ * AMB_LINKS_TRIM_SOON_NS, of one a turn. Called when it is due. */
 void amb_links_trim(struct amb_shard *shard);
+/* A link has come that trims soon. */
+void amb_links_trim_soon(struct amb_shard *shard);
 /* By shard->now_ns; in the past while it has more to do. */
 int64_t amb_links_trim_due(struct amb_shard *shard);

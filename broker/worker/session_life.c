@@ -109,6 +109,9 @@ enum amb_status amb_session_attach(struct amb_session *session, int fd, struct a
     status = amb_stream_create_tls(fd, tls, &amb_dispatch_events, session, &session->link);
     if (status == AMB_OK) {
         status = amb_links_watch(session);
+        if (session->link->trims_soon) {
+            amb_links_trim_soon(session->shard);
+        }
         amb_session_unstall(session);
     }
     return status;

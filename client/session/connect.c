@@ -88,10 +88,11 @@ static void take_options(struct amb_conn *conn, const struct amb_options *option
     (void)snprintf(conn->settings.name, sizeof(conn->settings.name), "%s", name);
 }
 
-/* Whether this URL may come to a ucx link. A Unix socket means shared memory, and no port. */
+/* Whether this URL may come to a ucx link. A Unix socket means shared memory, and no port; TLS
+ * means bytes that nobody reads. */
 static bool may_use_ucx(const struct amb_url *url)
 {
-    return url->link == AMB_LINK_UCX || (url->link == AMB_LINK_ANY && url->scheme != AMB_URL_UNIX);
+    return url->link == AMB_LINK_UCX || (url->link == AMB_LINK_ANY && url->scheme == AMB_URL_TCP);
 }
 
 static void discard(struct amb_conn *conn)

@@ -163,6 +163,8 @@ def test_wrong_doors(rig, folder):
             except ConnectionResetError:
                 pass
     broker.says("the client does not speak TLS")
+    status = broker.broker.ask("status")
+    check(status["tls_plain"] == 4 and status["tls_handshakes"] == 0, status)
     if shutil.which("openssl") is not None:
         for options, words in ((["-tls1_2"], "alert protocol version"),
                                (["-tls1_3", "-alpn", "h2"], "alert no application protocol"),
@@ -379,9 +381,18 @@ def test_reloads(rig, folder):
         until(20, lambda: broker.broker.log().count(words) > said, f"it says '{words}'")
 
     reload("the configuration is valid and unchanged")
+    listener = rig.client("broker-ctl", "--url", broker.broker.unix_url, "sub", "$SYS.tls.>",
+                          "--count", 1)
+    until(20, lambda: len(broker.broker.ask("subs")) == 2, "somebody listens to events")
     folder.make("renew", "--days", "10")
+    doctor = {row["check"]: row for row in broker.broker.ask("doctor")
+              if row["state"] == "warning" and row["check"].startswith("tls")}
+    check("is newer than what is in use" in doctor["tls certificate"]["finding"], doctor)
     reload("in force from now on: files of tls")
     broker.works()
+    event = json.loads(listener.line())
+    check(event["key"] == "certificate" and event["days_left"] in (9, 10), event)
+    broker.says(f"server.pem expires in {event['days_left']} days")
     good = pathlib.Path(folder("server.pem")).read_bytes()
     pathlib.Path(folder("server.pem")).write_bytes(good[:300])
     reload("reload refused, the configuration in force stays")

@@ -161,7 +161,8 @@ struct amb_link {
     bool is_down;
     bool takes_cuda; /* tx->data may be memory of a GPU, */
     uint64_t
-        device_min; /* ... and best is, from so many bytes on; UINT64_MAX: copied, it is faster */
+        device_min;  /* ... and best is, from so many bytes on; UINT64_MAX: copied, it is faster */
+    bool trims_soon; /* it has memory to give back after a second already (amb_link_trim) */
     bool is_dry; /* stream: all that was there has most likely been read, and an edge will tell of
                     more; only arm makes sure */
     bool hears_end;  /* set by the owner, who watches for EPOLLRDHUP: a stream whose socket was read

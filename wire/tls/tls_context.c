@@ -16,8 +16,9 @@
 #define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 #define GROUPS "X25519:P-256"
 #define HYBRIDS "X25519MLKEM768:SecP256r1MLKEM768:"
-#define SECURITY_LEVEL 2            /* 112 bits: RSA from 2048, no SHA-1 */
-#define CHAIN_DEPTH_MAX 6           /* authorities between a certificate and one that is known */
+#define SECURITY_LEVEL 2  /* 112 bits: RSA from 2048, no SHA-1 */
+#define CHAIN_DEPTH_MAX 6 /* authorities between a certificate and one that is known */
+#define NS_PER_S INT64_C(1000000000)
 #define CHAIN_BYTES_MAX (32L << 10) /* of a peer */
 
 /* All that is loaded, until the SSL_CTX has it. */
@@ -59,14 +60,19 @@ static enum amb_status complain(struct amb_tls_complaint *complaint, enum amb_tl
 
 /* ---- files ---- */
 
+int64_t amb_tls_modified_ns(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
+}
+
 /* Before it is read: a file that is replaced meanwhile counts as newer than what is in use. */
 static void note_file(struct amb_tls_context *context, enum amb_tls_file file, const char *path)
 {
     struct amb_tls_used *used = &context->used[file];
-    struct stat st = {.st_mtime = 0};
+    struct stat st = {.st_size = 0};
     (void)stat(path, &st);
     (void)snprintf(used->path, sizeof(used->path), "%s", path);
-    used->modified_s = (int64_t)st.st_mtime;
+    used->modified_ns = amb_tls_modified_ns(&st);
     used->expires_s = INT64_MAX;
 }
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct amb_tls_context;
+struct stat;
 
 /* Files in PEM; NULL or "": none. */
 struct amb_tls_files {
@@ -50,8 +51,8 @@ struct amb_tls_complaint {
 /* A file that is in use. */
 struct amb_tls_used {
     char path[256];
-    int64_t modified_s; /* when it was last written, as it was read */
-    int64_t expires_s;  /* the earliest end of what is in it, since 1970; INT64_MAX: none */
+    int64_t modified_ns; /* when it was last written, as it was read */
+    int64_t expires_s;   /* the earliest end of what is in it, since 1970; INT64_MAX: none */
 };
 
 /*
@@ -80,3 +81,5 @@ const struct amb_tls_used *amb_tls_context_used(const struct amb_tls_context *co
                                                 enum amb_tls_file file);
 /* "certificate", "key", "ca", "crl" */
 const char *amb_tls_file_name(enum amb_tls_file file);
+/* As amb_tls_used.modified_ns is, of a file now. */
+int64_t amb_tls_modified_ns(const struct stat *st);

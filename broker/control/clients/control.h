@@ -11,6 +11,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/base/party.h"
+#include "broker/control/clients/expiry.h"
 #include "broker/control/clients/failures.h"
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
@@ -113,6 +114,7 @@ struct amb_control {
     uint32_t events; /* under way: events.h */
     struct amb_control_stats stats;
     struct amb_failures failures;
+    struct amb_expiry expiry;
     /* A client's messages are carried out above the clients: see requests.h. */
     void (*on_request)(struct amb_client *client, const struct Amb__Control__Control *message);
 };

@@ -7,9 +7,11 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/status/doctor.h"
 #include "broker/control/status/doctor_machine.h"
+#include "broker/control/status/doctor_tls.h"
 #include "broker/control/status/why.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
+#include "wire/base/clock.h"
 #include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
@@ -264,6 +266,7 @@ json_t *amb_status_doctor(const struct amb_control *control)
                        ? control->transports->ucx_why
                        : NULL,
         .left_out = amb_status_gpu_left_out(control)};
+    amb_doctor_tls(control->config->tls.context, amb_clock_realtime_ns() / AMB_NS_PER_SEC, rows);
     amb_doctor_host(&look, rows);
     if (gpus == NULL) {
         amb_doctor_find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",

@@ -15,6 +15,7 @@
 #include "broker/control/status/status_worker.h"
 #include "broker/control/status/why.h"
 #include "broker/shard/shard.h"
+#include "broker/tls/handshaker.h"
 #include "wire/link/link.h"
 #include "wire/link/ucxlib/ucx_release.h"
 
@@ -245,6 +246,27 @@ static json_t *gather_topo(struct amb_status_query *query, struct amb_control *c
     return amb_status_topo(control);
 }
 
+static json_t *count_of(const _Atomic uint64_t *counter)
+{
+    return json_integer(amb_status_num(atomic_load_explicit(counter, memory_order_relaxed)));
+}
+
+/* Of encrypted listeners. */
+static void add_handshakes(json_t *status, const struct amb_handshakers *handshakers)
+{
+    if (handshakers == NULL) {
+        return;
+    }
+    const struct amb_handshake_stats *st = &handshakers->stats;
+    uint32_t half_open = atomic_load_explicit(&handshakers->half_open, memory_order_relaxed);
+    (void)json_object_set_new(status, "tls_half_open", json_integer(half_open));
+    (void)json_object_set_new(status, "tls_handshakes", count_of(&st->done));
+    (void)json_object_set_new(status, "tls_failed", count_of(&st->failed));
+    (void)json_object_set_new(status, "tls_plain", count_of(&st->plain));
+    (void)json_object_set_new(status, "tls_timeouts", count_of(&st->late));
+    (void)json_object_set_new(status, "tls_evicted", count_of(&st->evicted));
+}
+
 static json_t *gather_status(struct amb_status_query *query, struct amb_control *control)
 {
     (void)query;
@@ -306,6 +328,7 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
                   amb_status_num(st->longest_round_ns));
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);
+    add_handshakes(status, control->handshakers);
     json_decref(more);
     json_decref(doors);
     return status;

@@ -42,6 +42,9 @@ struct amb_shard_poll {
     int64_t edges_ns;       /* time of the last question which links have something */
     int64_t trim_due_ns;    /* when idle links are looked at again, */
     uint32_t trim_next;     /* ... from this session on */
+    int64_t trim_all_ns;    /* when all of them are, and not those alone that trim soon */
+    bool is_trimming_all;   /* this time */
+    bool has_trimmed_soon;  /* there are some that trim soon */
     int epoll_fd;           /* -1 under the simulator */
     bool has_found;         /* the last turn's questions */
     bool sleeps_at_once;    /* the worker does, where it finds nothing; epoll then names links */

@@ -2,11 +2,14 @@
 #include "tests/support/door/door_harness.h"
 
 #include "wire/base/clock.h"
+#include "wire/tls/tls_io.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -96,6 +99,10 @@ enum amb_status door_try(struct door *door, const char *const *urls, const char 
     if (tcp != NULL) {
         door->tcp_port = (uint16_t)strtoul(tcp + strlen("tcp://127.0.0.1:"), NULL, 10);
     }
+    const char *tls = strstr(amb_broker_urls(door->broker), "tls://127.0.0.1:");
+    if (tls != NULL) {
+        door->tls_port = (uint16_t)strtoul(tls + strlen("tls://127.0.0.1:"), NULL, 10);
+    }
     return AMB_OK;
 }
 
@@ -121,6 +128,15 @@ void door_close(struct door *door)
 
 /* Connections ---------------------------------------------------------------------------------- */
 
+static void await_input(const struct door_client *client)
+{
+    struct pollfd poller = {.fd = client->fd, .events = POLLIN};
+    int ready = poll(&poller, 1, DOOR_DEADLINE_MS);
+    if (ready <= 0) {
+        fail_msg("nothing came within %d ms", DOOR_DEADLINE_MS);
+    }
+}
+
 static void client_init(struct door_client *client, int fd)
 {
     memset(client, 0, sizeof(*client));
@@ -138,17 +154,37 @@ void door_connect_unix(const struct door *door, struct door_client *client)
     client_init(client, fd);
 }
 
-void door_connect_tcp(const struct door *door, struct door_client *client)
+static void connect_port(uint16_t port, struct door_client *client)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
-        .sin_port = htons(door->tcp_port),
+        .sin_port = htons(port),
         .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
     };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     client_init(client, fd);
+}
+
+void door_connect_tcp(const struct door *door, struct door_client *client)
+{
+    connect_port(door->tcp_port, client);
+}
+
+void door_connect_tls(const struct door *door, struct door_client *client,
+                      struct amb_tls_context *context, const struct amb_tls_wish *wish)
+{
+    connect_port(door->tls_port, client);
+    assert_int_equal(amb_tls_create_connecting(context, client->fd, wish, &client->tls), AMB_OK);
+    enum amb_status status;
+    short events = POLLIN;
+    while ((status = amb_tls_step(client->tls, &events)) == AMB_EAGAIN) {
+        await_input(client);
+    }
+    if (status != AMB_OK) {
+        fail_msg("TLS: %s", amb_tls_why(client->tls));
+    }
 }
 
 pid_t door_connect_as_another(const struct door *door, struct door_client *client)
@@ -193,6 +229,7 @@ pid_t door_connect_as_another(const struct door *door, struct door_client *clien
 
 void door_disconnect(struct door_client *client)
 {
+    amb_tls_destroy(&client->tls);
     if (client->fd >= 0) {
         (void)close(client->fd);
         client->fd = -1;
@@ -210,7 +247,9 @@ void door_send_bytes(struct door_client *client, const void *bytes, size_t len)
 {
     const uint8_t *at = bytes;
     while (len > 0) {
-        ssize_t sent = send(client->fd, at, len, MSG_NOSIGNAL);
+        const struct iovec iov = {.iov_base = (void *)(uintptr_t)at, .iov_len = len};
+        ssize_t sent = client->tls != NULL ? amb_tls_send(client->tls, &iov, 1)
+                                           : send(client->fd, at, len, MSG_NOSIGNAL);
         if (sent < 0) {
             fail_msg("send: %s", strerror(errno));
         }
@@ -260,15 +299,6 @@ void door_send(struct door_client *client, const Amb__Control__Control *message)
 
 /* Receiving ------------------------------------------------------------------------------------ */
 
-static void await_input(const struct door_client *client)
-{
-    struct pollfd poller = {.fd = client->fd, .events = POLLIN};
-    int ready = poll(&poller, 1, DOOR_DEADLINE_MS);
-    if (ready <= 0) {
-        fail_msg("nothing came within %d ms", DOOR_DEADLINE_MS);
-    }
-}
-
 /* Bytes and descriptors; 0: the broker has closed. */
 static size_t receive_some(struct door_client *client, uint8_t *bytes, size_t size)
 {
@@ -283,6 +313,13 @@ static size_t receive_some(struct door_client *client, uint8_t *bytes, size_t si
         .msg_control = control.bytes,
         .msg_controllen = sizeof(control.bytes),
     };
+    if (client->tls != NULL) {
+        ssize_t plain;
+        while ((plain = amb_tls_receive(client->tls, &iov, 1)) < 0 && errno == EAGAIN) {
+            await_input(client);
+        }
+        return plain > 0 ? (size_t)plain : 0;
+    }
     await_input(client);
     ssize_t got = recvmsg(client->fd, &header, MSG_CMSG_CLOEXEC);
     if (got <= 0) {
@@ -427,11 +464,8 @@ void door_send_auth(struct door_client *client, const uint8_t *proof)
     door_send(client, &message);
 }
 
-void door_login(struct door_client *client, const char *link, struct door_session *out)
+static void take_welcome(struct door_client *client, struct door_session *out)
 {
-    door_send_hello(client, link);
-    amb_control_free(door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
-    door_send_auth(client, NULL);
     Amb__Control__Control *message = door_expect(client, AMB__CONTROL__CONTROL__BODY_WELCOME);
     const Amb__Control__Welcome *welcome = message->welcome;
     if (out != NULL) {
@@ -447,6 +481,28 @@ void door_login(struct door_client *client, const char *link, struct door_sessio
         (void)snprintf(out->link, sizeof(out->link), "%s", welcome->link);
     }
     amb_control_free(message);
+}
+
+void door_login(struct door_client *client, const char *link, struct door_session *out)
+{
+    door_send_hello(client, link);
+    amb_control_free(door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    door_send_auth(client, NULL);
+    take_welcome(client, out);
+}
+
+void door_login_by_token(struct door_client *client, const char *token, struct door_session *out)
+{
+    uint8_t proof[EVP_MAX_MD_SIZE];
+    door_send_hello(client, "");
+    Amb__Control__Control *message = door_expect(client, AMB__CONTROL__CONTROL__BODY_CHALLENGE);
+    const ProtobufCBinaryData *nonce = &message->challenge->nonce;
+    assert_string_equal(message->challenge->mechanism, "token");
+    assert_non_null(HMAC(EVP_sha256(), token, (int)strlen(token), nonce->data, nonce->len, proof,
+                         &(unsigned){0}));
+    amb_control_free(message);
+    door_send_auth(client, proof);
+    take_welcome(client, out);
 }
 
 void door_login_unix(const struct door *door, struct door_client *client)

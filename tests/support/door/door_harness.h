@@ -13,6 +13,7 @@
 #include "broker/broker.h"
 #include "broker/config/config.h"
 #include "wire/codec/control.h"
+#include "wire/tls/tls.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +29,7 @@
 struct door {
     char folder[64];
     char socket_path[96];
-    uint16_t tcp_port;
+    uint16_t tcp_port, tls_port; /* 0: no such listener */
     struct amb_config *config;
     struct amb_broker *broker;
 };
@@ -36,6 +37,7 @@ struct door {
 /* One connection. */
 struct door_client {
     int fd;
+    struct amb_tls *tls; /* NULL: plain */
     struct amb_control_reader reader;
     int fds[DOOR_FDS_MAX]; /* descriptors that came, in order */
     unsigned fd_count;
@@ -60,6 +62,9 @@ void door_close(struct door *door);
 
 void door_connect_unix(const struct door *door, struct door_client *client);
 void door_connect_tcp(const struct door *door, struct door_client *client);
+/* Over TLS; the handshake has to succeed. */
+void door_connect_tls(const struct door *door, struct door_client *client,
+                      struct amb_tls_context *context, const struct amb_tls_wish *wish);
 /* A process that connects, hands us its connection and waits to be ended. SO_PEERCRED names it. */
 pid_t door_connect_as_another(const struct door *door, struct door_client *client);
 void door_disconnect(struct door_client *client);
@@ -92,6 +97,8 @@ void door_send_auth_after(struct door_client *client, const struct door_session 
                           uint32_t unmapped);
 /* Hello and Auth; fails the test if the broker refuses. */
 void door_login(struct door_client *client, const char *link, struct door_session *out);
+/* The same where a token is asked for. */
+void door_login_by_token(struct door_client *client, const char *token, struct door_session *out);
 /* The whole way, on the Unix socket. */
 void door_login_unix(const struct door *door, struct door_client *client);
 

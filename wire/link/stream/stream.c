@@ -275,6 +275,7 @@ enum amb_status amb_stream_create_tls(int fd, struct amb_tls *tls,
         return status;
     }
     stream->tls = tls;
+    stream->link.trims_soon = tls != NULL;
     /* Bytes may have come with the handshake, and no edge will tell of them. */
     stream->rx.has_more = tls != NULL && amb_tls_has_unread(tls);
     *out = &stream->link;

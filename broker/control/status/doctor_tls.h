@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files of TLS, for `broker-ctl doctor`: those that expire, and those that were written after
+ * they were read.
+ * Threads: the control thread; it asks for the time of a few files. Memory: JSON, the caller's.
+ */
+#pragma once
+
+#include "wire/tls/tls_context.h"
+
+#include <jansson.h>
+
+/* Appends rows for the files in use; nothing without TLS (NULL). */
+void amb_doctor_tls(const struct amb_tls_context *context, int64_t now_s, json_t *rows);
