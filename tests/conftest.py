@@ -24,7 +24,7 @@ OPTIONS = ("time", "window", "rounds", "tries", "late", "cases", "policy", "fast
 def pytest_addoption(parser):
     group = parser.getgroup("ambroker")
     group.addoption("--build", default="build/dev", help="the folder of a build")
-    group.addoption("--links", help="some of " + ",".join(LINKS))
+    group.addoption("--links", help="some of " + ",".join(LINKS) + ",tls (a stream over TLS)")
     for name in OPTIONS:
         group.addoption(f"--{name}", help="of some tests: see their heads")
 
@@ -73,6 +73,8 @@ def rig(request, build):
     rig = Rig(build, getattr(request.module, "SECONDS", 300))
     request.config.add_cleanup(rig.clear)  # Ctrl-C leaves no report
     request.node.rig = rig.begin()
+    if "tls" in (request.config.getoption("links") or "").split(","):
+        rig.use_tls()
     yield rig
     rig.end()
 

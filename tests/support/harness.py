@@ -205,10 +205,12 @@ class Broker(Process):
 
     def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True, at=None):
         self.socket = at.socket if at is not None else rig.folder / f"broker-{rig.started}.sock"
-        port = at.tcp_url.rsplit(":", 1)[1] if at is not None and at.tcp_url is not None else "0"
         listen = ["--listen", f"unix://{self.socket}{socket_query}"]
         if tcp:
-            listen += ["--listen", f"tcp://127.0.0.1:{port}"]
+            listen += ["--listen", f"tcp://127.0.0.1:{self._port(at and at.tcp_url)}"]
+        if tcp and rig.tls_options:
+            listen += ["--listen", f"tls://127.0.0.1:{self._port(at and at.tls_url)}",
+                       *rig.tls_options]
         patient = () if any("peer_timeout" in str(word) for word in arguments) else PATIENT
         dev_option = ("--dev",) if dev else ()
         super().__init__(
@@ -218,12 +220,18 @@ class Broker(Process):
         words = self.expect("ready", 60)
         self.unix_url = next(word for word in words if word.startswith("unix:"))
         self.tcp_url = next((word for word in words if word.startswith("tcp:")), None)
+        self.tls_url = next((word for word in words if word.startswith("tls:")), None)
+
+    @staticmethod
+    def _port(url):
+        return url.rsplit(":", 1)[1] if url else "0"
 
     def url(self, link="ring"):
         return {
             "ring": self.unix_url,
             "stream": f"{self.tcp_url}?link=stream",
             "ucx": f"{self.tcp_url}?link=ucx",
+            "tls": f"{self.tls_url}?link=stream",
         }[link]
 
     def ask(self, what):
@@ -313,6 +321,7 @@ class Rig:
         self.env = {"AMB_TRUSTED": "lo", "LC_ALL": "C"}
         self.folder = None
         self.has_failed = False
+        self.tls_options = ()  # of each brokerd with a TCP port: it has an encrypted one, too
 
     def begin(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-"))
@@ -321,6 +330,18 @@ class Rig:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         signal.alarm(self.seconds)
         return self
+
+    def use_tls(self):
+        """From here on each broker has a tls:// listener, and each process what it needs for that."""
+        folder, token = self.folder / "certificates", self.folder / "token"
+        folder.mkdir()
+        subprocess.run([self.program("broker-ctl"), "tls", "init", "--dir", folder, "--name",
+                        "127.0.0.1"], check=True, capture_output=True, timeout=30)
+        token.write_text("of-a-test\n")
+        token.chmod(0o600)
+        self.env.update(AMB_CA=str(folder / "ca.pem"), AMB_CREDENTIALS=str(token))
+        self.tls_options = ("-o", f"tls.certificate={folder / 'server.pem'}",
+                            "-o", f"tls.key={folder / 'server.key'}", "-o", f"auth.token_file={token}")
 
     def _alarm(self, *_):
         raise Failure(f"the test has not ended in {self.seconds} s")

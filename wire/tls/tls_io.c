@@ -78,10 +78,10 @@ static bool receive_piece(struct amb_tls *tls, const struct iovec *iov, bool *is
 ssize_t amb_tls_receive(struct amb_tls *tls, const struct iovec *iov, size_t count)
 {
     size_t total = 0;
-    bool is_short = false;
+    bool is_short = false, was_waiting = amb_tls_has_unsent(tls);
     for (size_t i = 0; i < count && receive_piece(tls, &iov[i], &is_short, &total); i++) {
     }
-    if (amb_tls_has_unsent(tls) && !tls->is_mute) {
+    if (!was_waiting && amb_tls_has_unsent(tls) && !tls->is_mute) {
         (void)amb_tls_push(tls); /* An answer to a change of keys. */
     }
     if (total != 0) {
