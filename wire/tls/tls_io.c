@@ -234,13 +234,9 @@ void amb_tls_farewell(struct amb_tls *tls)
     }
 }
 
-bool amb_tls_trim(struct amb_tls *tls)
+bool amb_tls_rest(struct amb_tls *tls)
 {
     struct amb_tls_pipe *pipe = &tls->pipe;
-    if (tls->moved != tls->moved_at_trim) {
-        tls->moved_at_trim = tls->moved;
-        return false;
-    }
     if (!tls->is_done || tls->moved_at_rest == tls->moved + 1 ||
         amb_tls_buffer_len(&pipe->in) != 0 || amb_tls_has_unsent(tls) ||
         SSL_pending(tls->ssl) > 0) {
@@ -251,4 +247,13 @@ bool amb_tls_trim(struct amb_tls *tls)
     amb_tls_buffer_release(&pipe->out, &pipe->charge);
     (void)SSL_free_buffers(tls->ssl); /* Not while half a record is there. */
     return true;
+}
+
+bool amb_tls_trim(struct amb_tls *tls)
+{
+    if (tls->moved != tls->moved_at_trim) {
+        tls->moved_at_trim = tls->moved;
+        return false;
+    }
+    return amb_tls_rest(tls);
 }

@@ -23,6 +23,9 @@ ssize_t amb_tls_send(struct amb_tls *tls, const struct iovec *iov, size_t count)
 ssize_t amb_tls_receive(struct amb_tls *tls, const struct iovec *iov, size_t count);
 /* May there be bytes that a poll of the socket does not tell of? */
 bool amb_tls_has_unread(const struct amb_tls *tls);
+/* Gives the memory back at once, where nothing is in it: for a connection that is seldom used.
+ * True: it had some. */
+bool amb_tls_rest(struct amb_tls *tls);
 /* Gives the memory back of a connection that has done nothing since the last call of this. True: it
  * had some. Called now and then, a second apart. */
 bool amb_tls_trim(struct amb_tls *tls);

@@ -348,7 +348,7 @@ static bool client_is_unread(const struct amb_client *client)
 void amb_client_tick(struct amb_client *client, int64_t now_ns)
 {
     if (client->tls != NULL) {
-        (void)amb_tls_trim(client->tls); /* Between two heartbeats it is at rest. */
+        (void)amb_tls_trim(client->tls); /* After an answer that came late. */
     }
     switch (client->state) {
     case AMB_CLIENT_HELLO:

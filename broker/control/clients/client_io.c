@@ -443,6 +443,9 @@ static void client_read(struct amb_client *client)
         amb_client_rewatch(client); /* An answer of libssl's may have to wait for room. */
         amb_client_note_unread(client);
     }
+    if (client->tls != NULL) {
+        (void)amb_tls_rest(client->tls); /* Thousands of clients beat at once, and then rest. */
+    }
 }
 
 void amb_client_on_events(struct amb_watch *watch, uint32_t events)
