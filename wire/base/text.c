@@ -151,6 +151,19 @@ const char *amb_text_show(const char *text, char *out, size_t size)
     return out;
 }
 
+bool amb_text_list_has(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = list; *at != '\0';) {
+        size_t here = strcspn(at, ",");
+        if (here == len && strncmp(at, word, len) == 0) {
+            return true;
+        }
+        at += here + (at[here] == ',');
+    }
+    return false;
+}
+
 static unsigned least(unsigned a, unsigned b)
 {
     return a < b ? a : b;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sizes ("64M", powers of 1024) and times ("500ms") as people write them in configurations and
- * options. Exact or refused: no fractions, no signs, no blanks, no silent overflow.
+ * options. Exact or refused: no fractions, no signs, no blanks, no silent overflow. Lists of words,
+ * and texts for errors.
  * Threads: any. Memory: pure functions.
  */
 #pragma once
@@ -28,6 +29,9 @@ void amb_text_format_time(int64_t ns, char *out, size_t size);
  * '?', what is too long ends in "...". Returns out.
  */
 const char *amb_text_show(const char *text, char *out, size_t size);
+
+/* Is the word one of a list as "tcp,self"? */
+bool amb_text_list_has(const char *list, const char *word);
 
 /* Edit distance (insert, delete, replace, swap of neighbours), at most `limit` + 1. */
 unsigned amb_text_distance(const char *a, const char *b, unsigned limit);

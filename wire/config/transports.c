@@ -2,6 +2,7 @@
 #include "wire/config/transports.h"
 
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 #include "wire/config/closest.h"
 #include "wire/config/config_build.h"
 #include "wire/link/ucxlib/ucx_find.h"
@@ -63,18 +64,6 @@ static bool append(char *list, size_t size, const char *separator, const char *n
         list[len] = '\0';
     }
     return fits;
-}
-
-static bool list_has(const char *list, const char *name)
-{
-    size_t len = strlen(name);
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Adds a device that UCX may use. */
@@ -159,14 +148,14 @@ static enum amb_status add_trusted(const struct probe *probe, const char *name,
         }
         if (status == AMB_OK && config->infiniband != AMB_SWITCH_OFF &&
             find_rdma_device(probe, name, device, sizeof(device)) &&
-            !list_has(out->net_devices, device)) {
+            !amb_text_list_has(out->net_devices, device)) {
             status = add_device(probe, device, out);
             out->has_rdma = true;
         }
         return status;
     }
     if (is_rdma_device(probe, name)) {
-        if (config->infiniband != AMB_SWITCH_OFF && !list_has(out->net_devices, name)) {
+        if (config->infiniband != AMB_SWITCH_OFF && !amb_text_list_has(out->net_devices, name)) {
             status = add_device(probe, name, out);
             out->has_rdma = true;
         }
@@ -191,7 +180,7 @@ static enum amb_status choose_devices(const struct probe *probe, struct amb_tran
     out->has_rdma = wanted->count == 0 && out->has_rdma;
     for (size_t i = 0; i < wanted->count; i++) {
         const char *name = wanted->items[i];
-        if (!list_has(out->net_devices, name)) {
+        if (!amb_text_list_has(out->net_devices, name)) {
             return refuse(probe, "transports.net_devices",
                           "not a device of a trusted interface (got \"%s\", allowed %s)", name,
                           out->net_devices[0] == '\0' ? "none" : out->net_devices);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/link/ucxlib/ucx_lanes.h"
 
+#include "wire/base/text.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,19 +32,6 @@ bool amb_ucx_has_rdma(const char *root, const char *net_devices)
     return false;
 }
 
-static bool allows(const char *tls, const char *lane)
-{
-    size_t len = strlen(lane);
-    for (const char *at = tls; *at != '\0';) {
-        size_t word = strcspn(at, ",");
-        if (word == len && strncmp(at, lane, len) == 0) {
-            return true;
-        }
-        at += word + (at[word] == ',');
-    }
-    return false;
-}
-
 void amb_ucx_lanes_possible(const char *root, const char *net_devices, const char *tls, bool has_ib,
                             char *out, size_t size)
 {
@@ -58,7 +47,7 @@ void amb_ucx_lanes_possible(const char *root, const char *net_devices, const cha
         for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
             if (lanes[i].is_rdma != has_rdma || (has_rdma && !has_ib) ||
                 strncmp(at, lanes[i].driver, strlen(lanes[i].driver)) != 0 ||
-                !allows(tls, lanes[i].lane)) {
+                !amb_text_list_has(tls, lanes[i].lane)) {
                 continue;
             }
             int written = snprintf(out + used, size - used, "%s%s/%.*s", used == 0 ? "" : " ",

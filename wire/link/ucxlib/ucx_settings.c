@@ -20,6 +20,7 @@
 #include "wire/link/ucxlib/ucx_settings.h"
 
 #include "wire/base/assert.h"
+#include "wire/base/text.h"
 #include "wire/link/ucxlib/ucx_api.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_release.h"
@@ -144,15 +145,7 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
  * wanted. */
 static bool has_lane(const char *tls, const char *lane)
 {
-    size_t len = strlen(lane);
-    for (const char *at = tls != NULL && tls[0] != '^' ? tls : NULL; at != NULL;
-         at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, lane, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
-            return true;
-        }
-    }
-    return false;
+    return tls != NULL && tls[0] != '^' && amb_text_list_has(tls, lane);
 }
 
 /* Under the lock. */

@@ -130,6 +130,21 @@ static void test_shown_text_is_printable_and_cut(void **state)
     assert_string_equal(amb_text_show("a\nb\x1b\xff", out, sizeof(out)), "a?b??");
 }
 
+static void test_a_list_has_whole_words(void **state)
+{
+    (void)state;
+    assert_true(amb_text_list_has("tcp", "tcp"));
+    assert_true(amb_text_list_has("tcp,self,rc", "tcp"));
+    assert_true(amb_text_list_has("tcp,self,rc", "self"));
+    assert_true(amb_text_list_has("tcp,self,rc", "rc"));
+    assert_true(amb_text_list_has("mlx5_0,mlx5_0:1", "mlx5_0:1"));
+    assert_false(amb_text_list_has("mlx5_0:1", "mlx5_0"));
+    assert_false(amb_text_list_has("tcp,self", "el"));
+    assert_false(amb_text_list_has("tcp,self", "sel"));
+    assert_false(amb_text_list_has("tcp,self", "selfs"));
+    assert_false(amb_text_list_has("", "tcp"));
+}
+
 static void test_distance_counts_edits_up_to_its_limit(void **state)
 {
     (void)state;
@@ -155,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_formatted_values_parse_back),
         cmocka_unit_test(test_formatted_values_are_short),
         cmocka_unit_test(test_shown_text_is_printable_and_cut),
+        cmocka_unit_test(test_a_list_has_whole_words),
         cmocka_unit_test(test_distance_counts_edits_up_to_its_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
