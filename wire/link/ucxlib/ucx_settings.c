@@ -22,6 +22,7 @@
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
 #include "wire/link/ucxlib/ucx_api.h"
+#include "wire/link/ucxlib/ucx_lanes.h"
 #include "wire/link/ucxlib/ucx_process.h"
 #include "wire/link/ucxlib/ucx_release.h"
 #include "wire/link/ucxlib/ucx_settings_private.h"
@@ -31,7 +32,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Bytes of one TCP fragment. Frozen: both ends of a connection must use the same. */
 #define TX_SEG (256u * 1024u)
@@ -323,10 +323,8 @@ static enum amb_status check_devices(const char *devices, char *error, size_t er
     (void)snprintf(copy, sizeof(copy), "%s", devices);
     for (char *token = strtok_r(copy, ",", &rest); token != NULL;
          token = strtok_r(NULL, ",", &rest)) {
-        char path[320];
+        bool is_rdma = amb_ucx_has_rdma("", token);
         token[strcspn(token, ":")] = '\0';
-        (void)snprintf(path, sizeof(path), "/sys/class/infiniband/%s", token);
-        bool is_rdma = strchr(token, '/') == NULL && access(path, F_OK) == 0;
         if (!is_rdma && if_nametoindex(token) == 0) {
             (void)snprintf(error, error_size, "there is no network device '%s' for UCX", token);
             return AMB_EINVAL;
