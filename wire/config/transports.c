@@ -20,6 +20,9 @@
 #define PATH_SIZE 512u
 #define NAME_SIZE 80u
 
+/* The end of an error about a switch that is "on". */
+static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
+
 struct probe {
     const struct amb_config_transports *config;
     const struct amb_config_store *store;
@@ -198,13 +201,10 @@ static enum amb_status choose_devices(const struct probe *probe, struct amb_tran
 static enum amb_status check_switches(const struct probe *probe, const struct amb_transports *out)
 {
     const struct amb_config_transports *config = probe->config;
-    static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
     bool has_gpu = has_path(probe, "/proc/driver/nvidia/", "version");
-    bool has_any_rdma = false;
     char devices[256] = "";
     append_folder(probe, "/sys/class/infiniband", devices, sizeof(devices));
-    has_any_rdma = devices[0] != '\0';
-    if (config->infiniband == AMB_SWITCH_ON && !has_any_rdma) {
+    if (config->infiniband == AMB_SWITCH_ON && devices[0] == '\0') {
         return refuse(probe, "transports.infiniband",
                       "this machine has no InfiniBand or RoCE device (%s)", allowed);
     }
@@ -258,7 +258,6 @@ static enum amb_status check_ucx(const struct probe *probe, const struct amb_tra
 {
     const struct amb_config_transports *config = probe->config;
     const struct amb_ucx_library *library = amb_ucx_library();
-    static const char allowed[] = "got \"on\", allowed \"auto\" or \"off\"";
     bool needs_ib = config->infiniband == AMB_SWITCH_ON;
     const char *key = config->tcp == AMB_SWITCH_ON ? "transports.tcp" : "transports.infiniband";
     if (config->tcp != AMB_SWITCH_ON && !needs_ib) {
