@@ -115,16 +115,6 @@ static enum amb_status apply_dev(struct amb_config_build *build,
     return status == AMB_OK ? amb_config_text_set(build, "memory.host.size", size, &place) : status;
 }
 
-static enum amb_status apply_file(struct amb_config_build *build,
-                                  const struct amb_config_source *source)
-{
-    if (source->path != NULL) {
-        return amb_config_file_apply(build, source->path);
-    }
-    return source->text == NULL ? AMB_OK
-                                : amb_config_text_apply(build, source->text, source->text_len);
-}
-
 /* The row that a variable names; NULL: none. */
 static const struct amb_config_key *find_by_variable(const char *name)
 {
@@ -246,7 +236,7 @@ static enum amb_status apply_all(struct amb_config_build *build,
         status = apply_dev(build, source, machine);
     }
     if (status == AMB_OK) {
-        status = apply_file(build, source);
+        status = amb_config_file_apply(build, source->path, source->text, source->text_len);
     }
     for (const char *const *v = source->environment; status == AMB_OK && v != NULL && *v != NULL;
          v++) {

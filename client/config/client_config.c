@@ -90,16 +90,6 @@ static enum amb_status apply_options(struct amb_config_build *build,
     return status;
 }
 
-static enum amb_status apply_file(struct amb_config_build *build,
-                                  const struct amb_client_source *source)
-{
-    if (source->path != NULL) {
-        return amb_config_file_apply(build, source->path);
-    }
-    return source->text == NULL ? AMB_OK
-                                : amb_config_text_apply(build, source->text, source->text_len);
-}
-
 static enum amb_status check(const struct amb_config_build *build,
                              const struct amb_client_config *config)
 {
@@ -115,7 +105,7 @@ static enum amb_status apply_all(struct amb_config_build *build,
 {
     enum amb_status status = amb_config_defaults_apply(build);
     if (status == AMB_OK) {
-        status = apply_file(build, source);
+        status = amb_config_file_apply(build, source->path, source->text, source->text_len);
     }
     if (status == AMB_OK) {
         status = apply_environment(build, source);

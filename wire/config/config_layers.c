@@ -28,7 +28,7 @@ enum amb_status amb_config_defaults_apply(struct amb_config_build *build)
     return status;
 }
 
-enum amb_status amb_config_file_apply(struct amb_config_build *build, const char *path)
+static enum amb_status apply_file(struct amb_config_build *build, const char *path)
 {
     const char *text, *folder, *name = amb_config_copy(build->store, path);
     if (name == NULL) {
@@ -38,7 +38,7 @@ enum amb_status amb_config_file_apply(struct amb_config_build *build, const char
     return status == AMB_OK ? amb_config_tree_read(build, text, name, folder) : status;
 }
 
-enum amb_status amb_config_text_apply(struct amb_config_build *build, const char *text, size_t len)
+static enum amb_status apply_text(struct amb_config_build *build, const char *text, size_t len)
 {
     static const char name[] = "configuration";
     char *copy = amb_config_alloc(build->store, len + 1);
@@ -48,4 +48,13 @@ enum amb_status amb_config_text_apply(struct amb_config_build *build, const char
     memcpy(copy, text, len);
     enum amb_status status = amb_config_text_check(build, copy, len, name, NULL, 0);
     return status == AMB_OK ? amb_config_tree_read(build, copy, name, NULL) : status;
+}
+
+enum amb_status amb_config_file_apply(struct amb_config_build *build, const char *path,
+                                      const char *text, size_t len)
+{
+    if (path != NULL) {
+        return apply_file(build, path);
+    }
+    return text == NULL ? AMB_OK : apply_text(build, text, len);
 }

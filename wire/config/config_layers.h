@@ -9,12 +9,11 @@
 
 /* Each row's default_text. */
 AMB_MUST_CHECK enum amb_status amb_config_defaults_apply(struct amb_config_build *build);
-/* The file, and those that it includes. */
+/* The file of that path, and those that it includes. Without a path the text, which includes
+ * nothing; its place is "configuration:LINE". Both NULL: there is no such layer. */
 AMB_MUST_CHECK enum amb_status amb_config_file_apply(struct amb_config_build *build,
-                                                     const char *path);
-/* The same of a text, which includes nothing; its place is "configuration:LINE". */
-AMB_MUST_CHECK enum amb_status amb_config_text_apply(struct amb_config_build *build,
-                                                     const char *text, size_t len);
+                                                     const char *path, const char *text,
+                                                     size_t len);
 /* One key, by a text without a type: of a variable, an option, a default. */
 AMB_MUST_CHECK enum amb_status amb_config_text_set(struct amb_config_build *build, const char *path,
                                                    const char *text,

@@ -70,7 +70,7 @@ static void expect_text(const char *text, const char *expected)
     struct amb_config_build build = {
         .store = &store, .config = &tiny, .error = error, .error_size = sizeof(error)};
     assert_int_equal(amb_config_defaults_apply(&build), AMB_OK);
-    if (amb_config_text_apply(&build, text, strlen(text)) != AMB_OK) {
+    if (amb_config_file_apply(&build, NULL, text, strlen(text)) != AMB_OK) {
         fail_msg("%s", error);
     }
     FILE *stream = open_memstream(&printed, &size);

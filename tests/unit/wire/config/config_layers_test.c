@@ -66,7 +66,7 @@ static void test_each_layer_covers_those_below(void **state)
     assert_int_equal(made.tiny.workers, 3);
     assert_string_equal(made.tiny.name, "");
     expect_place(&made, "server.workers", "default");
-    assert_int_equal(amb_config_text_apply(&made.build, text, sizeof(text) - 1), AMB_OK);
+    assert_int_equal(amb_config_file_apply(&made.build, NULL, text, sizeof(text) - 1), AMB_OK);
     assert_int_equal(made.tiny.workers, 4);
     expect_place(&made, "server.workers", "configuration:2");
     expect_place(&made, "server.name", "default");
@@ -80,7 +80,7 @@ static void expect_refusal(const char *text, const char *error)
 {
     struct made made;
     begin(&made);
-    assert_int_equal(amb_config_text_apply(&made.build, text, strlen(text)), AMB_EINVAL);
+    assert_int_equal(amb_config_file_apply(&made.build, NULL, text, strlen(text)), AMB_EINVAL);
     assert_string_equal(made.error, error);
     amb_config_store_fini(&made.store);
 }
@@ -103,7 +103,7 @@ static void test_a_file_that_is_not_there_is_named(void **state)
     (void)state;
     struct made made;
     begin(&made);
-    assert_int_equal(amb_config_file_apply(&made.build, "/nowhere/tiny.conf"), AMB_EINVAL);
+    assert_int_equal(amb_config_file_apply(&made.build, "/nowhere/tiny.conf", NULL, 0), AMB_EINVAL);
     assert_string_equal(made.error,
                         "/nowhere/tiny.conf: cannot be read: No such file or directory");
     assert_int_equal(made.tiny.workers, 3);
