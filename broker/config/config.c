@@ -61,22 +61,10 @@ void amb_config_where(const struct amb_config *config, const char *key, char *ou
     amb_config_place_format(amb_config_place_of(config->store, key), out, size);
 }
 
-/* The value of NAME=value, or NULL. */
-static const char *find_variable(const char *const *environment, const char *name)
-{
-    size_t len = strlen(name);
-    for (; environment != NULL && *environment != NULL; environment++) {
-        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=') {
-            return *environment + len + 1;
-        }
-    }
-    return NULL;
-}
-
 /* unix://$XDG_RUNTIME_DIR/ambroker-UID/broker.sock, in /tmp where that is unset or too long. */
 static void format_dev_url(const char *const *environment, char *out, size_t size)
 {
-    const char *folder = find_variable(environment, "XDG_RUNTIME_DIR");
+    const char *folder = amb_config_variable_find(environment, "XDG_RUNTIME_DIR");
     if (folder == NULL || folder[0] != '/' ||
         strlen(folder) > sizeof(((struct sockaddr_un *)NULL)->sun_path) - 40 ||
         strpbrk(folder, "?%, ") != NULL) {

@@ -13,19 +13,6 @@
 
 #define CONFIG_VARIABLE "AMB_CONFIG"
 
-/* The value of NAME=value; NULL: it is not there, or empty. */
-static const char *find_variable(const char *const *environment, const char *name)
-{
-    size_t len = strlen(name);
-    for (; environment != NULL && *environment != NULL; environment++) {
-        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=') {
-            const char *value = *environment + len + 1;
-            return value[0] == '\0' ? NULL : value;
-        }
-    }
-    return NULL;
-}
-
 static bool is_given(const struct amb_client_source *source, const char *path)
 {
     for (size_t i = 0; i < source->option_count; i++) {
@@ -44,7 +31,8 @@ static enum amb_status apply_environment(struct amb_config_build *build,
     for (size_t i = 0; status == AMB_OK && i < amb_client_schema.count; i++) {
         const char *path = amb_client_schema.keys[i].path;
         const char *name = amb_client_variable(path);
-        const char *value = name == NULL ? NULL : find_variable(source->environment, name);
+        const char *value =
+            name == NULL ? NULL : amb_config_variable_find(source->environment, name);
         if (value != NULL && strcmp(name, AMB_UCX_LIBRARY_ENV) == 0 && getauxval(AT_SECURE) != 0) {
             continue; /* A program with more rights than its user loads nothing of its choice. */
         }

@@ -7,6 +7,18 @@
 
 #include <string.h>
 
+const char *amb_config_variable_find(const char *const *environment, const char *name)
+{
+    size_t len = strlen(name);
+    for (; environment != NULL && *environment != NULL; environment++) {
+        if (strncmp(*environment, name, len) == 0 && (*environment)[len] == '=') {
+            const char *value = *environment + len + 1;
+            return value[0] == '\0' ? NULL : value;
+        }
+    }
+    return NULL;
+}
+
 enum amb_status amb_config_text_set(struct amb_config_build *build, const char *path,
                                     const char *text, const struct amb_config_place *place)
 {

@@ -18,3 +18,5 @@ AMB_MUST_CHECK enum amb_status amb_config_file_apply(struct amb_config_build *bu
 AMB_MUST_CHECK enum amb_status amb_config_text_set(struct amb_config_build *build, const char *path,
                                                    const char *text,
                                                    const struct amb_config_place *place);
+/* The value of NAME=value in a list like environ (or NULL). NULL: it is not there, or is empty. */
+const char *amb_config_variable_find(const char *const *environment, const char *name);

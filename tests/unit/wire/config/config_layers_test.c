@@ -110,12 +110,24 @@ static void test_a_file_that_is_not_there_is_named(void **state)
     amb_config_store_fini(&made.store);
 }
 
+static void test_an_empty_variable_is_none(void **state)
+{
+    (void)state;
+    static const char *const environment[] = {"A=", "AB=1", "B=x=y", NULL};
+    assert_null(amb_config_variable_find(environment, "A"));
+    assert_string_equal(amb_config_variable_find(environment, "AB"), "1");
+    assert_string_equal(amb_config_variable_find(environment, "B"), "x=y");
+    assert_null(amb_config_variable_find(environment, "C"));
+    assert_null(amb_config_variable_find(NULL, "A"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_layer_covers_those_below),
         cmocka_unit_test(test_errors_are_of_this_schema),
         cmocka_unit_test(test_a_file_that_is_not_there_is_named),
+        cmocka_unit_test(test_an_empty_variable_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
