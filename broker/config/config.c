@@ -236,7 +236,7 @@ static enum amb_status apply_all(struct amb_config_build *build,
     if (status == AMB_OK) {
         status = apply_listen(build, source);
     }
-    return status == AMB_OK ? amb_config_finish(build, machine) : status;
+    return status == AMB_OK ? amb_config_finish(build, machine, source->former) : status;
 }
 
 enum amb_status amb_config_create(const struct amb_config_source *source, char *error,
@@ -258,7 +258,6 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
         .config = config,
         .error = error != NULL ? error : unused,
         .error_size = error != NULL ? error_size : sizeof(unused),
-        .former = source->former,
     };
     struct amb_config_machine here;
     if (source->machine == NULL) {

@@ -286,7 +286,8 @@ static enum amb_status check_workers(struct amb_config_build *build,
 }
 
 enum amb_status amb_config_finish(struct amb_config_build *build,
-                                  const struct amb_config_machine *machine)
+                                  const struct amb_config_machine *machine,
+                                  const struct amb_config *former)
 {
     struct amb_config *config = build->config;
     if (config->server.name[0] == '\0') {
@@ -305,7 +306,7 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
         status = check_times(build);
     }
     if (status == AMB_OK) {
-        status = amb_config_listen_finish(build, machine);
+        status = amb_config_listen_finish(build, machine, former);
     }
     if (status == AMB_OK) {
         status = check_descriptors(build, machine);

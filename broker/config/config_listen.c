@@ -19,6 +19,7 @@ struct doors {
     const struct amb_config_build *build;
     const struct amb_config_place *place;
     const struct amb_config_machine *machine;
+    const struct amb_config *former; /* of a reload: the one in force; else NULL */
     const struct amb_interfaces *interfaces;
     struct amb_url *items;
     size_t count;
@@ -183,7 +184,7 @@ static enum amb_status check_name_again(const struct doors *doors, const struct 
                                         const char *text)
 {
     char list[AMB_INTERFACES_LIST_MAX];
-    const struct amb_config *former = doors->build->former;
+    const struct amb_config *former = doors->former;
     if (!has_host(&former->listen, url->host) || has_host(&former->doors, url->host)) {
         return AMB_OK;
     }
@@ -197,7 +198,7 @@ static enum amb_status check_name(const struct doors *doors, const struct amb_ur
                                   const char *text)
 {
     char list[AMB_INTERFACES_LIST_MAX];
-    if (doors->build->former != NULL) {
+    if (doors->former != NULL) {
         return check_name_again(doors, url, text);
     }
     if (!looks_like_an_interface(doors, url->host)) {
@@ -301,7 +302,8 @@ static enum amb_status add_all(struct doors *doors)
 }
 
 enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
-                                         const struct amb_config_machine *machine)
+                                         const struct amb_config_machine *machine,
+                                         const struct amb_config *former)
 {
     const struct amb_config *config = build->config;
     struct amb_interfaces here = {NULL, 0};
@@ -309,6 +311,7 @@ enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
         .build = build,
         .place = amb_config_place_of(build->store, "listen"),
         .machine = machine,
+        .former = former,
         .interfaces = machine->interfaces == NULL ? &here : machine->interfaces,
     };
     if (machine->interfaces == NULL && asks_for_interfaces(&config->listen)) {

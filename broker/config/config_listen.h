@@ -16,6 +16,7 @@
 #include "broker/config/config.h"
 #include "wire/config/config_build.h"
 
-/* Fills config->doors from config->listen. */
+/* Fills config->doors from config->listen. former: in force; NULL: none. */
 AMB_MUST_CHECK enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
-                                                        const struct amb_config_machine *machine);
+                                                        const struct amb_config_machine *machine,
+                                                        const struct amb_config *former);

@@ -47,8 +47,7 @@ struct amb_config_build {
     void *config; /* the struct that the schema's offsets are in */
     char *error;  /* never NULL */
     size_t error_size;
-    unsigned includes;               /* files included so far */
-    const struct amb_config *former; /* in force; NULL: none */
+    unsigned includes; /* files included so far */
 };
 
 /* A value as it was written, before its type is looked at. */
