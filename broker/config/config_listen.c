@@ -171,7 +171,7 @@ static bool looks_like_an_interface(const struct doors *doors, const char *name)
 static bool has_host(const struct amb_config_urls *urls, const char *host)
 {
     for (size_t i = 0; i < urls->count; i++) {
-        if (urls->items[i].scheme == AMB_URL_TCP && strcmp(urls->items[i].host, host) == 0) {
+        if (urls->items[i].scheme != AMB_URL_UNIX && strcmp(urls->items[i].host, host) == 0) {
             return true;
         }
     }

@@ -240,6 +240,22 @@ static void test_a_reload_tells_of_an_interface_that_is_gone(void **state)
     amb_config_destroy(&former);
 }
 
+static void test_a_reload_tells_so_of_tls_too(void **state)
+{
+    (void)state;
+    struct amb_interface rows[] = {TRY_INTERFACE("lo", 1, true), TRY_V4("lo", 1, 8, 127, 0, 0, 1)};
+    const struct amb_interfaces interfaces = {rows, 2};
+    const struct amb_url was = {.scheme = AMB_URL_TLS, .host = "eth0", .port = 4733, .mode = -1};
+    const struct amb_config former = {.listen = {&was, 1}};
+    struct amb_config_machine machine;
+    struct amb_config_source source =
+        again(&former, &machine, "listen = ( \"tls://eth0:4733\" ); " SECURE);
+    machine.interfaces = &interfaces;
+    try_refuse_source(&source,
+                      "configuration:1: listen: tls://eth0:4733: the interface eth0 is gone "
+                      "(there are lo)");
+}
+
 static void test_addresses_have_a_limit(void **state)
 {
     (void)state;
@@ -289,6 +305,7 @@ int main(void)
         T(test_an_address_is_there_once_however_it_is_written),
         T(test_a_reload_asks_no_resolver),
         T(test_a_reload_tells_of_an_interface_that_is_gone),
+        T(test_a_reload_tells_so_of_tls_too),
         T(test_addresses_have_a_limit),
         T(test_this_machine_is_asked_where_no_table_is_given),
     };
