@@ -124,3 +124,45 @@ enum amb_status amb_pingpong_trip(struct amb_pingpong *end, bool *is_answered)
     }
     return status;
 }
+
+void amb_pingpong_asker(const struct amb_team *team, const char *name,
+                        enum amb_status (*ask)(struct amb_pingpong *end))
+{
+    struct amb_pingpong end;
+    struct amb_team_pub *counts = &team->shared->pub[0];
+    enum amb_status status = amb_pingpong_open(&end, team);
+    if (status == AMB_OK) {
+        atomic_store(&counts->is_ready, true);
+        while (amb_team_phase(team) == AMB_TEAM_SYNC) {
+            amb_bench_sleep_ns(AMB_MS);
+        }
+        status = ask(&end);
+    }
+    if (status != AMB_OK) {
+        amb_team_fail(team, end.conn, name, status);
+        return;
+    }
+    atomic_store(&counts->is_stopped, true);
+    while (amb_team_phase(team) != AMB_TEAM_EXIT) {
+        amb_bench_sleep_ns(AMB_MS);
+    }
+    amb_pingpong_close(&end);
+}
+
+enum amb_exit amb_pingpong_measure(struct amb_team *team, struct amb_team_mark *a,
+                                   struct amb_team_mark *b)
+{
+    if (!amb_team_wait_ready(team, SYNC_NS)) {
+        return amb_team_report(team);
+    }
+    amb_team_set_phase(team, AMB_TEAM_RUN);
+    while (!atomic_load(&team->shared->is_warm) && !amb_team_failed(team)) {
+        amb_bench_sleep_ns(AMB_MS);
+    }
+    amb_team_mark(team, a);
+    while (!atomic_load(&team->shared->pub[0].is_stopped) && !amb_team_failed(team)) {
+        amb_bench_sleep_ns(AMB_MS);
+    }
+    amb_team_mark(team, b);
+    return amb_team_report(team);
+}

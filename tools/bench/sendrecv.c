@@ -16,8 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SYNC_NS (20 * AMB_SEC)
-
 struct sendrecv {
     struct amb_team team; /* first: a child is given it alone */
     int64_t *took_ns;     /* of each round trip; shared with the asker */
@@ -61,26 +59,8 @@ static enum amb_status ask(struct amb_pingpong *end)
 
 static void asker_main(const struct amb_team *team, unsigned index)
 {
-    struct amb_pingpong end;
-    struct amb_team_pub *counts = &team->shared->pub[0];
     (void)index;
-    enum amb_status status = amb_pingpong_open(&end, team);
-    if (status == AMB_OK) {
-        atomic_store(&counts->is_ready, true);
-        while (amb_team_phase(team) == AMB_TEAM_SYNC) {
-            amb_bench_sleep_ns(AMB_MS);
-        }
-        status = ask(&end);
-    }
-    if (status != AMB_OK) {
-        amb_team_fail(team, end.conn, "sendrecv", status);
-        return;
-    }
-    atomic_store(&counts->is_stopped, true);
-    while (amb_team_phase(team) != AMB_TEAM_EXIT) {
-        amb_bench_sleep_ns(AMB_MS);
-    }
-    amb_pingpong_close(&end);
+    amb_pingpong_asker(team, "sendrecv", ask);
 }
 
 static json_t *make_result(struct sendrecv *run, const struct amb_team_mark *a,
@@ -112,22 +92,9 @@ static json_t *make_result(struct sendrecv *run, const struct amb_team_mark *a,
 
 static enum amb_exit measure(struct sendrecv *run, json_t **out)
 {
-    struct amb_team *team = &run->team;
     struct amb_team_mark a;
     struct amb_team_mark b;
-    if (!amb_team_wait_ready(team, SYNC_NS)) {
-        return amb_team_report(team);
-    }
-    amb_team_set_phase(team, AMB_TEAM_RUN);
-    while (!atomic_load(&team->shared->is_warm) && !amb_team_failed(team)) {
-        amb_bench_sleep_ns(AMB_MS);
-    }
-    amb_team_mark(team, &a);
-    while (!atomic_load(&team->shared->pub[0].is_stopped) && !amb_team_failed(team)) {
-        amb_bench_sleep_ns(AMB_MS);
-    }
-    amb_team_mark(team, &b);
-    enum amb_exit code = amb_team_report(team);
+    enum amb_exit code = amb_pingpong_measure(&run->team, &a, &b);
     if (code == AMB_EXIT_OK) {
         *out = make_result(run, &a, &b);
     }
