@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/base/user.h"
 
+#include "wire/base/file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,14 +11,8 @@
 
 uint32_t amb_user_overflow(void)
 {
-    char text[AMB_USER_TEXT_MAX] = "";
-    FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
-    if (file == NULL) {
-        return OVERFLOW_UID;
-    }
-    bool is_read = fgets(text, sizeof(text), file) != NULL;
-    (void)fclose(file);
-    text[strcspn(text, "\n")] = '\0';
+    char text[AMB_USER_TEXT_MAX];
+    bool is_read = amb_file_line("", "/proc/sys/kernel/overflowuid", text, sizeof(text));
     uint32_t uid;
     return is_read && amb_user_parse(text, &uid) && uid < AMB_USER_NOBODY ? uid : OVERFLOW_UID;
 }

@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/base/host.h"
 
+#include "wire/base/file.h"
 #include "wire/base/hash.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define PATH_SIZE 512u
 #define BOOT_ID_SIZE 64u
 
 uint64_t amb_host_id(const char *root)
 {
     static const uint8_t key[16] = "ambroker host id"; /* No secret: both sides hash alike. */
-    char path[PATH_SIZE], text[BOOT_ID_SIZE] = "";
-    (void)snprintf(path, sizeof(path), "%s/proc/sys/kernel/random/boot_id", root);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return 0;
-    }
-    char *line = fgets(text, sizeof(text), file);
-    (void)fclose(file);
-    text[strcspn(text, "\n")] = '\0';
-    return line == NULL || text[0] == '\0' ? 0 : amb_siphash24(key, text, strlen(text));
+    char text[BOOT_ID_SIZE];
+    bool is_read = amb_file_line(root, "/proc/sys/kernel/random/boot_id", text, sizeof(text));
+    return is_read && text[0] != '\0' ? amb_siphash24(key, text, strlen(text)) : 0;
 }
 
 uint64_t amb_host_namespace(const char *kind)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/config/closest.h"
 
+#include "wire/base/file.h"
+
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -35,14 +37,9 @@ static bool is_pci(const char *name, size_t len)
 
 static int read_node(const char *folder)
 {
-    char path[PATH_MAX], text[16] = "";
-    int len = snprintf(path, sizeof(path), "%s/numa_node", folder);
-    FILE *file = len > 0 && (size_t)len < sizeof(path) ? fopen(path, "re") : NULL;
-    if (file == NULL) {
-        return -1;
-    }
-    long node = fgets(text, sizeof(text), file) != NULL ? strtol(text, NULL, 10) : -1;
-    (void)fclose(file);
+    char text[16];
+    bool is_read = amb_file_line(folder, "/numa_node", text, sizeof(text));
+    long node = is_read ? strtol(text, NULL, 10) : -1;
     return node >= 0 && node < INT_MAX ? (int)node : -1;
 }
 

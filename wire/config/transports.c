@@ -2,6 +2,7 @@
 #include "wire/config/transports.h"
 
 #include "wire/base/assert.h"
+#include "wire/base/file.h"
 #include "wire/base/text.h"
 #include "wire/config/closest.h"
 #include "wire/config/config_build.h"
@@ -119,22 +120,16 @@ static bool is_rdma_device(const struct probe *probe, const char *name)
 static bool find_rdma_device(const struct probe *probe, const char *interface, char *out,
                              size_t size)
 {
-    char folder[PATH_SIZE], device[PATH_SIZE] = "", path[2 * PATH_SIZE];
-    unsigned long port = 0;
+    char folder[PATH_SIZE], device[PATH_SIZE] = "", path[2 * PATH_SIZE], text[8];
     (void)snprintf(folder, sizeof(folder), "/sys/class/net/%s/device/infiniband", interface);
     append_folder(probe, folder, device, sizeof(device));
     device[strcspn(device, ",")] = '\0';
     if (device[0] == '\0') {
         return false;
     }
-    (void)snprintf(path, sizeof(path), "%s/sys/class/net/%s/dev_port", probe->root, interface);
-    FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        char text[8] = "";
-        port = fgets(text, sizeof(text), file) != NULL ? strtoul(text, NULL, 10) : 0;
-        (void)fclose(file);
-    }
-    (void)snprintf(out, size, "%.60s:%lu", device, port + 1);
+    (void)snprintf(path, sizeof(path), "/sys/class/net/%s/dev_port", interface);
+    bool is_read = amb_file_line(probe->root, path, text, sizeof(text));
+    (void)snprintf(out, size, "%.60s:%lu", device, (is_read ? strtoul(text, NULL, 10) : 0) + 1);
     return true;
 }
 

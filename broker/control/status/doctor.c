@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/doctor.h"
 
+#include "wire/base/file.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 #include <dirent.h>
@@ -18,32 +19,9 @@ void amb_doctor_find(json_t *rows, const char *check, const char *state, const c
                                                 state, "finding", finding, "fix", fix));
 }
 
-static bool may(const char *root, const char *path, int mode)
-{
-    char full[PATH_SIZE];
-    (void)snprintf(full, sizeof(full), "%s%s", root, path);
-    return access(full, mode) == 0;
-}
-
 static bool has(const char *root, const char *path)
 {
-    return may(root, path, F_OK);
-}
-
-/* The first line of a file; false: there is none. */
-static bool read_line(const char *root, const char *path, char *out, size_t size)
-{
-    char full[PATH_SIZE];
-    (void)snprintf(full, sizeof(full), "%s%s", root, path);
-    FILE *file = fopen(full, "re");
-    bool is_read = file != NULL && fgets(out, (int)size, file) != NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    if (is_read) {
-        out[strcspn(out, "\n")] = '\0';
-    }
-    return is_read;
+    return amb_file_may(root, path, F_OK);
 }
 
 #define MINORS_MAX 64
@@ -55,7 +33,7 @@ static bool find_obstacle(const char *root, int mode, char out[32])
     unsigned gpus = 0;
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++) {
         (void)snprintf(out, 32, "%s", always[i]);
-        if (!may(root, out, mode)) {
+        if (!amb_file_may(root, out, mode)) {
             return true;
         }
     }
@@ -63,7 +41,7 @@ static bool find_obstacle(const char *root, int mode, char out[32])
         (void)snprintf(out, 32, "/dev/nvidia%u", minor);
         bool is_there = has(root, out);
         gpus += is_there;
-        if (is_there && !may(root, out, mode)) {
+        if (is_there && !amb_file_may(root, out, mode)) {
             return true;
         }
     }
@@ -74,7 +52,7 @@ static bool find_obstacle(const char *root, int mode, char out[32])
 static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
 {
     char version[160], device[32], text[160];
-    if (!read_line(look->root, "/proc/driver/nvidia/version", version, sizeof(version))) {
+    if (!amb_file_line(look->root, "/proc/driver/nvidia/version", version, sizeof(version))) {
         amb_doctor_find(rows, "gpu driver", "ok", "this host has no NVIDIA driver", "");
         return;
     }
@@ -111,7 +89,7 @@ static void look_at_mps(const struct amb_doctor_look *look, json_t *rows)
                         "CUDA_MPS_PIPE_DIRECTORY naming an empty folder");
     } else if (!has(look->root, pipe)) {
         return;
-    } else if (!may(look->root, pipe, R_OK | W_OK)) {
+    } else if (!amb_file_may(look->root, pipe, R_OK | W_OK)) {
         (void)snprintf(text, sizeof(text), "MPS is here, and the broker may not open %s", pipe);
         amb_doctor_find(rows, "gpu mps", "warning", text,
                         "MPS serves one user at a time: run the broker as the user of its clients");

@@ -2,6 +2,7 @@
 #include "broker/control/status/doctor_machine.h"
 
 #include "broker/control/status/doctor.h"
+#include "wire/base/file.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -24,21 +25,6 @@
 
 /* ---- what is read ---- */
 
-static bool read_line(const char *root, const char *path, char *out, size_t size)
-{
-    char full[PATH_SIZE];
-    (void)snprintf(full, sizeof(full), "%s%s", root, path);
-    FILE *file = fopen(full, "re");
-    bool is_read = file != NULL && fgets(out, (int)size, file) != NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    if (is_read) {
-        out[strcspn(out, "\n")] = '\0';
-    }
-    return is_read;
-}
-
 /* The first line of a file that begins so; false: there is none. */
 static bool find_line(const char *root, const char *path, const char *start, char *out, size_t size)
 {
@@ -58,19 +44,12 @@ static bool find_line(const char *root, const char *path, const char *start, cha
     return is_found;
 }
 
-static bool may(const char *root, const char *path, int mode)
-{
-    char full[PATH_SIZE];
-    (void)snprintf(full, sizeof(full), "%s%s", root, path);
-    return access(full, mode) == 0;
-}
-
 /* A number in a file of one; -1: there is none. */
 static long read_number(const char *root, const char *path)
 {
     char line[LINE_SIZE];
     char *end;
-    if (!read_line(root, path, line, sizeof(line))) {
+    if (!amb_file_line(root, path, line, sizeof(line))) {
         return -1;
     }
     long value = strtol(line, &end, 10);
@@ -119,7 +98,7 @@ static void look_at_interface(const char *root, const char *name, json_t *rows)
 {
     char path[PATH_SIZE], state[32] = "", check[NAME_SIZE + 16], text[TEXT_SIZE];
     (void)snprintf(path, sizeof(path), "/sys/class/net/%.60s/operstate", name);
-    if (!read_line(root, path, state, sizeof(state))) {
+    if (!amb_file_line(root, path, state, sizeof(state))) {
         return; /* An RDMA device; or another network namespace's /sys. */
     }
     (void)snprintf(path, sizeof(path), "/sys/class/net/%.60s/speed", name);
@@ -169,7 +148,7 @@ static void look_at_ports(const char *root, const char *device, json_t *rows)
     size_t count = list(root, folder, ports);
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(path, sizeof(path), "%s/%s/state", folder, ports[i]);
-        bool is_read = read_line(root, path, state, sizeof(state)); /* "4: ACTIVE" */
+        bool is_read = amb_file_line(root, path, state, sizeof(state)); /* "4: ACTIVE" */
         bool is_active = is_read && strstr(state, "ACTIVE") != NULL;
         (void)snprintf(check, sizeof(check), "rdma %s:%s", device, ports[i]);
         (void)snprintf(text, sizeof(text), "its port is %s",
@@ -190,7 +169,8 @@ static void look_at_verbs(const char *root, json_t *rows)
     size_t count = list(root, "/dev/infiniband", names);
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(path, sizeof(path), "/dev/infiniband/%s", names[i]);
-        if (strncmp(names[i], "uverbs", strlen("uverbs")) == 0 && !may(root, path, R_OK | W_OK)) {
+        if (strncmp(names[i], "uverbs", strlen("uverbs")) == 0 &&
+            !amb_file_may(root, path, R_OK | W_OK)) {
             (void)snprintf(text, sizeof(text), "%s may not be opened by the broker", path);
             amb_doctor_find(rows, "rdma access", "warning", text,
                             "the device's group, or a service manager's list of devices "
@@ -303,8 +283,8 @@ static void look_at_shm(const struct amb_doctor_machine *look, json_t *rows)
 static void look_at_huge_pages(const struct amb_doctor_machine *look, json_t *rows)
 {
     char line[LINE_SIZE];
-    if (!read_line(look->root, "/sys/kernel/mm/transparent_hugepage/shmem_enabled", line,
-                   sizeof(line))) {
+    if (!amb_file_line(look->root, "/sys/kernel/mm/transparent_hugepage/shmem_enabled", line,
+                       sizeof(line))) {
         amb_doctor_find(rows, "huge pages", "ok", "this kernel has none for shared memory", "");
         return;
     }
@@ -323,7 +303,7 @@ static void look_at_memory(const struct amb_doctor_machine *look, json_t *rows)
 {
     char line[LINE_SIZE], text[TEXT_SIZE];
     char *end;
-    if (!read_line(look->root, "/sys/fs/cgroup/memory.max", line, sizeof(line)) ||
+    if (!amb_file_line(look->root, "/sys/fs/cgroup/memory.max", line, sizeof(line)) ||
         strcmp(line, "max") == 0) {
         return;
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/local/cores.h"
 
+#include "wire/base/file.h"
+
 #include <ctype.h>
 #include <limits.h>
 #include <sched.h>
@@ -10,20 +12,6 @@
 
 #define LIST_MAX 4096u
 #define NODES_MAX 1024
-
-/* The first line of a small file, without its end. */
-static bool read_line(const char *path, char *out, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    bool is_read = file != NULL && fgets(out, (int)size, file) != NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    if (is_read) {
-        out[strcspn(out, "\n")] = '\0';
-    }
-    return is_read;
-}
 
 /* Only what a PCI address can have: it becomes part of a path. sysfs has small letters. */
 static bool is_address(const char *pci, char *out, size_t size)
@@ -49,12 +37,12 @@ bool amb_local_cores_near(const char *sysfs, const char *pci, struct amb_local_c
         return false;
     }
     (void)snprintf(path, sizeof(path), "%s/bus/pci/devices/%s/numa_node", sysfs, address);
-    if (!read_line(path, text, sizeof(text)) || sscanf(text, "%d", &node) != 1 || node < 0 ||
-        node >= NODES_MAX) {
+    if (!amb_file_line("", path, text, sizeof(text)) || sscanf(text, "%d", &node) != 1 ||
+        node < 0 || node >= NODES_MAX) {
         return false;
     }
     (void)snprintf(path, sizeof(path), "%s/devices/system/node/node%d/cpulist", sysfs, node);
-    if (!read_line(path, text, sizeof(text)) ||
+    if (!amb_file_line("", path, text, sizeof(text)) ||
         amb_cpus_parse(text, numbers, AMB_CPUS_MAX, &count) != NULL) {
         return false; /* A node of memory alone has an empty list. */
     }
