@@ -228,9 +228,11 @@ static void publisher_subscribers(struct amb_shard *shard, struct amb_order *ord
     const struct amb_order_publisher_subscribers *told =
         AMB_CONTAINER_OF(order, struct amb_order_publisher_subscribers, order);
     struct amb_session *session = amb_order_session(shard, order);
-    if (session != NULL && session->link != NULL &&
-        amb_session_publisher(session, told->handle) != NULL) {
-        amb_session_publisher(session, told->handle)->copies = told->copies;
+    struct amb_publisher *publisher = session == NULL || session->link == NULL
+                                          ? NULL
+                                          : amb_session_publisher(session, told->handle);
+    if (publisher != NULL) {
+        publisher->copies = told->copies;
         amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, told->handle, told->count);
     }
 }
