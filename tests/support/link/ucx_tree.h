@@ -24,7 +24,7 @@ static inline const char *tree_path(const char *path)
     for (char *at = strchr(full + strlen(tree_root) + 1, '/'); at != NULL;
          at = strchr(at + 1, '/')) {
         *at = '\0';
-        (void)mkdir(full, 0700);
+        (void)mkdir(full, 0755);
         *at = '/';
     }
     return full;

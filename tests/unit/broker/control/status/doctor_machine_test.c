@@ -2,58 +2,19 @@
 /* The doctor's findings on machines made of folders. */
 #include "broker/control/status/doctor_machine.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/support/link/ucx_tree.h"
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
 
-static char root[64];
 static struct amb_doctor_machine look;
 
-static const char *place(const char *path)
+static int make_machine(void **state)
 {
-    static char full[512];
-    (void)snprintf(full, sizeof(full), "%s/%s", root, path);
-    for (char *at = strchr(full + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        (void)mkdir(full, 0755);
-        *at = '/';
-    }
-    return full;
-}
-
-static void make(const char *path, const char *text)
-{
-    FILE *file = fopen(place(path), "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static int make_root(void **state)
-{
-    (void)state;
-    (void)strcpy(root, "/tmp/amb-machine-XXXXXX");
-    look = (struct amb_doctor_machine){.root = root, .connections = 100, .memory_bytes = GIB};
-    return mkdtemp(root) != NULL && chmod(root, 0755) == 0 ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-    (void)state;
-    char command[128];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command);
+    int result = tree_make(state);
+    look = (struct amb_doctor_machine){.root = tree_root, .connections = 100, .memory_bytes = GIB};
+    return result == 0 ? chmod(tree_root, 0755) : result;
 }
 
 static const json_t *row_of(const json_t *rows, const char *check)
@@ -108,18 +69,18 @@ static void interfaces_are_up_and_fast(void **state)
     static const char *const trusted[] = {"eth0", "ib0", "mlx5_0:1", "veth1"};
     look.trusted = trusted;
     look.trusted_count = 4;
-    make("sys/class/net/eth0/operstate", "down\n");
-    make("sys/class/net/ib0/operstate", "up\n");
-    make("sys/class/net/ib0/speed", "200000\n");
-    make("sys/class/net/ib0/mtu", "1500\n");
-    make("sys/class/net/veth1/operstate", "up\n");
-    make("sys/class/net/veth1/speed", "-1\n");
+    tree_text("sys/class/net/eth0/operstate", "down\n");
+    tree_text("sys/class/net/ib0/operstate", "up\n");
+    tree_text("sys/class/net/ib0/speed", "200000\n");
+    tree_text("sys/class/net/ib0/mtu", "1500\n");
+    tree_text("sys/class/net/veth1/operstate", "up\n");
+    tree_text("sys/class/net/veth1/speed", "-1\n");
     expect("interface eth0", "warning", "eth0 is trusted, and is down", "transports.trusted");
     expect("interface ib0", "ok", "200000 Mb/s and packets of 1500", "9000");
     expect("interface veth1", "ok", "veth1 is up", "");
     expect("interface mlx5_0:1", NULL, "", "");
-    make("sys/class/net/eth0/operstate", "up\n");
-    make("sys/class/net/eth0/speed", "100\n");
+    tree_text("sys/class/net/eth0/operstate", "up\n");
+    tree_text("sys/class/net/eth0/speed", "100\n");
     expect("interface eth0", "warning", "100 Mb/s", "faster");
     look.trusted_count = 0;
 }
@@ -127,12 +88,12 @@ static void interfaces_are_up_and_fast(void **state)
 static void an_rdma_device_needs_a_port(void **state)
 {
     (void)state;
-    make("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-    make("sys/class/infiniband/mlx5_0/ports/2/state", "2: INIT\n");
+    tree_text("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    tree_text("sys/class/infiniband/mlx5_0/ports/2/state", "2: INIT\n");
     expect("rdma mlx5_0:1", "ok", "active", "");
     expect("rdma mlx5_0:2", "warning", "2: INIT", "subnet manager");
-    make("dev/infiniband/rdma_cm", "");
-    make("dev/infiniband/uverbs0", "");
+    tree_text("dev/infiniband/rdma_cm", "");
+    tree_text("dev/infiniband/uverbs0", "");
     expect("rdma access", NULL, "", "");
 }
 
@@ -154,9 +115,9 @@ static int look_as_nobody(void)
 static void a_device_that_may_not_be_opened_is_named(void **state)
 {
     (void)state;
-    make("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-    make("dev/infiniband/uverbs0", "");
-    assert_int_equal(chmod(place("dev/infiniband/uverbs0"), 0400), 0);
+    tree_text("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    tree_text("dev/infiniband/uverbs0", "");
+    assert_int_equal(chmod(tree_path("dev/infiniband/uverbs0"), 0400), 0);
     pid_t pid = fork();
     if (pid == 0) {
         _exit(look_as_nobody());
@@ -175,18 +136,18 @@ static void limits_are_large_enough(void **state)
 {
     (void)state;
     look.has_rdma = false;
-    make("proc/self/limits", LIMITS("8388608", "1024"));
+    tree_text("proc/self/limits", LIMITS("8388608", "1024"));
     expect("memlock", "ok", "8388608 bytes may be locked; nothing here locks memory", "");
     expect("descriptors", "warning",
            "1024 descriptors may be open, which is enough for 100 clients", "LimitNOFILE");
     look.has_rdma = true;
     expect("memlock", "warning", "RDMA locks all of memory.host.size", "LimitMEMLOCK");
-    make("proc/self/limits", LIMITS("unlimited", "65536"));
+    tree_text("proc/self/limits", LIMITS("unlimited", "65536"));
     expect("memlock", "ok", "without a limit", "");
     expect("descriptors", "ok", "65536", "");
-    make("proc/self/limits", LIMITS("2147483648", "65536"));
+    tree_text("proc/self/limits", LIMITS("2147483648", "65536"));
     expect("memlock", "ok", "2147483648", "");
-    make("proc/self/limits", "Max locked memory         nonsense\n");
+    tree_text("proc/self/limits", "Max locked memory         nonsense\n");
     expect("memlock", NULL, "", "");
     look.has_rdma = false;
 }
@@ -194,27 +155,28 @@ static void limits_are_large_enough(void **state)
 static void memory_is_seen_as_it_is(void **state)
 {
     (void)state;
-    make("proc/self/mounts", "proc /proc proc rw 0 0\nshm /dev/shm tmpfs rw,size=65536k 0 0\n");
+    tree_text("proc/self/mounts",
+              "proc /proc proc rw 0 0\nshm /dev/shm tmpfs rw,size=65536k 0 0\n");
     expect("/dev/shm", "ok", "67108864 bytes; rings and segments take nothing", "--shm-size");
-    make("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,size=8388608k 0 0\n");
+    tree_text("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,size=8388608k 0 0\n");
     expect("/dev/shm", "ok", "8589934592 bytes", "");
-    make("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid 0 0\n");
+    tree_text("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid 0 0\n");
     expect("/dev/shm", "ok", "default size", "");
-    make("sys/kernel/mm/transparent_hugepage/shmem_enabled",
-         "always within_size advise [never] deny force\n");
+    tree_text("sys/kernel/mm/transparent_hugepage/shmem_enabled",
+              "always within_size advise [never] deny force\n");
     expect("huge pages", "ok", "pages of 4 KiB", "within_size");
-    make("sys/kernel/mm/transparent_hugepage/shmem_enabled",
-         "always [within_size] advise never deny force\n");
+    tree_text("sys/kernel/mm/transparent_hugepage/shmem_enabled",
+              "always [within_size] advise never deny force\n");
     expect("huge pages", "ok", "huge pages", "");
-    make("sys/fs/cgroup/memory.max", "536870912\n");
+    tree_text("sys/fs/cgroup/memory.max", "536870912\n");
     expect("memory", "warning", "536870912", "memory.host.size");
-    make("sys/fs/cgroup/memory.max", "max\n");
+    tree_text("sys/fs/cgroup/memory.max", "max\n");
     expect("memory", NULL, "", "");
-    make("sys/fs/cgroup/memory.max", "4294967296\n");
+    tree_text("sys/fs/cgroup/memory.max", "4294967296\n");
     expect("memory", NULL, "", "");
 }
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, make_machine, tree_remove)
 
 int main(void)
 {

@@ -2,56 +2,9 @@
 /* The doctor's findings on hosts made of folders. */
 #include "broker/control/status/doctor.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/support/link/ucx_tree.h"
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-static char root[64];
-
-/* The path in root, its folders made. */
-static const char *place(const char *path)
-{
-    static char full[512];
-    (void)snprintf(full, sizeof(full), "%s/%s", root, path);
-    for (char *at = strchr(full + strlen(root) + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        (void)mkdir(full, 0700);
-        *at = '/';
-    }
-    return full;
-}
-
-static void make(const char *path, const char *text)
-{
-    FILE *file = fopen(place(path), "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static int make_root(void **state)
-{
-    (void)state;
-    (void)strcpy(root, "/tmp/amb-doctor-XXXXXX");
-    return mkdtemp(root) != NULL ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-    (void)state;
-    char command[128];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command);
-}
 
 static const json_t *row_of(const json_t *rows, const char *check)
 {
@@ -80,7 +33,7 @@ static void expect(const struct amb_doctor_look *look, const char *check, const 
 static void a_plain_host_has_nothing_to_mend(void **state)
 {
     (void)state;
-    const struct amb_doctor_look look = {.root = root};
+    const struct amb_doctor_look look = {.root = tree_root};
     expect(&look, "gpu driver", "ok", "no NVIDIA driver", "");
     expect(&look, "ucx cuda", "ok", "no ucx links", "");
     expect(&look, "gpudirect", "ok", "no RDMA", "");
@@ -89,14 +42,14 @@ static void a_plain_host_has_nothing_to_mend(void **state)
 static void a_driver_that_is_not_used_is_named(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = root};
-    make("proc/driver/nvidia/version", "NVRM version: 555.42\nmore\n");
+    struct amb_doctor_look look = {.root = tree_root};
+    tree_text("proc/driver/nvidia/version", "NVRM version: 555.42\nmore\n");
     expect(&look, "gpu driver", "warning", "/dev/nvidiactl is not shown here", "--gpus");
-    make("dev/nvidiactl", "");
+    tree_text("dev/nvidiactl", "");
     expect(&look, "gpu driver", "warning", "/dev/nvidia-uvm is not shown here", "-u -c 0");
-    make("dev/nvidia-uvm", "");
+    tree_text("dev/nvidia-uvm", "");
     expect(&look, "gpu driver", "warning", "/dev/nvidia0 is not shown here", "-c 255");
-    make("dev/nvidia3", ""); /* Numbers have gaps. */
+    tree_text("dev/nvidia3", ""); /* Numbers have gaps. */
     expect(&look, "gpu driver", "warning", "NVRM version: 555.42", "memory.cuda.size");
     look.has_pools = true;
     expect(&look, "gpu driver", "ok", "NVRM version: 555.42", "");
@@ -105,7 +58,7 @@ static void a_driver_that_is_not_used_is_named(void **state)
 /* As a user that the devices' mode shuts out; root is never shut out. */
 static int look_as_nobody(const char *device)
 {
-    const struct amb_doctor_look look = {.root = root, .has_pools = true};
+    const struct amb_doctor_look look = {.root = tree_root, .has_pools = true};
     json_t *rows = json_array();
     if (geteuid() == 0 && setuid(65534) != 0) {
         return 2;
@@ -127,19 +80,19 @@ static void devices_that_may_not_be_opened_are_named(void **state)
     (void)state;
     static const char *const devices[] = {"dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia2"};
     static const char *const folders[] = {"", "proc", "proc/driver", "proc/driver/nvidia", "dev"};
-    make("proc/driver/nvidia/version", "NVRM version: 555.42\n");
-    make("dev/nvidia0", "");
-    assert_int_equal(chmod(place("dev/nvidia0"), 0666), 0);
+    tree_text("proc/driver/nvidia/version", "NVRM version: 555.42\n");
+    tree_text("dev/nvidia0", "");
+    assert_int_equal(chmod(tree_path("dev/nvidia0"), 0666), 0);
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
-        make(devices[i], "");
-        assert_int_equal(chmod(place(devices[i]), 0666), 0);
+        tree_text(devices[i], "");
+        assert_int_equal(chmod(tree_path(devices[i]), 0666), 0);
     }
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        assert_int_equal(chmod(place(folders[i]), 0755), 0);
+        assert_int_equal(chmod(tree_path(folders[i]), 0755), 0);
     }
-    assert_int_equal(chmod(place("proc/driver/nvidia/version"), 0644), 0);
+    assert_int_equal(chmod(tree_path("proc/driver/nvidia/version"), 0644), 0);
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
-        assert_int_equal(chmod(place(devices[i]), 0400), 0);
+        assert_int_equal(chmod(tree_path(devices[i]), 0400), 0);
         pid_t pid = fork();
         if (pid == 0) {
             _exit(look_as_nobody(devices[i]));
@@ -147,14 +100,14 @@ static void devices_that_may_not_be_opened_are_named(void **state)
         int status = 0;
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
-        assert_int_equal(chmod(place(devices[i]), 0666), 0);
+        assert_int_equal(chmod(tree_path(devices[i]), 0666), 0);
     }
 }
 
 static void mps_is_named_with_what_it_means_for_the_broker(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = root, .has_pools = true, .mps = AMB_CUDA_MPS_NO};
+    struct amb_doctor_look look = {.root = tree_root, .has_pools = true, .mps = AMB_CUDA_MPS_NO};
     json_t *rows = json_array();
     amb_doctor_host(&look, rows);
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -162,7 +115,7 @@ static void mps_is_named_with_what_it_means_for_the_broker(void **state)
         assert_string_not_equal(json_string_value(check), "gpu mps");
     }
     json_decref(rows);
-    make("tmp/nvidia-mps/control", "");
+    tree_text("tmp/nvidia-mps/control", "");
     expect(&look, "gpu mps", "ok", "beside it", "");
     look.mps = AMB_CUDA_MPS_UNKNOWN;
     expect(&look, "gpu mps", "ok", "does not say", "");
@@ -170,13 +123,13 @@ static void mps_is_named_with_what_it_means_for_the_broker(void **state)
     expect(&look, "gpu mps", "warning", "ends the GPU memory of all", "CUDA_MPS_PIPE_DIRECTORY");
     look.mps = AMB_CUDA_MPS_NO;
     look.mps_folder = "/run/mps"; /* Not there. */
-    make("run/mps/control", "");
+    tree_text("run/mps/control", "");
     expect(&look, "gpu mps", "ok", "beside it", "");
 }
 
 static int see_pipe_as_nobody(void)
 {
-    const struct amb_doctor_look look = {.root = root, .has_pools = true};
+    const struct amb_doctor_look look = {.root = tree_root, .has_pools = true};
     json_t *rows = json_array();
     if (geteuid() == 0 && setuid(65534) != 0) {
         return 2;
@@ -193,11 +146,11 @@ static void pipes_of_mps_that_may_not_be_opened_are_named(void **state)
 {
     (void)state;
     static const char *const folders[] = {"", "tmp", "tmp/nvidia-mps"};
-    make("tmp/nvidia-mps/control", "");
+    tree_text("tmp/nvidia-mps/control", "");
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        assert_int_equal(chmod(place(folders[i]), 0755), 0);
+        assert_int_equal(chmod(tree_path(folders[i]), 0755), 0);
     }
-    assert_int_equal(chmod(place("tmp/nvidia-mps/control"), 0600), 0);
+    assert_int_equal(chmod(tree_path("tmp/nvidia-mps/control"), 0600), 0);
     pid_t pid = fork();
     if (pid == 0) {
         _exit(see_pipe_as_nobody());
@@ -245,7 +198,7 @@ static void modes_of_a_device_are_named(void **state)
 
 static void make_environment(const char *path, const char *first, const char *second)
 {
-    FILE *file = fopen(place(path), "w");
+    FILE *file = fopen(tree_path(path), "w");
     assert_non_null(file);
     (void)fprintf(file, "%s%c%s%c", first, 0, second, 0);
     assert_int_equal(fclose(file), 0);
@@ -254,7 +207,7 @@ static void make_environment(const char *path, const char *first, const char *se
 static void expect_visible(const char *finding)
 {
     json_t *rows = json_array();
-    amb_doctor_visible(root, "trainer", 77, rows);
+    amb_doctor_visible(tree_root, "trainer", 77, rows);
     assert_int_equal(json_array_size(rows), finding != NULL);
     if (finding != NULL) {
         const json_t *row = row_of(rows, "gpu visible");
@@ -279,14 +232,14 @@ static void clients_that_are_shown_other_devices_are_named(void **state)
     expect_visible(NULL);
     make_environment("proc/77/environ", "HOME=/", "X=1");
     expect_visible("(unset)");
-    assert_int_equal(unlink(place("proc/77/environ")), 0);
+    assert_int_equal(unlink(tree_path("proc/77/environ")), 0);
     expect_visible(NULL);
 }
 
 static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = root, .ucx = AMB_UCX_CUDA_NONE};
+    struct amb_doctor_look look = {.root = tree_root, .ucx = AMB_UCX_CUDA_NONE};
     expect(&look, "ucx cuda", "ok", "staged", "");
     look.has_pools = true;
     expect(&look, "ucx cuda", "warning", "staged", "libuct_cuda");
@@ -298,7 +251,7 @@ static void a_lane_that_is_left_out_is_named(void **state)
 {
     (void)state;
     struct amb_doctor_look look = {
-        .root = root, .ucx = AMB_UCX_CUDA_THERE, .left_out = "UCX 1.22.0 without cuda_ipc"};
+        .root = tree_root, .ucx = AMB_UCX_CUDA_THERE, .left_out = "UCX 1.22.0 without cuda_ipc"};
     expect(&look, "ucx cuda_ipc", "ok", "1.22.0", "newer");
     look.has_pools = true;
     expect(&look, "ucx cuda_ipc", "warning", "1.22.0", "transports.nvlink");
@@ -307,11 +260,11 @@ static void a_lane_that_is_left_out_is_named(void **state)
 static void gpudirect_needs_a_module(void **state)
 {
     (void)state;
-    const struct amb_doctor_look look = {.root = root, .has_rdma = true};
+    const struct amb_doctor_look look = {.root = tree_root, .has_rdma = true};
     expect(&look, "gpudirect", "warning", "no peer memory module", "nvidia_peermem");
-    make("sys/module/nvidia_peermem/version", "1\n");
+    tree_text("sys/module/nvidia_peermem/version", "1\n");
     expect(&look, "gpudirect", "ok", "is there", "");
-    make("dev/gdrdrv", "");
+    tree_text("dev/gdrdrv", "");
     expect(&look, "gpudirect", "ok", "gdrcopy", "");
 }
 
@@ -319,13 +272,13 @@ static void clients_in_other_namespaces_are_named(void **state)
 {
     (void)state;
     json_t *rows = json_array();
-    assert_int_equal(symlink("pid:[1]", place("proc/self/ns/pid")), 0);
-    assert_int_equal(symlink("ipc:[1]", place("proc/self/ns/ipc")), 0);
-    assert_int_equal(symlink("pid:[2]", place("proc/77/ns/pid")), 0);
-    assert_int_equal(symlink("ipc:[1]", place("proc/77/ns/ipc")), 0);
-    amb_doctor_client(root, "boxed", 77, rows);
-    amb_doctor_client(root, "gone", 78, rows);
-    amb_doctor_client(root, "unknown", 0, rows);
+    assert_int_equal(symlink("pid:[1]", tree_path("proc/self/ns/pid")), 0);
+    assert_int_equal(symlink("ipc:[1]", tree_path("proc/self/ns/ipc")), 0);
+    assert_int_equal(symlink("pid:[2]", tree_path("proc/77/ns/pid")), 0);
+    assert_int_equal(symlink("ipc:[1]", tree_path("proc/77/ns/ipc")), 0);
+    amb_doctor_client(tree_root, "boxed", 77, rows);
+    amb_doctor_client(tree_root, "gone", 78, rows);
+    amb_doctor_client(tree_root, "unknown", 0, rows);
     assert_int_equal(json_array_size(rows), 1);
     const json_t *row = row_of(rows, "gpu namespaces");
     assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), "'boxed'"));
@@ -333,7 +286,7 @@ static void clients_in_other_namespaces_are_named(void **state)
     json_decref(rows);
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, make_root, remove_root)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, tree_make, tree_remove)
 
 static const struct amb_ucx_library with_ib = {"/s/libucp.so.0", AMB_UCX_SYSTEM, 0x010d01, true,
                                                false};
@@ -356,7 +309,7 @@ static unsigned count_of(const struct amb_doctor_look *look, const char *check)
 static void the_ucx_that_is_loaded_is_named(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = root, .library = &without_ib};
+    struct amb_doctor_look look = {.root = tree_root, .library = &without_ib};
     expect(&look, "ucx", "ok", "UCX 1.22.0 (/w/libucp.so.0), found as wheel", "");
     look.library = NULL;
     assert_int_equal(count_of(&look, "ucx"), 0);
@@ -368,9 +321,9 @@ static void a_machine_with_rdma_is_told_what_to_install(void **state)
 {
     (void)state;
     struct amb_ucx_libraries found = {.count = 1, .items = {without_ib}};
-    struct amb_doctor_look look = {.root = root, .library = &without_ib, .found = &found};
+    struct amb_doctor_look look = {.root = tree_root, .library = &without_ib, .found = &found};
     assert_int_equal(count_of(&look, "ucx infiniband"), 0); /* There is no such device. */
-    make("sys/class/infiniband/mlx5_0/ports/1/state", "");
+    tree_text("sys/class/infiniband/mlx5_0/ports/1/state", "");
     expect(&look, "ucx infiniband", "warning",
            "mlx5_0 is here, and UCX 1.22.0 (/w/libucp.so.0) has no InfiniBand module", "libucx0");
     expect(&look, "ucx infiniband", "warning", "by TCP", "transports.library = \"system\"");
@@ -382,9 +335,9 @@ static void a_machine_with_rdma_is_told_what_to_install(void **state)
     look.library = &with_ib;
     expect(&look, "ucx infiniband", "warning", "/dev/infiniband are not shown",
            "--device /dev/infiniband");
-    make("dev/infiniband/uverbs0", "");
+    tree_text("dev/infiniband/uverbs0", "");
     expect(&look, "ucx infiniband", "warning", "/etc/libibverbs.d", "ibverbs-providers");
-    make("etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
+    tree_text("etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
     expect(&look, "ucx infiniband", "ok", "no RDMA device is trusted", "transports.trusted");
     look.has_rdma = true;
     expect(&look, "ucx infiniband", "ok", "a trusted RDMA device", "");

@@ -2,61 +2,15 @@
 /* Under test: tools/ctl/local/cores, on trees of sysfs that the test makes. */
 #include "tools/ctl/local/cores.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "tests/support/link/ucx_tree.h"
 
-#include <cmocka.h>
-
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-static char root[64];
-
-/* A file with all folders above it. */
-static void put(const char *name, const char *text)
-{
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof(path), "%s/%s", root, name);
-    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash != NULL;
-         slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
 
 static void put_gpu(const char *pci, const char *node)
 {
     char name[128];
     (void)snprintf(name, sizeof(name), "bus/pci/devices/%s/numa_node", pci);
-    put(name, node);
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    (void)snprintf(root, sizeof(root), "/tmp/amb-cores-XXXXXX");
-    return mkdtemp(root) != NULL ? 0 : -1;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    char command[96];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", root);
-    return system(command);
+    tree_text(name, node);
 }
 
 static void test_cores_are_those_of_the_node_of_the_slot(void **state)
@@ -65,8 +19,8 @@ static void test_cores_are_those_of_the_node_of_the_slot(void **state)
     struct amb_local_cores cores;
     char list[64];
     put_gpu("0000:c1:00.0", "1\n");
-    put("devices/system/node/node1/cpulist", "8-11,24\n");
-    assert_true(amb_local_cores_near(root, "0000:C1:00.0", &cores)); /* As drivers write it. */
+    tree_text("devices/system/node/node1/cpulist", "8-11,24\n");
+    assert_true(amb_local_cores_near(tree_root, "0000:C1:00.0", &cores)); /* As drivers write it. */
     assert_int_equal(cores.node, 1);
     assert_string_equal(amb_cpus_format(&cores.cpus, list, sizeof(list)), "8-11,24");
 }
@@ -89,11 +43,11 @@ static void test_machine_that_does_not_say_leaves_all_cores(void **state)
         (void)snprintf(name, sizeof(name), "devices/system/node/node%d/cpulist",
                        atoi(cases[i].node));
         if (cases[i].list != NULL && atoi(cases[i].node) >= 0) {
-            put(name, cases[i].list);
+            tree_text(name, cases[i].list);
         }
-        assert_false(amb_local_cores_near(root, cases[i].pci, &cores));
+        assert_false(amb_local_cores_near(tree_root, cases[i].pci, &cores));
     }
-    assert_false(amb_local_cores_near(root, "0000:ff:00.0", &cores)); /* No such slot. */
+    assert_false(amb_local_cores_near(tree_root, "0000:ff:00.0", &cores)); /* No such slot. */
     assert_false(amb_local_cores_near("/nowhere", "0000:01:00.0", &cores));
 }
 
@@ -103,11 +57,11 @@ static void test_name_that_is_no_address_is_not_looked_up(void **state)
     struct amb_local_cores cores;
     static const char *const names[] = {"", "../../x", "..", "0000:01:00.0/x",
                                         "0000000000000000000000000000000000"};
-    put("bus/pci/devices/numa_node", "0\n"); /* Where ".." and "" would lead. */
-    put("bus/pci/numa_node", "0\n");
-    put("devices/system/node/node0/cpulist", "0\n");
+    tree_text("bus/pci/devices/numa_node", "0\n"); /* Where ".." and "" would lead. */
+    tree_text("bus/pci/numa_node", "0\n");
+    tree_text("devices/system/node/node0/cpulist", "0\n");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        assert_false(amb_local_cores_near(root, names[i], &cores));
+        assert_false(amb_local_cores_near(tree_root, names[i], &cores));
     }
 }
 
@@ -143,10 +97,12 @@ static void test_cores_that_may_not_be_used_are_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cores_are_those_of_the_node_of_the_slot, begin, end),
-        cmocka_unit_test_setup_teardown(test_machine_that_does_not_say_leaves_all_cores, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_name_that_is_no_address_is_not_looked_up, begin, end),
+        cmocka_unit_test_setup_teardown(test_cores_are_those_of_the_node_of_the_slot, tree_make,
+                                        tree_remove),
+        cmocka_unit_test_setup_teardown(test_machine_that_does_not_say_leaves_all_cores, tree_make,
+                                        tree_remove),
+        cmocka_unit_test_setup_teardown(test_name_that_is_no_address_is_not_looked_up, tree_make,
+                                        tree_remove),
         cmocka_unit_test(test_cores_that_may_not_be_used_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
