@@ -101,6 +101,22 @@ static size_t bytes_of(const struct sockaddr *address, uint8_t out[16])
     return 0;
 }
 
+bool amb_address_is_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+    uint8_t of_a[16], of_b[16];
+    size_t len = bytes_of(a, of_a);
+    return len != 0 && bytes_of(b, of_b) == len && memcmp(of_a, of_b, len) == 0;
+}
+
+bool amb_address_is_own(int fd)
+{
+    struct sockaddr_storage here, there;
+    socklen_t here_len = sizeof(here), there_len = sizeof(there);
+    return getsockname(fd, (struct sockaddr *)&here, &here_len) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_len) == 0 &&
+           amb_address_is_same((struct sockaddr *)&here, (struct sockaddr *)&there);
+}
+
 static void add_address(struct amb_interfaces *table, const struct amb_interface *interface,
                         const struct ifaddrs *entry)
 {

@@ -7,6 +7,8 @@
  * of an interface that is down, IPv6 addresses that are still probed or that another machine has,
  * and temporary ones. An address with an alias ("eth0:1") is one of its interface.
  *
+ * Beside it: comparisons of addresses.
+ *
  * Threads: any, each with a table of its own; a table does not change. Memory: amb_interfaces_read
  * allocates the rows.
  */
@@ -81,6 +83,11 @@ AMB_MUST_CHECK enum amb_status amb_interfaces_check(const struct amb_interfaces 
  * needs a scope, and is taken for a link-local target alone. False: none of that family. */
 bool amb_interfaces_source(const struct amb_interfaces *interfaces, const char *name,
                            const struct sockaddr *to, struct sockaddr_storage *out);
+
+/* Have both the same IPv4 or IPv6 address? Ports and scopes do not matter. */
+bool amb_address_is_same(const struct sockaddr *a, const struct sockaddr *b);
+/* Of a connected socket: have both ends the same address? Then they are on one machine. */
+bool amb_address_is_own(int fd);
 
 /* Of the row of an address. */
 enum amb_interface_reach amb_interface_reach(const struct amb_interface *row);

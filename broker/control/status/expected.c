@@ -5,13 +5,12 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/status/why.h"
 #include "wire/base/clock.h"
+#include "wire/base/interface.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,21 +91,6 @@ uint64_t amb_expected_measure_socket(void)
 
 /* ---- interfaces ---- */
 
-static bool is_address(const struct sockaddr *a, const struct sockaddr_storage *b)
-{
-    if (a == NULL || a->sa_family != b->ss_family) {
-        return false;
-    }
-    if (a->sa_family == AF_INET) {
-        return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)(const void *)b)->sin_addr.s_addr;
-    }
-    return a->sa_family == AF_INET6 &&
-           memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
-                  &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr,
-                  sizeof(struct in6_addr)) == 0;
-}
-
 /* The interface with the connection's address on this side; false: there is none. */
 static bool interface_of(int fd, char out[IF_NAMESIZE])
 {
@@ -118,7 +102,8 @@ static bool interface_of(int fd, char out[IF_NAMESIZE])
         return false;
     }
     for (const struct ifaddrs *at = list; at != NULL && !is_found; at = at->ifa_next) {
-        is_found = is_address(at->ifa_addr, &here);
+        is_found =
+            at->ifa_addr != NULL && amb_address_is_same(at->ifa_addr, (struct sockaddr *)&here);
         if (is_found) {
             (void)snprintf(out, IF_NAMESIZE, "%s", at->ifa_name);
         }

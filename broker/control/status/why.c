@@ -9,39 +9,18 @@
 #include "broker/control/status/status_gpu.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
+#include "wire/base/interface.h"
 #include "wire/codec/expect.h"
 #include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-
-/* Do both ends of the connection have one address? */
-static bool is_own_address(int fd)
-{
-    struct sockaddr_storage here = {0}, there = {0};
-    socklen_t len = sizeof(here), other = sizeof(there);
-    if (fd < 0 || getsockname(fd, (struct sockaddr *)&here, &len) != 0 ||
-        getpeername(fd, (struct sockaddr *)&there, &other) != 0 ||
-        here.ss_family != there.ss_family) {
-        return false;
-    }
-    if (here.ss_family == AF_INET) {
-        return memcmp(&((struct sockaddr_in *)&here)->sin_addr,
-                      &((struct sockaddr_in *)&there)->sin_addr, sizeof(struct in_addr)) == 0;
-    }
-    return here.ss_family == AF_INET6 &&
-           memcmp(&((struct sockaddr_in6 *)&here)->sin6_addr,
-                  &((struct sockaddr_in6 *)&there)->sin6_addr, sizeof(struct in6_addr)) == 0;
-}
 
 bool amb_why_is_near(const struct amb_client *client)
 {
     const struct amb_control *control = client->control;
     return client->is_unix || (client->place.host != 0 && client->place.host == control->host) ||
-           is_own_address(client->fd);
+           amb_address_is_own(client->fd);
 }
 
 /* The Unix socket that local clients may take; NULL: there is none. */

@@ -2,6 +2,7 @@
 #include "wire/link/stream/stream.h"
 
 #include "wire/base/assert.h"
+#include "wire/base/interface.h"
 #include "wire/link/stream/stream_down.h"
 #include "wire/link/stream/stream_rx.h"
 #include "wire/link/stream/stream_tx.h"
@@ -181,25 +182,6 @@ static void stream_describe(const struct amb_link *link, char *out, size_t size)
     }
 }
 
-/* A TCP connection whose two ends have one address. */
-static bool is_same_host(int fd)
-{
-    union stream_address here = {.any.sa_family = AF_UNSPEC}, there = here;
-    socklen_t len = sizeof(here);
-    if (getsockname(fd, &here.any, &len) != 0) {
-        return false;
-    }
-    len = sizeof(there);
-    if (getpeername(fd, &there.any, &len) != 0 || here.any.sa_family != there.any.sa_family) {
-        return false;
-    }
-    if (here.any.sa_family == AF_INET) {
-        return here.v4.sin_addr.s_addr == there.v4.sin_addr.s_addr;
-    }
-    return here.any.sa_family == AF_INET6 &&
-           memcmp(&here.v6.sin6_addr, &there.v6.sin6_addr, sizeof(here.v6.sin6_addr)) == 0;
-}
-
 static bool is_unix(int fd)
 {
     union stream_address here = {.any.sa_family = AF_UNSPEC};
@@ -211,7 +193,7 @@ static void set_options(int fd)
 {
     /* Batches are whole when they are sent: nothing is gained by waiting. No TCP: no matter. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    if (is_same_host(fd)) {
+    if (amb_address_is_own(fd)) {
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){AMB_STREAM_NEAR_BUFFER}, sizeof(int));
     }
 }

@@ -319,6 +319,24 @@ static void test_a_scope_that_no_url_takes_is_a_number(void **state)
     assert_false(amb_interface_is_name("a@b"));
 }
 
+static void test_addresses_are_compared_without_their_ports(void **state)
+{
+    (void)state;
+    const struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = 1, .sin_addr.s_addr = 7};
+    const struct sockaddr_in same = {.sin_family = AF_INET, .sin_port = 2, .sin_addr.s_addr = 7};
+    const struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = 1, .sin_addr.s_addr = 8};
+    const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr.s6_addr = {7}};
+    const struct sockaddr_in6 far = {.sin6_family = AF_INET6, .sin6_addr.s6_addr = {7, [15] = 1}};
+    const struct sockaddr none = {.sa_family = AF_UNIX};
+    assert_true(amb_address_is_same((const void *)&a, (const void *)&same));
+    assert_false(amb_address_is_same((const void *)&a, (const void *)&other));
+    assert_false(amb_address_is_same((const void *)&a, (const void *)&v6));
+    assert_true(amb_address_is_same((const void *)&v6, (const void *)&v6));
+    assert_false(amb_address_is_same((const void *)&v6, (const void *)&far));
+    assert_false(amb_address_is_same(&none, &none));
+    assert_false(amb_address_is_own(-1));
+}
+
 /* Every machine that runs this has a loopback interface with its address, but for empty networks.
  */
 static void test_this_machine_is_read(void **state)
@@ -348,6 +366,7 @@ int main(void)
         T(test_networks_of_odd_bits_are_compared_to_the_bit),
         T(test_reach_is_that_of_the_address),
         T(test_a_scope_that_no_url_takes_is_a_number),
+        T(test_addresses_are_compared_without_their_ports),
         T(test_this_machine_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
