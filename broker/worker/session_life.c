@@ -9,6 +9,7 @@
 #include "broker/session/quarantine.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "broker/tls/charge.h"
 #include "broker/worker/dispatch.h"
 #include "broker/worker/links.h"
 #include "broker/worker/porter.h"
@@ -81,24 +82,12 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     return status;
 }
 
-static bool tls_take(void *arg, size_t bytes)
-{
-    return amb_heap_charge(arg, bytes);
-}
-
-static void tls_give(void *arg, size_t bytes)
-{
-    amb_heap_give(arg, bytes);
-}
-
 enum amb_status amb_session_attach(struct amb_session *session, int fd, struct amb_tls *tls)
 {
-    const struct amb_tls_charge charge = {
-        .take = tls_take, .give = tls_give, .arg = &session->heap};
     enum amb_status status = AMB_OK;
     if (session->link != NULL) {
         status = AMB_ESTATE;
-    } else if (tls != NULL && !amb_tls_charge(tls, &charge)) {
+    } else if (tls != NULL && !amb_tls_charge_heap(tls, &session->heap)) {
         status = AMB_ELIMIT;
     }
     if (status != AMB_OK) {

@@ -10,6 +10,7 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
+#include "broker/tls/charge.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -77,20 +78,9 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     return AMB_OK;
 }
 
-static bool tls_take(void *arg, size_t bytes)
-{
-    return amb_heap_charge(arg, bytes);
-}
-
-static void tls_give(void *arg, size_t bytes)
-{
-    amb_heap_give(arg, bytes);
-}
-
 enum amb_status amb_client_use_tls(struct amb_client *client, struct amb_tls *tls)
 {
-    const struct amb_tls_charge charge = {.take = tls_take, .give = tls_give, .arg = &client->heap};
-    if (!amb_tls_charge(tls, &charge)) {
+    if (!amb_tls_charge_heap(tls, &client->heap)) {
         return AMB_ELIMIT;
     }
     client->tls = tls;
