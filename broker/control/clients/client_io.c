@@ -442,8 +442,6 @@ static void client_read(struct amb_client *client)
     if (client->tls != NULL) {
         amb_client_rewatch(client); /* An answer of libssl's may have to wait for room. */
         amb_client_note_unread(client);
-    }
-    if (client->tls != NULL) {
         (void)amb_tls_rest(client->tls); /* Thousands of clients beat at once, and then rest. */
     }
 }

@@ -33,7 +33,6 @@ void amb_client_on_events(struct amb_watch *watch, uint32_t events);
 /* So many bytes have come, no more than its reader wants. False: nothing more is read now, or it
  * has ended. */
 bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len);
-/* Has epoll report what is of interest now: is_paused or what is to be sent has changed. */
 /* Does something wait for room in its socket? */
 bool amb_client_has_unsent(const struct amb_client *client);
 /* TLS may have bytes of it in hand, of which its socket does not tell: they are read in the next
@@ -41,6 +40,7 @@ bool amb_client_has_unsent(const struct amb_client *client);
 void amb_client_note_unread(struct amb_client *client);
 /* Reads on from all that were noted. */
 void amb_client_read_on(struct amb_control *control);
+/* Has epoll report what is of interest now: is_paused or what is to be sent has changed. */
 void amb_client_rewatch(struct amb_client *client);
 /* Drops what was not sent, and a descriptor that nobody took. Harmless twice. */
 void amb_client_close_connection(struct amb_client *client);
