@@ -8,8 +8,8 @@
  *   staged     it lay on a GPU, and host memory was a stop on its way
  *
  * Rates are those of bursts. A window of at least AMB_PATH_WINDOW_NS begins with a batch, and the
- * first batch behind its end closes it. A pause of AMB_PATH_PAUSE_NS ends the burst, and its time
- * does not count.
+ * first batch behind its end closes it. If that batch came after a pause of AMB_PATH_PAUSE_NS, the
+ * pause does not count. Shorter pauses count, and pauses within a window.
  *
  * Threads: the session's worker. Memory: none.
  */
