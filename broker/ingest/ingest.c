@@ -319,8 +319,6 @@ static enum amb_status ingest_done(struct amb_publisher *publisher, struct amb_e
     }
     entry->is_whole = true;
     session->shard->poll.is_bulk = entry->count >= INGEST_BULK_MSGS;
-    session->msgs_in += entry->count;
-    session->bytes_in += amb_entry_bytes(entry);
     amb_stat_add(&session->shard->stats.msgs_in, entry->count);
     amb_stat_add(&session->shard->stats.bytes_in, amb_entry_bytes(entry));
     amb_stat_add(&session->shard->stats.batches_in, 1);

@@ -25,6 +25,24 @@ void amb_paths_measure(struct amb_paths *paths, int64_t now_ns, bool is_batch)
     paths->until_ns = is_batch ? now_ns + AMB_PATH_WINDOW_NS : 0;
 }
 
+uint64_t amb_paths_msgs(const struct amb_paths *paths)
+{
+    uint64_t msgs = 0;
+    for (unsigned class = 0; class < AMB_PATH_CLASSES; class ++) {
+        msgs += amb_path_msgs(&paths->of[class]);
+    }
+    return msgs;
+}
+
+uint64_t amb_paths_bytes(const struct amb_paths *paths)
+{
+    uint64_t bytes = 0;
+    for (unsigned class = 0; class < AMB_PATH_CLASSES; class ++) {
+        bytes += amb_path_bytes(&paths->of[class]);
+    }
+    return bytes;
+}
+
 const char *amb_path_way_name(enum amb_path_way way)
 {
     static const char *const names[AMB_PATH_WAYS] = {"zero-copy", "one copy", "staged"};

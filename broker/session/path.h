@@ -104,11 +104,21 @@ static inline void amb_path_count(struct amb_paths *paths, enum amb_path_class c
     }
 }
 
+static inline uint64_t amb_path_msgs(const struct amb_path *path)
+{
+    return path->msgs[AMB_PATH_IN_PLACE] + path->msgs[AMB_PATH_COPIED] +
+           path->msgs[AMB_PATH_STAGED];
+}
+
 static inline uint64_t amb_path_bytes(const struct amb_path *path)
 {
     return path->bytes[AMB_PATH_IN_PLACE] + path->bytes[AMB_PATH_COPIED] +
            path->bytes[AMB_PATH_STAGED];
 }
+
+/* Of all classes. */
+uint64_t amb_paths_msgs(const struct amb_paths *paths);
+uint64_t amb_paths_bytes(const struct amb_paths *paths);
 
 /* "zero-copy", "one copy", "staged". */
 const char *amb_path_way_name(enum amb_path_way way);

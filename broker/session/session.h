@@ -150,8 +150,8 @@ struct amb_session {
     struct {
         struct amb_paths in, out;
     } paths; /* published, delivered */
-    /* counters */
-    uint64_t msgs_in, bytes_in, msgs_out, bytes_out, frames_ignored;
+    /* counters; of what was published, paths.in has the sums */
+    uint64_t msgs_out, bytes_out, frames_ignored;
 };
 
 /* Registers it with the shard. ENOMEM. */

@@ -243,7 +243,8 @@ static uint64_t sessions_at(struct amb_status_walk *walk, uint64_t at)
             "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
             " s:I, s:I, s:I}",
             "id", amb_status_num(s->client_id), "lanes", lanes, "messages_in",
-            amb_status_num(s->msgs_in), "bytes_in", amb_status_num(s->bytes_in), "messages_out",
+            amb_status_num(amb_paths_msgs(&s->paths.in)), "bytes_in",
+            amb_status_num(amb_paths_bytes(&s->paths.in)), "messages_out",
             amb_status_num(s->msgs_out), "bytes_out", amb_status_num(s->bytes_out), "mapped_bytes",
             amb_status_num(s->mapped_bytes), "mapped_limit_bytes",
             amb_status_num(s->mapped_host_max < s->mapped_max ? s->mapped_host_max : s->mapped_max),

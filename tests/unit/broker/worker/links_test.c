@@ -111,7 +111,7 @@ static void test_a_silent_socket_is_found_while_the_worker_stays_awake(void **st
         (void)harness_turn(&w->h, 0);
     }
     assert_false(socket->session->is_cold);
-    assert_int_equal(socket->session->msgs_in, 1);
+    assert_int_equal(amb_paths_msgs(&socket->session->paths.in), 1);
     (void)close(fd);
     (void)close(shard->poll.epoll_fd);
     shard->poll.epoll_fd = -1;
@@ -177,7 +177,7 @@ static void test_silent_links_with_a_bell_are_dormant(void **state)
         (void)harness_turn(&w->h, 0);
     }
     harness_settle(&w->h);
-    assert_int_equal(others[3]->session->msgs_in, 1);
+    assert_int_equal(amb_paths_msgs(&others[3]->session->paths.in), 1);
     /* A delivery to a dormant one leaves at once. */
     assert_false(others[4]->session->is_cold);
     assert_int_equal(others[4]->subs[0].last, 1);
@@ -283,7 +283,7 @@ static void test_an_end_right_behind_data_is_not_slept_over(void **state)
     assert_int_equal(shutdown(amb_link_fd(socket->link), SHUT_WR), 0);
     await_arrived(socket, POLLIN | POLLRDHUP);
     turn_and_sleep(w, 2);
-    assert_int_equal(socket->session->msgs_in, 1);
+    assert_int_equal(amb_paths_msgs(&socket->session->paths.in), 1);
     assert_true(socket->session->is_link_down);
     assert_int_equal(socket->ended, 1);
     assert_int_equal(socket->ended_why, AMB_ELOST);
@@ -301,7 +301,7 @@ static void test_a_worker_that_sleeps_at_once_is_woken_by_a_resting_socket(void 
         amb_link_flush(socket->link);
         await_arrived(socket, POLLIN);
         turn_and_sleep(w, 1);
-        assert_int_equal(socket->session->msgs_in, i);
+        assert_int_equal(amb_paths_msgs(&socket->session->paths.in), i);
         assert_false(socket->session->is_link_down);
     }
     socket_over(w);
@@ -317,12 +317,13 @@ static void test_a_resting_socket_is_found_by_a_worker_that_has_no_time_to_sleep
     amb_link_flush(socket->link);
     await_arrived(socket, POLLIN);
     unsigned turns = 0;
-    for (; turns < 1000 && socket->session->msgs_in == 0; turns++) { /* 1 us each */
+    for (; turns < 1000 && amb_paths_msgs(&socket->session->paths.in) == 0;
+         turns++) { /* 1 us each */
         client_send(w->p, 0, 1, 16);
         amb_link_flush(w->p->link);
         assert_true(harness_turn(&w->h, 0) > 0);
     }
-    assert_int_equal(socket->session->msgs_in, 1);
+    assert_int_equal(amb_paths_msgs(&socket->session->paths.in), 1);
     assert_true(turns <= 110);
     socket_over(w);
 }
