@@ -81,6 +81,11 @@ static uint64_t number(const json_t *object, const char *key)
     return (uint64_t)json_integer_value(json_object_get(object, key));
 }
 
+static uint64_t row_msgs(const struct row *row)
+{
+    return row->msgs[AMB_PATH_IN_PLACE] + row->msgs[AMB_PATH_COPIED] + row->msgs[AMB_PATH_STAGED];
+}
+
 static void row_read(struct row *row)
 {
     const json_t *list = json_object_get(row->session, row->is_publish ? "publish" : "deliver");
@@ -92,8 +97,7 @@ static void row_read(struct row *row)
     row->rate = number(counts, "rate");
     row->way = (enum amb_path_way)number(counts, "way");
     row->why = (enum amb_path_why)number(counts, "why");
-    row->has_gone =
-        row->msgs[AMB_PATH_IN_PLACE] + row->msgs[AMB_PATH_COPIED] + row->msgs[AMB_PATH_STAGED] != 0;
+    row->has_gone = row_msgs(row) != 0;
 }
 
 /* GPU memory that came by way of the host: the client alone knows, and is believed. */
@@ -219,12 +223,9 @@ static json_t *row_json(const struct row *row)
         amb_status_num(row->client->id), "name", row->client->name, "direction",
         row->is_publish ? "publish" : "deliver", "class", amb_path_class_name(row->class), "link",
         amb_link_kind_name(row->client->link), "lanes", row->lanes, "way",
-        amb_path_way_name(row->way), "messages",
-        amb_status_num(row->msgs[AMB_PATH_IN_PLACE] + row->msgs[AMB_PATH_COPIED] +
-                       row->msgs[AMB_PATH_STAGED]),
-        "bytes", amb_status_num(row->bytes), "in_place",
-        amb_status_num(row->msgs[AMB_PATH_IN_PLACE]), "copied",
-        amb_status_num(row->msgs[AMB_PATH_COPIED]), "staged",
+        amb_path_way_name(row->way), "messages", amb_status_num(row_msgs(row)), "bytes",
+        amb_status_num(row->bytes), "in_place", amb_status_num(row->msgs[AMB_PATH_IN_PLACE]),
+        "copied", amb_status_num(row->msgs[AMB_PATH_COPIED]), "staged",
         amb_status_num(row->msgs[AMB_PATH_STAGED]), "measured_rate_bytes",
         number_or_null(row->rate), "expected_by", by, "expected_rate_bytes",
         number_or_null(expected), "why", why);

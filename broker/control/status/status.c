@@ -120,23 +120,30 @@ static bool client_may_ask(const struct amb_client *client)
     return client->is_unix && (client->uid == 0 || client->uid == geteuid());
 }
 
+/* The rest of the query behind that word; NULL: it does not begin so. */
+static const char *behind(const char *query, const char *word)
+{
+    size_t len = strlen(word);
+    return strncmp(query, word, len) == 0 ? query + len : NULL;
+}
+
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    static const char remove_prefix[] = "durable rm ", topics_prefix[] = "topics ",
-                      paths_prefix[] = "paths ";
+    const char *removed = behind(query, "durable rm "), *topics = behind(query, "topics "),
+               *paths = behind(query, "paths ");
     const struct amb_status_view *view = amb_status_view_find(query);
     if (!client_may_ask(client)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
                               "admin: only the broker's own user or root, on a unix:// URL");
         return;
     }
-    if (strncmp(query, remove_prefix, sizeof(remove_prefix) - 1) == 0) {
-        remove_durable(client, id, query + sizeof(remove_prefix) - 1);
+    if (removed != NULL) {
+        remove_durable(client, id, removed);
         return;
     }
     const char *pattern = "";
-    if (strncmp(query, topics_prefix, sizeof(topics_prefix) - 1) == 0) {
-        pattern = query + sizeof(topics_prefix) - 1;
+    if (topics != NULL) {
+        pattern = topics;
         const char *why = "";
         if (strlen(pattern) > AMB_TOPIC_MAX ||
             amb_pattern_check(pattern, strlen(pattern), &why) != AMB_OK) {
@@ -146,8 +153,8 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         }
         view = amb_status_view_find("topics");
     }
-    if (strncmp(query, paths_prefix, sizeof(paths_prefix) - 1) == 0) {
-        pattern = query + sizeof(paths_prefix) - 1;
+    if (paths != NULL) {
+        pattern = paths;
         if (strlen(pattern) > AMB_CLIENT_NAME_MAX) {
             amb_client_send_error(client, id, AMB_EINVAL, "no client has a name so long");
             return;

@@ -248,7 +248,7 @@ static json_t *gather_topo(struct amb_status_query *query, struct amb_control *c
 
 static json_t *count_of(const _Atomic uint64_t *counter)
 {
-    return json_integer(amb_status_num(atomic_load_explicit(counter, memory_order_relaxed)));
+    return json_integer(amb_status_num(amb_stat_get(counter)));
 }
 
 /* Of encrypted listeners. */
