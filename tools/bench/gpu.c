@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define THREADS 256u
 #define BLOCKS_MAX 2048u
@@ -66,7 +67,8 @@ static enum amb_status make(struct amb_bench_gpu *gpu)
     return status == AMB_OK ? amb_cuda_stream_sync(gpu->cuda, gpu->stream) : status;
 }
 
-enum amb_status amb_bench_gpu_open(int device, struct amb_bench_gpu **out, const char **why)
+/* *why: a sentence, static. */
+static enum amb_status open_device(int device, struct amb_bench_gpu **out, const char **why)
 {
     struct amb_bench_gpu *gpu = calloc(1, sizeof(*gpu));
     *why = "no memory";
@@ -98,6 +100,16 @@ enum amb_status amb_bench_gpu_open(int device, struct amb_bench_gpu **out, const
     return AMB_OK;
 }
 
+enum amb_status amb_bench_gpu_open(int device, struct amb_bench_gpu **out)
+{
+    const char *why;
+    enum amb_status status = open_device(device, out, &why);
+    if (status != AMB_OK) {
+        amb_tool_error("GPU %d: %s", device, why);
+    }
+    return status;
+}
+
 void amb_bench_gpu_close(struct amb_bench_gpu **gpu)
 {
     struct amb_bench_gpu *own = *gpu;
@@ -113,7 +125,7 @@ void amb_bench_gpu_close(struct amb_bench_gpu **gpu)
 
 void *amb_bench_gpu_stream(struct amb_bench_gpu *gpu)
 {
-    return gpu->stream;
+    return gpu != NULL ? gpu->stream : NULL;
 }
 
 void *amb_bench_gpu_alloc(struct amb_bench_gpu *gpu, uint64_t size)
@@ -134,6 +146,25 @@ void amb_bench_gpu_free(struct amb_bench_gpu *gpu, void *memory)
     if (amb_cuda_enter(gpu->cuda, &scope) == AMB_OK) {
         amb_cuda_free(gpu->cuda, (uintptr_t)memory);
         amb_cuda_leave(&scope);
+    }
+}
+
+void *amb_bench_buffer_make(struct amb_bench_gpu *gpu, uint64_t size)
+{
+    if (gpu != NULL) {
+        return amb_bench_gpu_alloc(gpu, size);
+    }
+    void *buffer = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return buffer != MAP_FAILED ? buffer : NULL;
+}
+
+void amb_bench_buffer_free(struct amb_bench_gpu *gpu, void *buffer, uint64_t size)
+{
+    if (gpu != NULL) {
+        amb_bench_gpu_free(gpu, buffer);
+    } else {
+        (void)munmap(buffer, (size_t)size);
     }
 }
 
@@ -234,10 +265,7 @@ static uint64_t far_memory(const struct amb_bench *bench, struct amb_cuda **far)
 enum amb_exit amb_bench_copies(const struct amb_bench *bench, json_t **out)
 {
     struct amb_bench_gpu *gpu;
-    const char *why;
-    enum amb_status status = amb_bench_gpu_open(bench->device, &gpu, &why);
-    if (status != AMB_OK) {
-        amb_tool_error("GPU %d: %s", bench->device, why);
+    if (amb_bench_gpu_open(bench->device, &gpu) != AMB_OK) {
         return AMB_EXIT_UNAVAILABLE;
     }
     void *to = amb_bench_gpu_alloc(gpu, bench->size), *from = amb_bench_gpu_alloc(gpu, bench->size);

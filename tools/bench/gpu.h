@@ -14,13 +14,18 @@
 
 struct amb_bench_gpu;
 
-/* ENOTSUP, ENOTFOUND, ECUDA, ENOMEM; *why: a sentence, static. */
-enum amb_status amb_bench_gpu_open(int device, struct amb_bench_gpu **out, const char **why);
+/* ENOTSUP, ENOTFOUND, ECUDA, ENOMEM; the reason has been said. */
+enum amb_status amb_bench_gpu_open(int device, struct amb_bench_gpu **out);
 void amb_bench_gpu_close(struct amb_bench_gpu **gpu);
+/* NULL where gpu is NULL. */
 void *amb_bench_gpu_stream(struct amb_bench_gpu *gpu);
 /* NULL: no memory. Filled with zeros. */
 void *amb_bench_gpu_alloc(struct amb_bench_gpu *gpu, uint64_t size);
 void amb_bench_gpu_free(struct amb_bench_gpu *gpu, void *memory);
+/* The same, but of host memory where gpu is NULL. Its pages are there before the clock runs: page
+ * faults are not what is measured. */
+void *amb_bench_buffer_make(struct amb_bench_gpu *gpu, uint64_t size);
+void amb_bench_buffer_free(struct amb_bench_gpu *gpu, void *buffer, uint64_t size);
 /* On the stream. */
 enum amb_status amb_bench_gpu_fill(struct amb_bench_gpu *gpu, void *to, uint64_t size,
                                    uint32_t base);

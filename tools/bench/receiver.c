@@ -16,10 +16,8 @@ enum amb_status amb_receiver_init(struct amb_receiver *receiver, const struct am
     *receiver = (struct amb_receiver){.bench = bench, .counts = counts};
     struct amb_sub_options options = AMB_INIT(amb_sub_options);
     if (bench->mem == AMB_MEM_CUDA) {
-        const char *why;
-        enum amb_status status = amb_bench_gpu_open(bench->device, &receiver->gpu, &why);
+        enum amb_status status = amb_bench_gpu_open(bench->device, &receiver->gpu);
         if (status != AMB_OK) {
-            amb_tool_error("GPU %d: %s", bench->device, why);
             return status;
         }
         options.mem = AMB_MEM_CUDA;

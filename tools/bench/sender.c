@@ -5,31 +5,9 @@
 #include "tools/bench/payload.h"
 
 #include <stdio.h>
-#include <sys/mman.h>
 
 #define SYNC_NS (20 * AMB_SEC)
 #define LENT_BYTES (UINT64_C(64) << 20)
-
-/* Present before the clock runs: page faults are not what is measured. */
-static void *buffer_make(struct amb_sender *sender)
-{
-    size_t size = (size_t)sender->bench->size;
-    if (sender->gpu != NULL) {
-        return amb_bench_gpu_alloc(sender->gpu, size);
-    }
-    void *buffer =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return buffer != MAP_FAILED ? buffer : NULL;
-}
-
-static void buffer_free(struct amb_sender *sender, void *buffer)
-{
-    if (sender->gpu != NULL) {
-        amb_bench_gpu_free(sender->gpu, buffer);
-    } else {
-        (void)munmap(buffer, (size_t)sender->bench->size);
-    }
-}
 
 /* Payloads written on a GPU are whole behind its stream. */
 static enum amb_status write_payload(struct amb_sender *sender, void *to, uint64_t word)
@@ -43,11 +21,6 @@ static enum amb_status write_payload(struct amb_sender *sender, void *to, uint64
                            : AMB_OK;
 }
 
-static void *stream_of(struct amb_sender *sender)
-{
-    return sender->gpu != NULL ? amb_bench_gpu_stream(sender->gpu) : NULL;
-}
-
 enum amb_status amb_sender_init(struct amb_sender *sender, const struct amb_bench *bench,
                                 struct amb_conn *conn, const char *topic, unsigned index)
 {
@@ -56,15 +29,13 @@ enum amb_status amb_sender_init(struct amb_sender *sender, const struct amb_benc
     sender->buffer_count =
         count < AMB_SENDER_BUFFERS_MAX ? (unsigned)count : AMB_SENDER_BUFFERS_MAX;
     if (bench->mem == AMB_MEM_CUDA) {
-        const char *why;
-        enum amb_status status = amb_bench_gpu_open(bench->device, &sender->gpu, &why);
+        enum amb_status status = amb_bench_gpu_open(bench->device, &sender->gpu);
         if (status != AMB_OK) {
-            amb_tool_error("GPU %d: %s", bench->device, why);
             return status;
         }
     }
     for (unsigned i = 0; i < sender->buffer_count; i++) {
-        sender->buffers[i] = buffer_make(sender);
+        sender->buffers[i] = amb_bench_buffer_make(sender->gpu, bench->size);
         if (sender->buffers[i] == NULL) {
             return AMB_ENOMEM;
         }
@@ -88,12 +59,13 @@ static enum amb_status send_lease(struct amb_sender *sender, uint64_t word, int6
         amb_payload_write(amb_lease_data(lease), (size_t)bench->size, word, bench->is_touch);
         return amb_lease_commit(lease, NULL, NULL);
     }
-    status = write_payload(sender, amb_lease_data_on(lease, stream_of(sender)), word);
+    status =
+        write_payload(sender, amb_lease_data_on(lease, amb_bench_gpu_stream(sender->gpu)), word);
     if (status != AMB_OK) {
         amb_lease_abandon(lease);
         return status;
     }
-    return amb_lease_commit(lease, AMB_OUT(.stream = stream_of(sender)), NULL);
+    return amb_lease_commit(lease, AMB_OUT(.stream = amb_bench_gpu_stream(sender->gpu)), NULL);
 }
 
 enum amb_status amb_sender_send(struct amb_sender *sender, int64_t timeout_ns)
@@ -117,7 +89,7 @@ enum amb_status amb_sender_send(struct amb_sender *sender, int64_t timeout_ns)
         if (status == AMB_OK) {
             status = amb_pub_post(sender->pub,
                                   AMB_OUT(.mem = bench->mem, .data = sender->buffers[i],
-                                          .len = size, .stream = stream_of(sender)),
+                                          .len = size, .stream = amb_bench_gpu_stream(sender->gpu)),
                                   timeout_ns, &sender->seqs[i]);
         }
     } else {
@@ -149,7 +121,7 @@ void amb_sender_fini(struct amb_sender *sender, int64_t timeout_ns)
     sender->pub = NULL;
     for (unsigned i = 0; i < sender->buffer_count; i++) {
         if (sender->buffers[i] != NULL) {
-            buffer_free(sender, sender->buffers[i]);
+            amb_bench_buffer_free(sender->gpu, sender->buffers[i], sender->bench->size);
             sender->buffers[i] = NULL;
         }
     }

@@ -78,17 +78,6 @@ static unsigned other(const struct worker *worker, unsigned place)
 
 /* ---- set-up ---- */
 
-static void *buffer_make(struct worker *worker)
-{
-    size_t size = (size_t)worker->bench->size;
-    if (worker->gpu != NULL) {
-        return amb_bench_gpu_alloc(worker->gpu, size);
-    }
-    void *buffer =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    return buffer != MAP_FAILED ? buffer : NULL;
-}
-
 static enum amb_status open_publisher(struct worker *worker, unsigned place)
 {
     const struct amb_bench *bench = worker->bench;
@@ -102,7 +91,7 @@ static enum amb_status open_publisher(struct worker *worker, unsigned place)
                              .device = is_gpu_lease ? bench->device : 0),
                      &worker->pub[place]);
     if (status == AMB_OK && !bench->is_lease) {
-        worker->data[place] = buffer_make(worker);
+        worker->data[place] = amb_bench_buffer_make(worker->gpu, bench->size);
         status = worker->data[place] != NULL ? AMB_OK : AMB_ENOMEM;
     }
     return status;
@@ -126,10 +115,8 @@ static enum amb_status worker_open(struct worker *worker)
 {
     const struct amb_bench *bench = worker->bench;
     if (bench->mem == AMB_MEM_CUDA) {
-        const char *why;
-        enum amb_status status = amb_bench_gpu_open(bench->device, &worker->gpu, &why);
+        enum amb_status status = amb_bench_gpu_open(bench->device, &worker->gpu);
         if (status != AMB_OK) {
-            amb_tool_error("GPU %d: %s", bench->device, why);
             return status;
         }
     }
@@ -147,8 +134,8 @@ static void worker_close(struct worker *worker)
 {
     for (unsigned i = 0; i < worker->others; i++) {
         (void)amb_pub_close(worker->pub[i], AMB_SEC);
-        if (worker->gpu != NULL && worker->data[i] != NULL) {
-            amb_bench_gpu_free(worker->gpu, worker->data[i]);
+        if (worker->data[i] != NULL) {
+            amb_bench_buffer_free(worker->gpu, worker->data[i], worker->bench->size);
         }
     }
     (void)amb_sub_close(worker->sub, AMB_SEC);
@@ -206,11 +193,6 @@ static enum amb_status fill(struct worker *worker, uint64_t round)
     return status;
 }
 
-static void *stream_of(struct worker *worker)
-{
-    return worker->gpu != NULL ? amb_bench_gpu_stream(worker->gpu) : NULL;
-}
-
 static enum amb_status send_lease(struct worker *worker, unsigned place)
 {
     const struct amb_partition *part = &worker->part[place];
@@ -220,8 +202,8 @@ static enum amb_status send_lease(struct worker *worker, unsigned place)
     if (status != AMB_OK) {
         return status;
     }
-    void *to =
-        worker->gpu != NULL ? amb_lease_data_on(lease, stream_of(worker)) : amb_lease_data(lease);
+    void *to = worker->gpu != NULL ? amb_lease_data_on(lease, amb_bench_gpu_stream(worker->gpu))
+                                   : amb_lease_data(lease);
     status = fill_one(worker, place, to);
     if (status != AMB_OK) {
         amb_lease_abandon(lease);
@@ -229,7 +211,9 @@ static enum amb_status send_lease(struct worker *worker, unsigned place)
     }
     const struct amb_prop prop = {.name = AMB_PARTITION_PROP, .value = part, .len = sizeof(*part)};
     return amb_lease_commit(
-        lease, AMB_OUT(.props = &prop, .prop_count = 1, .stream = stream_of(worker)), NULL);
+        lease,
+        AMB_OUT(.props = &prop, .prop_count = 1, .stream = amb_bench_gpu_stream(worker->gpu)),
+        NULL);
 }
 
 static enum amb_status send_buffer(struct worker *worker, unsigned place)
@@ -240,7 +224,7 @@ static enum amb_status send_buffer(struct worker *worker, unsigned place)
     return amb_pub_post(worker->pub[place],
                         AMB_OUT(.mem = worker->bench->mem, .data = worker->data[place],
                                 .len = (size_t)worker->bench->size, .props = &prop, .prop_count = 1,
-                                .stream = stream_of(worker)),
+                                .stream = amb_bench_gpu_stream(worker->gpu)),
                         ROOM_NS, &worker->seq[place]);
 }
 
@@ -267,7 +251,7 @@ static bool is_whole(struct worker *worker, const struct amb_partition *part,
     if (worker->gpu == NULL) {
         return amb_partition_is_whole(part, amb_msg_data(msg), (size_t)size);
     }
-    const void *at = amb_msg_data_on(msg, stream_of(worker));
+    const void *at = amb_msg_data_on(msg, amb_bench_gpu_stream(worker->gpu));
     uint32_t before = worker->wrong;
     return at != NULL &&
            amb_bench_gpu_check(worker->gpu, at, size, (uint32_t)amb_partition_word(part)) ==
@@ -306,7 +290,8 @@ static enum amb_status take(struct worker *worker, uint64_t round, int64_t timeo
             (void)snprintf(worker->counts->path, sizeof(worker->counts->path), "%s",
                            path != NULL ? path : "");
         }
-        if (worker->gpu == NULL || amb_msg_release_on(msgs[i], stream_of(worker)) == AMB_ESTATE) {
+        if (worker->gpu == NULL ||
+            amb_msg_release_on(msgs[i], amb_bench_gpu_stream(worker->gpu)) == AMB_ESTATE) {
             amb_msg_release(msgs[i]);
         }
     }
