@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/brokerd.h"
 
+#include "tools/common/child.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #define LISTEN_MAX 4u
@@ -33,8 +33,7 @@ void amb_brokerd_find(char *out, size_t size)
     (void)snprintf(out, size, "brokerd");
 }
 
-static void become(const struct amb_brokerd_start *start, const char *path, int out_fd,
-                   pid_t parent)
+static void become(const struct amb_brokerd_start *start, const char *path, int out_fd)
 {
     char program[AMB_BROKERD_PATH_MAX], dev[] = "--dev", listen[] = "--listen", option[] = "-o";
     char *words[AMB_BROKERD_WORDS_MAX];
@@ -52,10 +51,6 @@ static void become(const struct amb_brokerd_start *start, const char *path, int 
         words[count++] = strdup(start->options[i]);
     }
     words[count] = NULL;
-    (void)prctl(PR_SET_PDEATHSIG, start->death_signal);
-    if (getppid() != parent) {
-        _exit(127); /* It has ended in between. */
-    }
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)dup2(out_fd, STDOUT_FILENO);
@@ -68,26 +63,14 @@ static void become(const struct amb_brokerd_start *start, const char *path, int 
 pid_t amb_brokerd_start(const struct amb_brokerd_start *start, int *ready_fd)
 {
     char found[AMB_BROKERD_PATH_MAX];
-    int fds[2];
     const char *path = start->path;
     if (path == NULL) {
         amb_brokerd_find(found, sizeof(found));
         path = found;
     }
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        return -1;
-    }
-    pid_t parent = getpid();
-    (void)fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = amb_child_fork(start->death_signal, ready_fd);
     if (pid == 0) {
-        become(start, path, fds[1], parent);
+        become(start, path, *ready_fd);
     }
-    (void)close(fds[1]);
-    if (pid < 0) {
-        (void)close(fds[0]);
-        return -1;
-    }
-    *ready_fd = fds[0];
     return pid;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/local/gpus.h"
 
+#include "tools/common/child.h"
 #include "wire/mem/cuda.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #define VISIBLE "CUDA_VISIBLE_DEVICES"
@@ -35,28 +34,15 @@ static void list(struct amb_local_gpus *out)
 pid_t amb_local_gpus_ask(const char *visible, int *fd)
 {
     static struct amb_local_gpus found;
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        return -1;
-    }
-    pid_t parent = getpid();
-    (void)fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = amb_child_fork(SIGKILL, fd);
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent || (visible != NULL && setenv(VISIBLE, visible, 1) != 0)) {
+        if (visible != NULL && setenv(VISIBLE, visible, 1) != 0) {
             _exit(1);
         }
         list(&found);
         /* Less than a pipe holds, so this does not wait. */
-        _exit(write(fds[1], &found, sizeof(found)) == (ssize_t)sizeof(found) ? 0 : 1);
+        _exit(write(*fd, &found, sizeof(found)) == (ssize_t)sizeof(found) ? 0 : 1);
     }
-    (void)close(fds[1]);
-    if (pid < 0) {
-        (void)close(fds[0]);
-        return -1;
-    }
-    *fd = fds[0];
     return pid;
 }
 
