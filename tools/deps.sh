@@ -91,8 +91,9 @@ packages=(
     libcmocka-dev python3-pytest
 )
 if [ "$level" != build ]; then
-    # valgrind: bench-instructions counts instructions and system calls with it.
-    packages+=(g++ iproute2 procps valgrind)
+    # valgrind: bench-instructions counts instructions and system calls with it. openssl: a client of
+    # another make, for integration-tls.
+    packages+=(g++ iproute2 openssl procps valgrind)
 fi
 if [ "$level" = dev ]; then
     packages+=(clang clang-format-14 clang-tidy python3-matplotlib)
