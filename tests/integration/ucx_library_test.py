@@ -14,6 +14,7 @@ import pytest
 from harness import check, until
 
 OTHER = "1.17.3"  # of the stub: on no side of a border with 1.13.1 or 1.22.0
+LACKING = "1.22.0"  # of the stub that has not all functions
 # Sanitizers want to be the first library of a process; here a stub is.
 PRELOADED = {"ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0:intercept_tls_get_addr=0"}
 
@@ -103,7 +104,11 @@ def test_a_client_names_what_it_cannot_load_and_has_a_stream(rig, links):
     if "ucx" not in links:
         pytest.skip("no UCX here")
     broker = rig.broker("-o", "transports.tcp=on")
-    for library, words in bad(rig).items():
+    refused = bad(rig)
+    release = broker.log().split("INFO UCX ")[1].split()[0]
+    if release != LACKING:  # Then two faults could be told, and the other may come first.
+        del refused[stub(rig, "lacking")]
+    for library, words in refused.items():
         done = ctl(rig, broker.url("ucx"), "pub", "t", "--count", "1", AMB_UCX_LIBRARY=library)
         expect(done, 64, "link ucx: ", *words)
         row = own_row(rig, broker, AMB_UCX_LIBRARY=library)
