@@ -46,7 +46,8 @@ struct amb_tls_wish {
 /* Of a context for brokers. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_tls_create_accepting(struct amb_tls_context *context, int fd,
                                                         struct amb_tls **out);
-/* Of a context for clients. ENOMEM; EINVAL: the name is too long, or the pin is none. */
+/* Of a context for clients. ENOMEM; EINVAL: the name or the pin is none, or the name is too long.
+ */
 AMB_MUST_CHECK enum amb_status amb_tls_create_connecting(struct amb_tls_context *context, int fd,
                                                          const struct amb_tls_wish *wish,
                                                          struct amb_tls **out);

@@ -90,6 +90,10 @@ bool amb_tls_verify_expect(struct amb_tls *tls, const char *name)
         return false;
     }
     copy_name(tls->name, sizeof(tls->name), name);
+    /* To libcrypto a name that begins with a dot is all hosts below it, and no name is any host. */
+    if (tls->name[0] == '\0' || tls->name[0] == '.') {
+        return false;
+    }
     X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
     if (is_address(tls->name)) {
         return X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) == 1;

@@ -99,6 +99,20 @@ static void test_a_name_or_an_address_must_be_the_certificates(void **state)
     amb_tls_context_unref(&numbered);
 }
 
+/* ".example" would take the certificate of each host below it. */
+static void test_a_name_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    static const char *const none[] = {"", "%eth0", ".example"};
+    struct amb_tls *tls = NULL;
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        assert_int_equal(
+            amb_tls_create_connecting(client, -1, &(struct amb_tls_wish){.name = none[i]}, &tls),
+            AMB_EINVAL);
+        assert_null(tls);
+    }
+}
+
 static void test_an_unknown_authority_and_an_expired_certificate_are_told(void **state)
 {
     (void)state;
@@ -336,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_agree_on_tls_1_3_a_suite_and_a_protocol),
         cmocka_unit_test(test_a_name_or_an_address_must_be_the_certificates),
+        cmocka_unit_test(test_a_name_that_is_none_is_refused),
         cmocka_unit_test(test_an_unknown_authority_and_an_expired_certificate_are_told),
         cmocka_unit_test(test_a_pin_needs_no_authority_and_no_name),
         cmocka_unit_test(test_certificates_of_clients_are_checked_where_they_are_asked_for),
