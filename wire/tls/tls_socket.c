@@ -49,11 +49,13 @@ bool amb_tls_push(struct amb_tls *tls)
     return true;
 }
 
-/* Room for a read. It grows where the last read has filled it all. */
+/* Room for a read. It grows where the last read has filled it all. Before the handshake is done it
+ * does not: nobody is charged for it yet. */
 static bool make_room(struct amb_tls *tls)
 {
     struct amb_tls_buffer *in = &tls->pipe.in;
-    if (tls->was_filled && in->cap < AMB_TLS_BUFFER_MAX && amb_tls_buffer_len(in) == 0) {
+    if (tls->is_done && tls->was_filled && in->cap < AMB_TLS_BUFFER_MAX &&
+        amb_tls_buffer_len(in) == 0) {
         size_t more = in->cap * GROWTH;
         more = more < AMB_TLS_BUFFER_MAX ? more : AMB_TLS_BUFFER_MAX;
         (void)amb_tls_buffer_reserve(in, more, &tls->pipe.charge); /* Else as it is. */

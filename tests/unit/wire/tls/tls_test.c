@@ -266,6 +266,34 @@ static void test_strangers_at_the_door(void **state)
     broker_gets("\x16\x03\x01\x00\x05hello", 10, false, "TLS has failed");
 }
 
+/* The largest ClientHello that libssl takes has 128 KiB, and comes in one piece here. */
+static void test_a_hello_without_end_gets_a_small_buffer(void **state)
+{
+    (void)state;
+    enum {
+        RECORDS = 7,
+        HEADER = 5,
+        RECORD = HEADER + (16 << 10)
+    };
+    static const uint8_t record[HEADER] = {22, 3, 1, 0x40, 0}, hello[4] = {1, 2, 0, 0};
+    static uint8_t bytes[RECORDS][RECORD];
+    struct tls_two two;
+    short events;
+    for (size_t i = 0; i < RECORDS; i++) {
+        memcpy(bytes[i], record, sizeof(record));
+    }
+    memcpy(bytes[0] + HEADER, hello, sizeof(hello));
+    tls_two_connect(&two);
+    assert_int_equal(amb_tls_create_accepting(server, two.broker_fd, &two.broker), AMB_OK);
+    assert_int_equal(send(two.client_fd, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+    for (size_t heard = 0; heard < 4; heard = two.broker->moved) {
+        tls_two_await(two.broker_fd);
+        assert_int_equal(amb_tls_step(two.broker, &events), AMB_EAGAIN);
+        assert_in_range(two.broker->pipe.in.cap, 0, AMB_TLS_BUFFER_MIN);
+    }
+    tls_two_fini(&two);
+}
+
 static void test_tls_at_a_plain_door(void **state)
 {
     (void)state;
@@ -356,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_certificates_of_clients_are_checked_where_they_are_asked_for),
         cmocka_unit_test(test_a_revoked_certificate_does_not_come_in),
         cmocka_unit_test(test_strangers_at_the_door),
+        cmocka_unit_test(test_a_hello_without_end_gets_a_small_buffer),
         cmocka_unit_test(test_tls_at_a_plain_door),
         cmocka_unit_test(test_a_protocol_that_is_not_ours_is_refused),
         cmocka_unit_test(test_tls_1_2_is_refused),
