@@ -9,21 +9,7 @@
 
 #define SHOWN_URL_MAX 400u
 #define WHERE_MAX 64u /* of a place in an error */
-
-static const char *key_name(enum amb_tls_file file)
-{
-    switch (file) {
-    case AMB_TLS_CERTIFICATE:
-        return "client.certificate";
-    case AMB_TLS_KEY:
-        return "client.key";
-    case AMB_TLS_CA:
-    case AMB_TLS_CRL:
-    case AMB_TLS_FILES:
-        break;
-    }
-    return "client.ca";
-}
+#define KEY_MAX 24u
 
 enum amb_status amb_secure_init(struct amb_secure *secure, const struct amb_url *url,
                                 const struct amb_client_config *config, struct amb_error *error)
@@ -37,8 +23,8 @@ enum amb_status amb_secure_init(struct amb_secure *secure, const struct amb_url 
     struct amb_tls_complaint complaint;
     enum amb_status status = amb_tls_context_create_client(&files, &complaint, &secure->context);
     if (status != AMB_OK) {
-        const char *key = key_name(complaint.file);
-        char where[WHERE_MAX];
+        char key[KEY_MAX], where[WHERE_MAX];
+        (void)snprintf(key, sizeof(key), "client.%s", amb_tls_file_name(complaint.file));
         amb_client_config_place(config, key, where, sizeof(where));
         error->status = status;
         (void)snprintf(error->text, sizeof(error->text), "%s: %s: %.160s", where, key,
