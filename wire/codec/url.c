@@ -184,18 +184,14 @@ static enum amb_status parse_host_port(struct parser *parser, struct piece place
 
 static enum amb_status parse_link(struct parser *parser, struct piece value)
 {
-    static const enum amb_link_kind kinds[] = {AMB_LINK_RING, AMB_LINK_STREAM, AMB_LINK_UCX};
     if (parser->has_link) {
         return refuse(parser, "link given twice:", value);
     }
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (piece_is(value, amb_link_kind_name(kinds[i]))) {
-            parser->url.link = kinds[i];
-            parser->has_link = true;
-            return AMB_OK;
-        }
-    }
-    return refuse(parser, "link is ring, stream or ucx, not", value);
+    parser->url.link = amb_link_kind_find(value.text, value.len);
+    parser->has_link = true;
+    return parser->url.link != AMB_LINK_ANY
+               ? AMB_OK
+               : refuse(parser, "link is ring, stream or ucx, not", value);
 }
 
 static enum amb_status parse_mode(struct parser *parser, struct piece value)
@@ -446,4 +442,16 @@ const char *amb_link_kind_name(enum amb_link_kind kind)
         return "sim";
     }
     return "?";
+}
+
+enum amb_link_kind amb_link_kind_find(const char *text, size_t len)
+{
+    static const enum amb_link_kind kinds[] = {AMB_LINK_RING, AMB_LINK_STREAM, AMB_LINK_UCX};
+    const struct piece name = {text, len};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (piece_is(name, amb_link_kind_name(kinds[i]))) {
+            return kinds[i];
+        }
+    }
+    return AMB_LINK_ANY;
 }

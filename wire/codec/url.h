@@ -56,3 +56,5 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size);
 /* "unix", "tcp", "tls" */
 const char *amb_url_scheme_name(enum amb_url_scheme scheme);
 const char *amb_link_kind_name(enum amb_link_kind kind);
+/* "ring", "stream" or "ucx" as its kind; AMB_LINK_ANY: none of them. */
+enum amb_link_kind amb_link_kind_find(const char *text, size_t len);

@@ -94,10 +94,10 @@ static const char *ucx_obstacle(struct amb_client *client, const Amb__Control__P
 }
 
 /* A client on this host. Where there are no rings, one that does not insist has a stream. */
-static bool link_choose_near(struct amb_client *client, bool insists)
+static bool link_choose_near(struct amb_client *client)
 {
     const char *obstacle = client->control->no_ring;
-    if (obstacle != NULL && insists) {
+    if (obstacle != NULL && client->insists) {
         amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", obstacle);
         return false;
     }
@@ -106,27 +106,16 @@ static bool link_choose_near(struct amb_client *client, bool insists)
     return true;
 }
 
-static enum amb_link_kind wish_of(const char *wish)
-{
-    static const enum amb_link_kind kinds[] = {AMB_LINK_RING, AMB_LINK_STREAM, AMB_LINK_UCX};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(wish, amb_link_kind_name(kinds[i])) == 0) {
-            return kinds[i];
-        }
-    }
-    return AMB_LINK_ANY;
-}
-
 /* False: refused, and the client told. */
 static bool link_choose(struct amb_client *client, const char *wish, const Amb__Control__Peer *peer)
 {
     const struct amb_control *control = client->control;
     client->insists = wish[0] != '\0';
-    client->wish = wish_of(wish);
+    client->wish = amb_link_kind_find(wish, strlen(wish));
     if (client->wish == AMB_LINK_UCX || (client->wish == AMB_LINK_ANY && !client->is_unix)) {
         client->ucx_obstacle = ucx_obstacle(client, peer);
     }
-    if (strcmp(wish, "ucx") == 0) {
+    if (client->wish == AMB_LINK_UCX) {
         const char *obstacle = client->ucx_obstacle;
         if (obstacle != NULL) {
             amb_client_send_error(client, 0, AMB_ENOTSUP, "%s", obstacle);
@@ -135,21 +124,21 @@ static bool link_choose(struct amb_client *client, const char *wish, const Amb__
         client->link = AMB_LINK_UCX;
         return true;
     }
-    if (strcmp(wish, "ring") == 0 || (wish[0] == '\0' && client->is_unix)) {
+    if (client->wish == AMB_LINK_RING || (!client->insists && client->is_unix)) {
         if (!client->is_unix) {
             amb_client_send_error(client, 0, AMB_EINVAL,
                                   "link ring: works over a unix:// URL only");
             return false;
         }
-        return link_choose_near(client, wish[0] != '\0');
+        return link_choose_near(client);
     }
-    if (wish[0] != '\0' && strcmp(wish, "stream") != 0) {
+    if (client->insists && client->wish != AMB_LINK_STREAM) {
         amb_client_send_error(client, 0, AMB_EINVAL, "unknown link: ring, stream, ucx are known");
         return false;
     }
     client->link = AMB_LINK_STREAM;
     /* Bytes of a ucx link are not encrypted: a client with TLS has to ask for one. */
-    if (wish[0] == '\0' && control->transports->prefer_ucx && client->tls == NULL) {
+    if (!client->insists && control->transports->prefer_ucx && client->tls == NULL) {
         client->link_reason = client->ucx_obstacle;
         client->link = client->link_reason == NULL ? AMB_LINK_UCX : AMB_LINK_STREAM;
     }
