@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 
 #define TEXT_MAX 400u
+#define CHECK_MAX 32u
 
-static void look_at_time(enum amb_tls_file file, const struct amb_tls_used *used, int64_t now_s,
+static void look_at_time(const char *check, const struct amb_tls_used *used, int64_t now_s,
                          json_t *rows)
 {
-    char check[32], text[TEXT_MAX];
+    char text[TEXT_MAX];
     unsigned step = amb_expiry_step(used->expires_s, now_s);
-    (void)snprintf(check, sizeof(check), "tls %s", amb_tls_file_name(file));
     if (used->expires_s == INT64_MAX) {
         return; /* A key has no end of its own. */
     }
@@ -33,11 +33,10 @@ static void look_at_time(enum amb_tls_file file, const struct amb_tls_used *used
         text, step > 0 ? "replace the file (broker-ctl tls renew), and have brokerd reload" : "");
 }
 
-static void look_at_file(enum amb_tls_file file, const struct amb_tls_used *used, json_t *rows)
+static void look_at_file(const char *check, const struct amb_tls_used *used, json_t *rows)
 {
-    char check[32], text[TEXT_MAX];
+    char text[TEXT_MAX];
     struct stat st;
-    (void)snprintf(check, sizeof(check), "tls %s", amb_tls_file_name(file));
     if (stat(used->path, &st) != 0) {
         (void)snprintf(text, sizeof(text), "%s is not there any more", used->path);
         amb_doctor_find(rows, check, "warning", text, "brokerd will not start again without it");
@@ -51,10 +50,13 @@ static void look_at_file(enum amb_tls_file file, const struct amb_tls_used *used
 void amb_doctor_tls(const struct amb_tls_context *context, int64_t now_s, json_t *rows)
 {
     for (unsigned i = 0; i < AMB_TLS_FILES; i++) {
-        const struct amb_tls_used *used = amb_tls_context_used(context, (enum amb_tls_file)i);
+        const enum amb_tls_file file = (enum amb_tls_file)i;
+        const struct amb_tls_used *used = amb_tls_context_used(context, file);
         if (used != NULL) {
-            look_at_time((enum amb_tls_file)i, used, now_s, rows);
-            look_at_file((enum amb_tls_file)i, used, rows);
+            char check[CHECK_MAX];
+            (void)snprintf(check, sizeof(check), "tls %s", amb_tls_file_name(file));
+            look_at_time(check, used, now_s, rows);
+            look_at_file(check, used, rows);
         }
     }
 }
