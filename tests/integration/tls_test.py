@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -165,16 +164,15 @@ def test_wrong_doors(rig, folder):
     broker.says("the client does not speak TLS")
     status = broker.broker.ask("status")
     check(status["tls_plain"] == 4 and status["tls_handshakes"] == 0, status)
-    if shutil.which("openssl") is not None:
-        for options, words in ((["-tls1_2"], "alert protocol version"),
-                               (["-tls1_3", "-alpn", "h2"], "alert no application protocol"),
-                               (["-tls1_3", "-alpn", "amb/1", "-CAfile", folder("ca.pem")],
-                                "Verify return code: 0 (ok)")):
-            done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{broker.port}",
-                                   *options], stdin=subprocess.DEVNULL, capture_output=True,
-                                  timeout=20, check=False)
-            text = (done.stdout + done.stderr).decode(errors="replace")
-            check(words in text, f"{options}: nothing of '{words}' in {text}")
+    for options, words in ((["-tls1_2"], "alert protocol version"),
+                           (["-tls1_3", "-alpn", "h2"], "alert no application protocol"),
+                           (["-tls1_3", "-alpn", "amb/1", "-CAfile", folder("ca.pem")],
+                            "Verify return code: 0 (ok)")):
+        done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{broker.port}",
+                               *options], stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=20, check=False)
+        text = (done.stdout + done.stderr).decode(errors="replace")
+        check(words in text, f"{options}: nothing of '{words}' in {text}")
     broker.works()
     broker.broker.stop()
 
