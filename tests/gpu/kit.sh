@@ -15,6 +15,15 @@ pack_libraries() { # kit file...
     done
 }
 
+# It is loaded where a configuration file is named, so ldd says nothing of it.
+pack_libconfig() { # kit
+    local name file
+    name=$(grep -ao 'libconfig\.so\.[0-9]*' "$1/broker/brokerd" | head -1)
+    file=$(PATH=$PATH:/sbin ldconfig -p | sed -n "s/^[[:space:]]*$name .*=> //p" | head -1)
+    [ -n "$file" ] || { echo "no $name on this machine" >&2; exit 1; }
+    cp -L "$file" "$1/lib/"
+}
+
 # UCX is loaded at run time: its libraries, and its modules with those for CUDA beside them.
 pack_ucx() { # build kit
     local from=
@@ -50,6 +59,7 @@ pack_begin() { # build kit
     pack_ucx "$1" "$2"
 }
 pack_end() { # kit
+    pack_libconfig "$1"
     pack_libraries "$1" "$1/broker/brokerd" "$1"/tests/gpu-* "$1/tools/broker-bench" "$1/tools/broker-ctl"
     find "$1" -type f \( -name '*.so*' -o -perm -u+x ! -name '*.sh' ! -name '*.py' \) \
         -exec strip --strip-unneeded {} + 2>/dev/null || true

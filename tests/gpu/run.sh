@@ -57,7 +57,9 @@ bench() { # name argument...
     fi
     line=$(timeout 60 "$kit/tools/broker-bench" --memory cuda --brokerd "$kit/broker/brokerd" \
         --broker-option memory.cuda.size="$pool" --broker-option server.max_message="$max_message" \
-        --broker-option memory.host.size="$host_size" -o json "$@" 2>"$out/bench.err") || code=$?
+        --broker-option memory.host.size="$host_size" \
+        --broker-option limits.max_leased_per_session="$leased" \
+        --broker-option limits.max_mapped_per_session="$mapped" -o json "$@" 2>"$out/bench.err") || code=$?
     if [ "$code" != 0 ]; then
         failed=1
         row "$name" "FAILED: $(tail -1 "$out/bench.err")"
@@ -114,11 +116,15 @@ perftest() {
     fi
     for size in 65536 16777216 268435456; do
         has_time 30 || return 0
-        timeout 30 "$kit/tools/ucx_perftest" -p "$port" >/dev/null 2>"$out/perftest.err" &
+        timeout 30 "$kit/tools/ucx_perftest" -p "$port" >"$out/perftest.err" 2>&1 &
         sleep 2
         line=$(timeout 30 "$kit/tools/ucx_perftest" 127.0.0.1 -p "$port" -t ucp_am_bw -m cuda -s "$size" \
-            -n 100 -f 2>>"$out/perftest.err" | tail -1) || line=failed
+            -n 100 -f 2>>"$out/perftest.err" | tail -1) || line=
         wait || true
+        case $line in
+            *[0-9]) ;;
+            *) line="failed: $(sed -n 's/.*UCX *ERROR //p' "$out/perftest.err" | head -1)" ;;
+        esac
         echo "$size $line" >>"$out/perftest.txt"
         row "ucx_perftest -m cuda $size" "$line"
         port=$((port + 1))
@@ -189,10 +195,11 @@ run() {
     out=$(cd "$out" && pwd)
     rm -f "$out"/*.json "$out"/*.log "$out"/table.txt
     use_kit "$kit"
-    pool=8G max_message=1G host_size=8G
+    # A client's share holds two of the largest messages; by default it is 1 GiB, and then they are staged.
+    pool=8G max_message=1G host_size=8G leased=2G mapped=4G
     if [ "$mode" != --real ]; then
         export AMB_CUDA_LIBRARY=$kit/tests/fakecuda/libfakecuda.so FAKECUDA_MEMORY=2G
-        pool=512M max_message=64M host_size=1G
+        pool=512M max_message=64M host_size=1G leased=256M mapped=1G
     fi
     machine >"$out/machine.txt"
     : >"$out/bench.json"
