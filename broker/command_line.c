@@ -12,6 +12,7 @@ enum {
     OPTION_DEV = 256,
     OPTION_LISTEN,
     OPTION_PRINT_CONFIG,
+    OPTION_UNTIL_EOF,
 };
 
 static const struct option long_options[] = {
@@ -21,6 +22,7 @@ static const struct option long_options[] = {
     {"option", required_argument, NULL, 'o'},
     {"test-config", no_argument, NULL, 't'},
     {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
+    {"until-eof", no_argument, NULL, OPTION_UNTIL_EOF},
     {"version", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -37,6 +39,8 @@ void amb_command_line_usage(FILE *out)
         "      --listen URL   unix:///path, tcp://host:port or tcp://eth0:port, in place of the "
         "configured ones\n"
         "  -o KEY=VALUE       one key of the configuration, as server.workers=2\n"
+        "      --until-eof    end gracefully when standard input ends, as with the program that\n"
+        "                     started it and holds the pipe\n"
         "  -t, --test-config  check the configuration and end\n"
         "      --print-config show all keys, their values and where they came from\n"
         "  -v, --version      show the release and end\n"
@@ -70,6 +74,9 @@ static void apply(struct amb_command_line *line, int code, const char *value)
         break;
     case OPTION_LISTEN:
         line->listen[line->listen_count++] = value;
+        break;
+    case OPTION_UNTIL_EOF:
+        line->until_eof = true;
         break;
     case OPTION_PRINT_CONFIG:
         line->action = AMB_COMMAND_LINE_PRINT_CONFIG;

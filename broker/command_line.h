@@ -25,6 +25,7 @@ struct amb_command_line {
     enum amb_command_line_action action;
     const char *config; /* else $AMB_CONFIG, which has programs' settings too; NULL: none (--dev) */
     bool dev;
+    bool until_eof;                  /* ends with standard input */
     const char **listen, **settings; /* --listen URL, -o key=value */
     size_t listen_count, setting_count;
 };

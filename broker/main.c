@@ -8,6 +8,7 @@
 #include "broker/command_line.h"
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
+#include "broker/eof.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
 #include "wire/base/log.h"
@@ -219,6 +220,27 @@ static int exit_status_of(enum amb_status status)
     return status == AMB_EINVAL ? EX_CONFIG : EXIT_FAILURE;
 }
 
+static void on_eof(void *arg)
+{
+    struct amb_signals *signals = arg;
+    amb_signals_drain(signals); /* As if asked to by USR2, whatever was asked before. */
+}
+
+/* Until the broker has ended. */
+static int serve(struct program *program, struct amb_signals *signals)
+{
+    struct amb_eof eof;
+    bool is_watched = program->line.until_eof;
+    if (is_watched && amb_eof_start(&eof, STDIN_FILENO, on_eof, signals) != AMB_OK) {
+        return EXIT_FAILURE;
+    }
+    int result = amb_broker_wait(program->broker);
+    if (is_watched) {
+        amb_eof_stop(&eof);
+    }
+    return result;
+}
+
 static int run_broker(struct program *program, int out)
 {
     static const struct amb_signals_events events = {on_drain, on_reload};
@@ -232,7 +254,7 @@ static int run_broker(struct program *program, int out)
     }
     if (amb_signals_start(&signals, &events, program) == AMB_OK) {
         say_ready(program->broker, out);
-        int result = amb_broker_wait(program->broker);
+        int result = serve(program, &signals);
         amb_signals_detach(&signals);
         amb_broker_destroy(&program->broker);
         amb_signals_stop(&signals);
@@ -321,6 +343,11 @@ int main(int argc, char **argv)
     if (amb_command_line_init(&program.line, argc, argv, error, sizeof(error)) != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);
         amb_command_line_usage(stderr);
+        return EX_USAGE;
+    }
+    if (program.line.until_eof && fcntl(STDIN_FILENO, F_GETFD) < 0) {
+        (void)fprintf(stderr, "brokerd: --until-eof: standard input is closed\n");
+        amb_command_line_fini(&program.line);
         return EX_USAGE;
     }
     int result = run_program(&program);

@@ -111,6 +111,11 @@ enum amb_status amb_signals_start(struct amb_signals *signals,
     return AMB_OK;
 }
 
+void amb_signals_drain(struct amb_signals *signals)
+{
+    amb_assert(pthread_kill(signals->thread, SIGUSR2) == 0);
+}
+
 void amb_signals_detach(struct amb_signals *signals)
 {
     amb_assert(pthread_kill(signals->thread, DETACH) == 0);

@@ -29,6 +29,8 @@ void amb_signals_block(void);
 /* EINTERNAL, with the system's reason in the log. *signals must not move. */
 AMB_MUST_CHECK enum amb_status
 amb_signals_start(struct amb_signals *signals, const struct amb_signals_events *events, void *arg);
+/* As USR2. Any thread, before amb_signals_stop. */
+void amb_signals_drain(struct amb_signals *signals);
 /* No callback runs from here on. The third TERM or INT still ends the process: what follows may
  * hang. Blocks for a callback that runs. */
 void amb_signals_detach(struct amb_signals *signals);

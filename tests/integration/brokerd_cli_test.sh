@@ -203,6 +203,50 @@ kill -0 "$broker_pid" || fail 'ended without standard output'
 kill -TERM "$broker_pid"
 stop 0
 
+# --until-eof: it ends with its standard input, and with the program that held the other end.
+expect 64 '--until-eof: standard input is closed' bash -c 'exec "$@" <&-' - \
+    "$brokerd" "${small[@]}" --until-eof
+expect 0 'standard input has ended' "$brokerd" "${small[@]}" --listen "unix://$sock" --until-eof
+grep -qxF "ready unix://$sock" "$tmp/out" || fail "no ready line before an end at once"
+mkfifo "$tmp/pipe"
+# start_on_pipe ARGUMENTS...: a broker whose standard input is the pipe, whose writer has gone on.
+start_on_pipe() {
+    forget
+    "$brokerd" "${small[@]}" --listen "unix://$sock" "$@" \
+        >"$tmp/ready" 2>"$tmp/log" <"$tmp/pipe" 7>&- &
+    broker_pid=$!
+}
+exec 7<>"$tmp/pipe"
+start_on_pipe --until-eof
+wait_until grep -q '^ready ' "$tmp/ready"
+echo 'any line is dropped' >&7
+kill -HUP "$broker_pid"
+wait_until grep -q 'the configuration is valid and unchanged' "$tmp/log"
+kill -0 "$broker_pid" || fail 'a line on standard input ended the broker'
+exec 7>&-
+stop 0
+grep -q 'standard input has ended' "$tmp/log" || fail 'no word about the end of standard input'
+[ ! -e "$sock" ] || fail 'the end of standard input left the socket'
+# A writer that is killed says nothing, and need not.
+sleep 60 >"$tmp/pipe" &
+writer_pid=$!
+start_on_pipe --until-eof
+wait_until grep -q '^ready ' "$tmp/ready"
+kill -9 "$writer_pid"
+stop 0
+# Asked to by a signal first, the end of the input does not make it harder.
+exec 7<>"$tmp/pipe"
+start_on_pipe --until-eof
+wait_until grep -q '^ready ' "$tmp/ready"
+kill -TERM "$broker_pid"
+exec 7>&-
+stop 0
+# Without the option that end means nothing.
+start "${small[@]}"
+kill -0 "$broker_pid" || fail 'ended with /dev/null for an input'
+kill -TERM "$broker_pid"
+stop 0
+
 # --dev: a private folder of its own, and only a private one.
 mkdir "$tmp/run"
 forget

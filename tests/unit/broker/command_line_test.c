@@ -74,6 +74,10 @@ static void test_dev_needs_no_file_but_may_have_one(void **state)
     (void)state;
     ACCEPT("--dev");
     assert_true(line.dev);
+    assert_false(line.until_eof);
+    ACCEPT("--dev", "--until-eof");
+    assert_true(line.until_eof);
+    assert_int_equal(line.action, AMB_COMMAND_LINE_RUN);
     assert_null(line.config);
     amb_command_line_fini(&line);
     ACCEPT("--dev", "--config", "x.conf");
