@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * amb_pub_open, amb_pub_send, amb_pub_post, amb_publish: a publisher, and a message into its open
- * batch, or by the best of other ways.
+ * amb_pub_open, amb_pub_send, amb_pub_post, amb_pub_copy, amb_publish: a publisher, and a message
+ * into its open batch, or by the best of other ways.
  */
 #include "client/batch/batches.h"
 #include "client/conn/conn.h"
@@ -109,8 +109,9 @@ enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len, 
     return amb_put_any(pub, &put, timeout_ns, NULL);
 }
 
-enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message, int64_t timeout_ns,
-                             uint64_t *seq)
+/* is_lent: the payload stays as it is until the message is settled. */
+static enum amb_status publish_out(struct amb_pub *pub, const struct amb_out *message, bool is_lent,
+                                   int64_t timeout_ns, uint64_t *seq)
 {
     if (pub == NULL || message == NULL || timeout_ns < 0) {
         return AMB_EINVAL;
@@ -146,6 +147,8 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
     if (put.len > conn->session.max_message) {
         return amb_put_too_large(conn, put.len);
     }
+    put.is_lent = is_lent;
+    put.is_copied = !is_lent && timeout_ns == AMB_NOWAIT;
     put.expect = out.expect_seq;
     put.mem = amb_put_mem(&out, &place);
     if (is_staged && put.expect != 0) {
@@ -153,11 +156,23 @@ enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message,
                              "amb_out.expect_seq is not for GPU memory in this release");
     }
     if (is_staged) {
-        return amb_staged_post(pub, &out, &place, false, timeout_ns, seq);
+        return amb_staged_post(pub, &out, &place, !is_lent, timeout_ns, seq);
     }
     uint8_t blob[AMB_PROPS_MAX];
     status = amb_put_props(conn, &out, blob, &put);
     return status != AMB_OK ? status : amb_put_any(pub, &put, timeout_ns, seq);
+}
+
+enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out *message, int64_t timeout_ns,
+                             uint64_t *seq)
+{
+    return publish_out(pub, message, true, timeout_ns, seq);
+}
+
+enum amb_status amb_pub_copy(struct amb_pub *pub, const struct amb_out *message, int64_t timeout_ns,
+                             uint64_t *seq)
+{
+    return publish_out(pub, message, false, timeout_ns, seq);
 }
 
 enum amb_status amb_publish(struct amb_conn *conn, const char *topic, const void *data, size_t len,

@@ -16,7 +16,7 @@
 
 static bool is_copied(const struct amb_pub *pub, const struct amb_put *put)
 {
-    return put->iov != NULL || pub->is_named;
+    return put->iov != NULL || pub->is_named || put->is_copied;
 }
 
 uint64_t amb_large_memory(const struct amb_pub *pub, const struct amb_put *put)

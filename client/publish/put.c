@@ -116,7 +116,6 @@ enum amb_status amb_put_payload(const struct amb_out *message, struct amb_put *p
         put->data = message->data;
         put->len = message->len;
     }
-    put->is_lent = true;
     return AMB_OK;
 }
 

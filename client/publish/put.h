@@ -34,6 +34,7 @@ struct amb_put {
     uint64_t expect;  /* the sequence that it must get; 0: any */
     bool is_device;   /* data is a GPU's memory, for a link that takes such: a batch of its own */
     bool is_lent;     /* data stays as it is until the message is settled */
+    bool is_copied;   /* else: the call does not wait until the link has read it */
 };
 
 /* A message of the program's, copied into a struct of our size and checked. A failure
@@ -43,7 +44,7 @@ AMB_MUST_CHECK enum amb_status amb_put_read(struct amb_conn *conn, const struct 
 /* Key, content type, properties, time to live of a message; blob has AMB_PROPS_MAX bytes. */
 enum amb_status amb_put_props(struct amb_conn *conn, const struct amb_out *message, uint8_t *blob,
                               struct amb_put *put);
-/* Where its payload is: lent. EINVAL: a piece is missing. */
+/* Where its payload is. EINVAL: a piece is missing. */
 enum amb_status amb_put_payload(const struct amb_out *message, struct amb_put *put);
 /* Says that len bytes are more than the broker takes: ETOOLARGE. */
 enum amb_status amb_put_too_large(struct amb_conn *conn, uint64_t len);

@@ -469,6 +469,16 @@ AMB_CHECK enum amb_status amb_pub_post(struct amb_pub *pub, const struct amb_out
                                        int64_t timeout_ns, uint64_t *seq);
 
 /*
+ * amb_pub_post for bytes that are the caller's again on return, forward's message too: as
+ * amb_pub_send, with all that `message` can say. The timeout is for room. Then a payload that is
+ * too large for a batch is sent from where it lies, however long the link takes to read it. With
+ * AMB_NOWAIT it is copied instead, so that nothing in host memory is waited for; EAGAIN where
+ * options.send_memory_max has no room for the copy. Errors as amb_pub_post.
+ */
+AMB_CHECK enum amb_status amb_pub_copy(struct amb_pub *pub, const struct amb_out *message,
+                                       int64_t timeout_ns, uint64_t *seq);
+
+/*
  * Sends what waits for company and waits until all messages up to seq (0: all so far) are settled.
  * The first failure not yet reported is answered once, like fsync. AMB_NOWAIT only sends.
  */

@@ -3,6 +3,10 @@
 #include "tests/unit/client/session.h"
 
 #include "wire/base/clock.h"
+#include "wire/codec/props.h"
+
+#include <pthread.h>
+#include <stdlib.h>
 
 static void large_messages_are_batches_of_their_own_and_keep_their_place(void **state)
 {
@@ -50,14 +54,172 @@ static void pieces_are_one_message_and_the_callers_again_at_once(void **state)
     session_close(&s);
 }
 
+#define LARGE 1500000u
+#define FIRST (UINT64_C(2) << 20)
+
+/* The broker reads nothing, and more is on its way to it than any socket or ring holds. */
+static struct amb_pub *open_stalled(struct session *s, const uint8_t *first)
+{
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s->conn, "a", NULL, &pub), AMB_OK);
+    fake_broker_stall(s->fake, true);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(amb_pub_post(pub, AMB_OUT(.data = first, .len = FIRST), 5 * AMB_SEC, NULL),
+                         AMB_OK);
+    }
+    return pub;
+}
+
+static uint8_t *bytes_of(uint8_t value, size_t len)
+{
+    uint8_t *bytes = malloc(len);
+    assert_non_null(bytes);
+    memset(bytes, value, len);
+    return bytes;
+}
+
+/* Of the last message. */
+static void assert_seen(struct session *s, uint64_t msgs, uint64_t len, uint8_t value)
+{
+    fake_broker_look(s->fake, &s->seen);
+    assert_int_equal(s->seen.msgs[0], msgs);
+    assert_int_equal(s->seen.last_len, len);
+    for (size_t i = 0; i < sizeof(s->seen.last); i++) {
+        assert_int_equal(s->seen.last[i], value);
+    }
+}
+
+static void a_copy_that_may_not_wait_is_of_bytes_that_are_gone_at_once(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    uint8_t *first = bytes_of('f', FIRST), *bytes = bytes_of('y', LARGE);
+    struct amb_pub *pub = open_stalled(&s, first);
+    uint64_t seq = 0;
+    assert_int_equal(
+        amb_pub_copy(pub, AMB_OUT(.data = bytes, .len = LARGE, .key = "k"), AMB_NOWAIT, &seq),
+        AMB_OK);
+    assert_int_equal(seq, 5);
+    memset(bytes, 'n', LARGE);
+    free(bytes);
+    fake_broker_stall(s.fake, false);
+    assert_int_equal(amb_pub_flush(pub, seq, 10 * AMB_SEC), AMB_OK);
+    assert_seen(&s, 5, LARGE, 'y');
+    session_close(&s);
+    free(first);
+}
+
+static void a_copy_that_may_not_wait_is_within_send_memory_max(void **state)
+{
+    struct session s;
+    session_open(&s, *state, AMB_OPTIONS(.send_memory_max = 2 * LARGE));
+    uint8_t *first = bytes_of('f', FIRST), *bytes = bytes_of('y', LARGE);
+    struct amb_pub *pub = open_stalled(&s, first);
+    const struct amb_out *out = AMB_OUT(.data = bytes, .len = LARGE);
+    assert_int_equal(amb_pub_copy(pub, out, AMB_NOWAIT, NULL), AMB_OK);
+    uint64_t seq = 77;
+    assert_int_equal(amb_pub_copy(pub, out, AMB_NOWAIT, &seq), AMB_EAGAIN);
+    assert_int_equal(seq, 77);
+    fake_broker_stall(s.fake, false);
+    assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_copy(pub, out, AMB_NOWAIT, &seq), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(seq, 6); /* The refused ones have no number. */
+    assert_seen(&s, 6, LARGE, 'y');
+    session_close(&s);
+    free(first);
+    free(bytes);
+}
+
+struct copying {
+    struct amb_pub *pub;
+    _Atomic bool has_returned;
+};
+
+static void *copy_and_scribble(void *arg)
+{
+    struct copying *copying = arg;
+    uint8_t *bytes = bytes_of('y', LARGE);
+    enum amb_status status =
+        amb_pub_copy(copying->pub, AMB_OUT(.data = bytes, .len = LARGE), AMB_FOREVER, NULL);
+    atomic_store(&copying->has_returned, true);
+    memset(bytes, 'n', LARGE);
+    free(bytes);
+    return status == AMB_OK ? NULL : copying;
+}
+
+static void a_copy_that_may_wait_returns_when_the_link_has_read_it(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    uint8_t *first = bytes_of('f', FIRST);
+    struct copying copying = {.pub = open_stalled(&s, first)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, copy_and_scribble, &copying), 0);
+    session_wait_inside(&s, 1);
+    assert_int_equal(amb_poll(s.conn, 20 * AMB_MS), AMB_ETIMEDOUT);
+    assert_false(atomic_load(&copying.has_returned));
+    fake_broker_stall(s.fake, false);
+    void *failed = NULL;
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    assert_int_equal(amb_pub_flush(copying.pub, 0, 10 * AMB_SEC), AMB_OK);
+    assert_seen(&s, 5, LARGE, 'y');
+    session_close(&s);
+    free(first);
+}
+
+static void a_copy_says_all_that_a_post_says(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    const struct amb_prop props[] = {AMB_PROP("name", "value")};
+    const struct amb_tensor tensor = {
+        .code = 2, .bits = 32, .lanes = 1, .ndim = 2, .shape = {2, 2}, .strides = {1, 2}};
+    uint64_t seq = 0;
+    assert_int_equal(amb_pub_copy(pub,
+                                  AMB_OUT(.data = "sixteen bytes...", .len = 16, .props = props,
+                                          .prop_count = 1, .tensor = &tensor, .key = "k"),
+                                  AMB_NOWAIT, &seq),
+                     AMB_OK);
+    assert_int_equal(seq, 1);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    fake_broker_look(s.fake, &s.seen);
+    struct amb_record record;
+    memcpy(&record, s.seen.last + 16, sizeof(record));
+    struct amb_prop_view view;
+    const uint8_t *blob = s.seen.last + 16 + sizeof(record);
+    assert_int_equal(record.len, 16);
+    assert_true(amb_props_find(blob, record.props_len, AMB_PROP_KEY, &view));
+    assert_true(amb_props_find(blob, record.props_len, AMB_PROP_TENSOR, &view));
+    assert_true(amb_props_find(blob, record.props_len, "name", &view));
+    assert_int_equal(amb_pub_copy(NULL, AMB_OUT(), AMB_SEC, NULL), AMB_EINVAL);
+    assert_int_equal(amb_pub_copy(pub, NULL, AMB_SEC, NULL), AMB_EINVAL);
+    assert_int_equal(amb_pub_copy(pub, AMB_OUT(), -1, NULL), AMB_EINVAL);
+    const struct amb_prop reserved[] = {AMB_PROP("$key", "mine")};
+    assert_int_equal(amb_pub_copy(pub, AMB_OUT(.props = reserved, .prop_count = 1), AMB_SEC, NULL),
+                     AMB_EINVAL);
+    session_close(&s);
+}
+
 int main(void)
 {
     static struct fake_options ring = {.link = AMB_LINK_RING};
     static struct fake_options stream = {.link = AMB_LINK_STREAM};
+    static struct fake_options wide_ring = {.link = AMB_LINK_RING, .window = 16 << 20};
+    static struct fake_options wide_stream = {.link = AMB_LINK_STREAM, .window = 16 << 20};
+#define WIDE(test)                                                                                 \
+    cmocka_unit_test_prestate(test, &wide_ring), cmocka_unit_test_prestate(test, &wide_stream)
 #define BOTH(test) cmocka_unit_test_prestate(test, &ring), cmocka_unit_test_prestate(test, &stream)
     const struct CMUnitTest tests[] = {
         BOTH(large_messages_are_batches_of_their_own_and_keep_their_place),
         BOTH(pieces_are_one_message_and_the_callers_again_at_once),
+        BOTH(a_copy_says_all_that_a_post_says),
+        WIDE(a_copy_that_may_not_wait_is_of_bytes_that_are_gone_at_once),
+        WIDE(a_copy_that_may_not_wait_is_within_send_memory_max),
+        WIDE(a_copy_that_may_wait_returns_when_the_link_has_read_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
