@@ -190,6 +190,70 @@ static void strided_arrays_arrive_as_they_are(void **state)
     session_close(&s);
 }
 
+/* A dense array whose axes lie in that order in memory, the outermost first. An axis of one has a
+ * stride that says nothing. */
+static struct strided dense(const int64_t *shape, const unsigned *order)
+{
+    struct strided one = {.ndim = 3, .len = sizeof(uint32_t)};
+    int64_t stride = 1;
+    for (unsigned i = 3; i > 0; i--) {
+        unsigned axis = order[i - 1];
+        one.shape[axis] = shape[axis];
+        one.strides[axis] = shape[axis] == 1 ? 999 : stride;
+        stride *= shape[axis];
+        one.len *= (uint64_t)shape[axis];
+    }
+    return one;
+}
+
+/* No byte more than the elements, and the strides come back. */
+static void every_dense_order_of_axes_goes_as_it_lies(void **state)
+{
+    (void)state;
+    static const int64_t shapes[][3] = {{2, 3, 4}, {4, 1, 3}, {1, 1, 5}, {1, 6, 1}};
+    static const unsigned orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                         {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_msg *msg;
+    uint64_t number = 1;
+    uint32_t memory[24];
+    for (uint32_t i = 0; i < 24; i++) {
+        memory[i] = 1000 + i;
+    }
+    session_open(&s, NULL, NULL);
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, number, 0); /* names the topic */
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    amb_msg_release(msg);
+    for (unsigned i = 0; i < 24; i++) {
+        struct strided one = dense(shapes[i / 6], orders[i % 6]);
+        DLTensor dl = floats(memory, 3, one.shape, one.strides);
+        struct amb_out out = AMB_INIT(amb_out);
+        struct amb_tensor tensor;
+        assert_int_equal(amb_out_dlpack(&out, &tensor, &dl), AMB_OK);
+        assert_ptr_equal(out.data, memory);
+        assert_int_equal(out.len, one.len);
+        uint8_t bytes[AMB_TENSOR_BYTES];
+        size_t bytes_len = 0;
+        assert_int_equal(amb_tensor_write(out.tensor, bytes, &bytes_len), AMB_OK);
+        deliver(&s, ++number, out.data, (uint32_t)out.len, bytes, bytes_len);
+        assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+        struct DLManagedTensorVersioned *array;
+        assert_int_equal(amb_msg_dlpack(msg, NULL, &array), AMB_OK);
+        assert_ptr_equal(array->dl_tensor.data, amb_msg_data(msg));
+        assert_int_equal(array->dl_tensor.byte_offset, 0);
+        assert_same(&array->dl_tensor, &dl);
+        for (unsigned axis = 0; axis < 3; axis++) {
+            assert_true(one.shape[axis] == 1 ||
+                        array->dl_tensor.strides[axis] == one.strides[axis]);
+        }
+        array->deleter(array);
+        amb_msg_release(msg);
+    }
+    session_close(&s);
+}
+
 /* A peer's description of its payload is looked at before anything uses it. */
 static void an_array_outside_its_payload_is_refused(void **state)
 {
@@ -265,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_message_is_an_array_of_bytes_that_holds_it),
         cmocka_unit_test(a_compact_array_is_a_message),
         cmocka_unit_test(strided_arrays_arrive_as_they_are),
+        cmocka_unit_test(every_dense_order_of_axes_goes_as_it_lies),
         cmocka_unit_test(an_array_outside_its_payload_is_refused),
         cmocka_unit_test(what_cannot_be_said_or_is_not_ours_is_refused),
     };
