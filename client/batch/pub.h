@@ -20,6 +20,7 @@
 #include "client/batch/batch.h"
 #include "client/batch/pub_callback.h"
 #include "client/batch/pub_memory.h"
+#include "client/batch/room_wish.h"
 #include "client/batch/settle.h"
 #include "client/batch/window.h"
 #include "client/conn/conn.h"
@@ -82,6 +83,7 @@ struct amb_pub {
     struct amb_settle settle;
     struct amb_asking asking;
     struct amb_pub_gpu gpu;
+    struct amb_room_wish wish;
     uint64_t flush_seq; /* the last message that amb_flush waits for */
     /* Under lock, and seldom used. */
     const struct amb_gpu_fence *fresh; /* of the message that is being added; else NULL */

@@ -160,6 +160,15 @@ void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
     (void)pthread_mutex_unlock(&conn->events.lock);
 }
 
+bool amb_event_begin(struct amb_conn *conn)
+{
+    (void)pthread_mutex_lock(&conn->events.lock);
+    bool may_run = !conn->events.is_running;
+    conn->events.is_running = true;
+    (void)pthread_mutex_unlock(&conn->events.lock);
+    return may_run;
+}
+
 bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out)
 {
     bool has_one = false;

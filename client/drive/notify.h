@@ -38,6 +38,8 @@ void amb_event_slow(struct amb_conn *conn, struct amb_sub *sub, bool is_slow, ui
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);
 /* Forgets events that name a handle about to be freed. */
 void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
+/* on_event may be called, and nobody else calls it until events.is_running was cleared. */
+bool amb_event_begin(struct amb_conn *conn);
 /* The oldest event; the next one comes after events.is_running was cleared. */
 bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out);
 

@@ -31,6 +31,8 @@ struct amb_conn_upcalls {
     /* Before a nap: looks for a moment whether new releases behind streams are over. Lock held;
      * returns whether it was given up meanwhile. */
     bool (*spin)(struct amb_conn *conn);
+    /* Publishers that wait for room may have some. Lock held. */
+    void (*look_for_room)(struct amb_conn *conn);
     /* See amb_conn_lost. */
     void (*lost)(struct amb_conn *conn, enum amb_status why, const char *text);
     /* The last reference is gone. No lock held. */

@@ -3,6 +3,7 @@
 
 #include "client/conn/conn.h"
 #include "client/conn/wait.h"
+#include "client/drive/upcalls.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -68,6 +69,9 @@ void amb_conn_wake_waiters(struct amb_conn *conn)
 {
     if (!conn->driver.has_changed) {
         return;
+    }
+    if (__builtin_expect(!amb_list_is_empty(&conn->notify.rooms_awaited), 0)) {
+        amb_upcalls.look_for_room(conn);
     }
     conn->driver.has_changed = false;
     if (conn->driver.followers != 0) {

@@ -52,6 +52,9 @@ void amb_leases_wake(struct amb_conn *conn)
     if (conn->leases.waits != 0) {
         amb_conn_wake_all(conn);
     }
+    if (!amb_list_is_empty(&conn->notify.rooms_awaited)) {
+        amb_conn_changed(conn);
+    }
 }
 
 uint64_t *amb_slots_sum(const struct amb_slots *slots)

@@ -108,6 +108,7 @@ static enum amb_status enter(struct amb_conn *conn, const char *topic, amb_askin
         status = amb_pub_open_checked(conn, topic, &options, on_asked, &entry->pub);
     }
     if (status == AMB_OK) {
+        entry->pub->wish.is_of_library = true;
         status = amb_map_put(implicit->map, entry->key, entry->key_len, entry);
         if (status != AMB_OK) {
             (void)amb_pub_close(entry->pub, AMB_NOWAIT);

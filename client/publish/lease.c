@@ -13,6 +13,7 @@
 #include "client/memory/slots.h"
 #include "client/publish/lease_room.h"
 #include "client/publish/put.h"
+#include "client/publish/room_event.h"
 
 #include <stdlib.h>
 
@@ -130,11 +131,15 @@ static enum amb_status lease_open(struct amb_pub *pub, struct amb_gpu *gpu, take
     } else if (lease != NULL) {
         lease_put(lease);
     }
+    if (status == AMB_ETIMEDOUT && timeout_ns <= 0) {
+        status = AMB_EAGAIN;
+        amb_room_await_lease(&room);
+    }
     amb_conn_unlock(conn);
     if (status == AMB_OK) {
         *out = lease;
     }
-    return status == AMB_ETIMEDOUT && timeout_ns <= 0 ? AMB_EAGAIN : status;
+    return status;
 }
 
 enum amb_status amb_lease_on(struct amb_pub *pub, struct amb_gpu *gpu, uint64_t len,

@@ -69,6 +69,7 @@ static enum amb_status wait_for(struct amb_lease_room *room, bool (*is_ready)(vo
                                 int64_t max_ns)
 {
     int64_t left = max_ns;
+    room->awaited = is_ready;
     if (room->deadline_ns != INT64_MAX) {
         int64_t until = room->deadline_ns - amb_clock_monotonic_ns();
         until = until > 0 ? until : 0;

@@ -30,6 +30,7 @@ struct amb_lease_room {
     enum amb_slots_room seen;
     uint32_t seen_unpins; /* of pinned memory of this process alone */
     int64_t deadline_ns;
+    bool (*awaited)(void *room); /* it has waited for that last */
 };
 
 /* Waits until a batch may be begun: a commit will not wait. */

@@ -20,6 +20,7 @@
 #include "client/drive/notify.h"
 #include "client/drive/wake.h"
 #include "client/publish/lease.h"
+#include "client/publish/room_event.h"
 #include "wire/codec/topic.h"
 
 #include <stdio.h>
@@ -49,6 +50,7 @@ static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
     memcpy(pub->topic, topic, strlen(topic) + 1);
     amb_pub_away_init(&pub->away);
     amb_pub_lease_init(&pub->lease);
+    amb_room_wish_init(&pub->wish);
     pub->is_named = options->name != NULL;
     pub->avoids_slots = pub->is_named || amb_topic_is_inbox(topic, strlen(topic));
     amb_list_init(&pub->queue);
@@ -272,6 +274,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
     }
     amb_pub_drop_unsent(pub);
     amb_leases_orphan(pub);
+    amb_room_forget(pub);
     amb_pub_settle_all(pub, why);
     conn->notify.settled_wanted -= pub->callback.on_settled != NULL;
     conn->handles.pubs[pub->handle] = NULL;

@@ -8,6 +8,7 @@
 #include "client/memory/slots.h"
 #include "client/publish/commit.h"
 #include "client/publish/publish_large.h"
+#include "client/publish/room_event.h"
 #include "client/publish/small.h"
 
 struct room_wait {
@@ -35,6 +36,13 @@ static bool has_room(void *arg)
            unsettled < pub->window.limit_msgs &&
            (inflight == 0 || inflight + pub->window.need <= pub->window.limit_bytes) &&
            !atomic_load_explicit(&pub->must_leave, memory_order_relaxed);
+}
+
+bool amb_room_is_there(const struct amb_pub *pub, uint64_t slot_len, uint64_t large)
+{
+    struct room_wait room = {
+        .pub = (struct amb_pub *)(uintptr_t)pub, .slot_len = slot_len, .large = large};
+    return has_room(&room);
 }
 
 /* Until it is worth trying again. */
@@ -125,6 +133,9 @@ static enum amb_status put_or_wait(struct amb_pub *pub, const struct amb_put *pu
     }
     if (large != NULL) {
         amb_large_drop(pub, large);
+    }
+    if (status == AMB_EAGAIN) {
+        amb_room_await_put(pub, slot_len, room_of(pub, put, slot_len, NULL).large);
     }
     if (status != AMB_OK && amb_status_scope_of(status) == AMB_SCOPE_SESSION) {
         enum amb_status trouble = amb_conn_trouble(conn, AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);

@@ -13,6 +13,7 @@
 #include "client/message/landing.h"
 #include "client/message/sub.h"
 #include "client/message/sub_end.h"
+#include "client/publish/room_event.h"
 #include "client/request/replies.h"
 #include "client/session/dispatch.h"
 #include "client/subscribe/bring.h"
@@ -21,16 +22,35 @@
 
 /* ---- callbacks ---- */
 
+static void call_event(struct amb_conn *conn, const struct amb_event *event)
+{
+    conn->events.on_event(conn, event, conn->events.arg);
+    (void)pthread_mutex_lock(&conn->events.lock);
+    conn->events.is_running = false;
+    (void)pthread_mutex_unlock(&conn->events.lock);
+}
+
 static unsigned run_events(struct amb_conn *conn, unsigned max)
 {
     unsigned ran = 0;
     struct amb_event_cell cell;
     while (ran < max && amb_event_take(conn, &cell)) {
         cell.event.text = cell.text;
-        conn->events.on_event(conn, &cell.event, conn->events.arg);
-        (void)pthread_mutex_lock(&conn->events.lock);
-        conn->events.is_running = false;
-        (void)pthread_mutex_unlock(&conn->events.lock);
+        call_event(conn, &cell.event);
+        ran++;
+    }
+    return ran;
+}
+
+/* Lock held, given up meanwhile. */
+static unsigned run_rooms(struct amb_conn *conn, unsigned max)
+{
+    unsigned ran = 0;
+    struct amb_event event;
+    while (ran < max && amb_room_take(conn, &event)) {
+        amb_conn_unlock(conn);
+        call_event(conn, &event);
+        amb_conn_lock(conn);
         ran++;
     }
     return ran;
@@ -81,6 +101,7 @@ unsigned amb_callbacks_run(struct amb_conn *conn, unsigned max)
     unsigned ran = run_events(conn, max);
     ran += amb_replies_run(conn, max - ran);
     amb_conn_lock(conn);
+    ran += run_rooms(conn, max - ran);
     for (uint32_t i = 0; i < conn->handles.pub_high && ran < max; i++) {
         if (pub_is_due(conn->handles.pubs[i])) {
             ran += amb_pub_run_settled(conn->handles.pubs[i], max - ran);
@@ -106,7 +127,8 @@ static bool is_callback_due(struct amb_conn *conn)
     if (amb_replies_is_due(conn)) {
         return true;
     }
-    if (conn->events.on_event != NULL && conn->events.count != 0 && !conn->events.is_running) {
+    if (conn->events.on_event != NULL && !conn->events.is_running &&
+        (conn->events.count != 0 || amb_room_is_ready(conn))) {
         return true;
     }
     for (uint32_t i = 0; conn->notify.settled_wanted != 0 && i < conn->handles.pub_high; i++) {

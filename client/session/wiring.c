@@ -5,6 +5,7 @@
 #include "client/batch/flush.h"
 #include "client/drive/upcalls.h"
 #include "client/message/returns.h"
+#include "client/publish/room_event.h"
 #include "client/session/dispatch.h"
 #include "client/session/life.h"
 #include "client/session/reconnect.h"
@@ -18,6 +19,7 @@ const struct amb_conn_upcalls amb_upcalls = {
     .hear_out = amb_control_hear_out,
     .timers = amb_conn_timers,
     .spin = amb_conn_spin,
+    .look_for_room = amb_rooms_look,
     .lost = amb_session_lost,
     .end = amb_conn_free,
 };

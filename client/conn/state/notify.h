@@ -8,6 +8,8 @@
  */
 #pragma once
 
+#include "wire/base/list.h"
+
 #include <amb/amb.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,10 +24,13 @@ struct amb_conn_notify {
     int timer_fd; /* POLL mode: heartbeat and linger; -1 */
     _Atomic bool is_fd_used;
     bool is_fd_set;
-    bool has_news;            /* a message has arrived since amb_poll */
-    uint32_t settled_wanted;  /* publishers with on_settled */
-    uint32_t messages_wanted; /* subscriptions with on_message */
-    uint32_t next_sub;        /* its callbacks come first next time */
+    bool has_news;                      /* a message has arrived since amb_poll */
+    uint32_t settled_wanted;            /* publishers with on_settled */
+    uint32_t messages_wanted;           /* subscriptions with on_message */
+    struct amb_list_node rooms_awaited; /* publishers that had no room: struct amb_room_wish.node */
+    struct amb_list_node rooms_ready;   /* ... and may have some now: to be told */
+    bool is_room_ready;                 /* the same of publishers that the program does not know */
+    uint32_t next_sub;                  /* its callbacks come first next time */
     int64_t reply_ns; /* the first deadline of a request, perhaps an earlier one; INT64_MAX: none */
 };
 
@@ -48,6 +53,8 @@ static inline void amb_conn_notify_init(struct amb_conn_notify *notify)
 {
     notify->event_fd = notify->user_fd = notify->timer_fd = -1;
     notify->reply_ns = INT64_MAX;
+    amb_list_init(&notify->rooms_awaited);
+    amb_list_init(&notify->rooms_ready);
 }
 
 static inline void amb_conn_events_init(struct amb_conn_events *events)

@@ -27,6 +27,7 @@
 #define AMB_AMB_H
 
 #include <amb/cxx.h>
+#include <amb/event.h>
 #include <amb/types.h>
 
 #include <stdbool.h>
@@ -86,33 +87,6 @@ enum amb_progress {
     AMB_PROGRESS_POLL,   /* no thread: amb_poll and blocking calls do everything; poll at least
                             every heartbeat_ns, or the broker takes this client for dead */
 };
-
-enum amb_event_type {
-    AMB_EVENT_LOST = 1,  /* the broker is lost; count: attempts to reconnect so far, 0 at first */
-    AMB_EVENT_RESTORED,  /* it is back, and so is every publisher and subscription */
-    AMB_EVENT_CLOSED,    /* the session is over for good, or that of sub; status and text say why */
-    AMB_EVENT_GAP,       /* count messages of sub were lost, as loss says; seq follows them */
-    AMB_EVENT_SLOW,      /* sub has used 75 % of its credit, count messages, or is waited for */
-    AMB_EVENT_RECOVERED, /* sub keeps up again; told at most ten times a second */
-    AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions; may lag by a second */
-    AMB_EVENT_DRAINING,    /* the broker takes no more and will end: a message published now waits
-                            * for the next session, or is refused where there will be none */
-    AMB_EVENT_RESOURCE,    /* (later) */
-};
-
-struct amb_event {
-    uint32_t size;
-    enum amb_event_type type;
-    enum amb_status status; /* why */
-    enum amb_loss loss;     /* GAP */
-    struct amb_pub *pub;    /* of whom, or NULL */
-    struct amb_sub *sub;
-    uint64_t count; /* GAP: messages; SUBSCRIBERS: how many; SLOW, RECOVERED: not given back */
-    uint64_t seq;   /* GAP: the first sequence after it */
-    int64_t time_ns;
-    const char *text; /* one line for a log, never NULL, valid during the call */
-};
-typedef void (*amb_event_fn)(struct amb_conn *conn, const struct amb_event *event, void *arg);
 
 #define AMB_SPIN_NEVER INT64_C(-1) /* amb_options.spin_ns: a call that waits sleeps at once */
 
@@ -454,7 +428,8 @@ AMB_CHECK enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
 /*
  * The hot call: publishes a copy; the bytes are yours on return. Small messages leave together, at
  * the latest linger_ns after the first of them. The n-th message of a publisher has sequence n.
- * EAGAIN, ETIMEDOUT: no room (in the window, in options.send_memory_max), nothing was published.
+ * EAGAIN, ETIMEDOUT: no room (in the window, in options.send_memory_max), nothing was published;
+ * after EAGAIN AMB_EVENT_ROOM tells when there may be some.
  * ETOOLARGE, ELOST.
  */
 AMB_CHECK enum amb_status amb_pub_send(struct amb_pub *pub, const void *data, size_t len,
@@ -530,8 +505,9 @@ AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
  * the first memory of that size, which takes a while. The content of the bytes before they are
  * written is not said.
  *   out  to be given to amb_lease_commit or amb_lease_abandon, by any thread
- * ETOOLARGE, EAGAIN, ETIMEDOUT, ENOMEM; ECLOSED: the publisher is being closed; ELOST. Of a GPU's:
- * ENOTSUP, ENOTFOUND, EFORBIDDEN, ELIMIT, ECUDA; amb_last_error has the sentence.
+ * ETOOLARGE, EAGAIN (then AMB_EVENT_ROOM), ETIMEDOUT, ENOMEM; ECLOSED: the publisher is being
+ * closed; ELOST. Of a GPU's: ENOTSUP, ENOTFOUND, EFORBIDDEN, ELIMIT, ECUDA; amb_last_error has the
+ * sentence.
  */
 AMB_CHECK enum amb_status amb_lease(struct amb_pub *pub, size_t len, int64_t timeout_ns,
                                     struct amb_lease **out);
