@@ -42,6 +42,7 @@
 #define AMB_BATCH_IDLE_NS INT64_C(50000)
 
 struct amb_gpu_fence;
+struct amb_keep;
 struct amb_pub;
 
 struct amb_batch {
@@ -61,8 +62,9 @@ struct amb_batch {
     uint8_t *owned;               /* a large message's own copy, or NULL */
     uint32_t data_pad;            /* large: bytes of data_len that are not behind data */
     bool is_large, is_leased;
-    bool is_packed; /* a copy in one block of its own size: closed for good, see batches.h */
-    bool is_pooled; /* owned is of conn->leases.buffers, for owned_len bytes */
+    bool is_packed;        /* a copy in one block of its own size: closed for good, see batches.h */
+    bool is_pooled;        /* owned is of conn->leases.buffers, for owned_len bytes */
+    struct amb_keep *keep; /* ... and the program keeps it; or NULL */
     bool is_kept;   /* it may have to be sent again: not recycled when the link is done with it */
     bool is_waited; /* somebody waits until the link is done with it, and frees it */
     uint32_t count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/batch/batches.h"
 
+#include "client/memory/keep.h"
 #include "client/memory/slots.h"
 #include "wire/base/assert.h"
 
@@ -134,10 +135,10 @@ static void let_go(struct amb_conn *conn, struct amb_batch *batch)
         batch->place.slots = NULL;
     }
     if (batch->is_pooled) {
-        amb_buffers_put(&conn->leases.buffers, batch->owned, batch->owned_len);
+        amb_keep_return(conn, batch->keep, batch->owned, batch->owned_len);
         batch->owned = NULL;
+        batch->keep = NULL;
         batch->is_pooled = false;
-        amb_leases_wake(conn);
     }
 }
 

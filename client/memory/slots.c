@@ -7,6 +7,7 @@
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
+#include "client/memory/keep.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static void free_memory(struct amb_slots *slots)
     if (slots->base != NULL && slots->gpu == NULL) {
         (void)munmap(slots->base, slots->size);
     }
+    free(slots->keeps);
     free(slots);
 }
 
@@ -122,6 +124,7 @@ static void unpin(struct amb_slots *slots)
 
 void amb_slots_unmap(struct amb_slots *slots)
 {
+    amb_assert(slots->keep_count == 0);
     amb_import_return(slots->import);
     if (slots->fd >= 0) {
         (void)close(slots->fd);
@@ -133,6 +136,14 @@ void amb_slots_unmap(struct amb_slots *slots)
         unpin(slots);
     } else {
         free_memory(slots);
+    }
+}
+
+void amb_slots_end(struct amb_slots *slots)
+{
+    if (slots->is_over && slots->taken == 0 && slots->keep_count == 0 &&
+        slots->state != AMB_SLOTS_MAPPING) {
+        amb_slots_unmap(slots);
     }
 }
 
@@ -267,11 +278,12 @@ void amb_place_return(const struct amb_place *place)
 {
     struct amb_slots *slots = place->slots;
     amb_assert(slots->taken != 0);
+    if (__builtin_expect(slots->keep_count != 0, 0) && amb_keep_holds(place)) {
+        return;
+    }
     slots->taken--;
     if (slots->is_over) {
-        if (slots->taken == 0) {
-            amb_slots_unmap(slots);
-        }
+        amb_slots_end(slots);
         return;
     }
     slots->next[place->slot] = slots->free_head;
@@ -353,7 +365,8 @@ void amb_slots_make_ready(struct amb_slots *slots)
 
 void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head)
 {
-    uint32_t slot = head;
+    uint32_t slot =
+        __builtin_expect(slots->keep_count != 0, 0) ? amb_keeps_sift(slots, head) : head;
     while (slot != AMB_SLOT_NONE) {
         uint32_t next = slots->next[slot];
         slots->next[slot] = slots->free_head;

@@ -62,12 +62,14 @@ struct amb_slots {
     uint64_t slot;     /* bytes of one */
     uint32_t count;
     uint32_t free_count, free_head;
-    uint32_t taken;    /* by leases and messages that are not sent */
-    uint32_t depth;    /* slots that the broker has when the next lease waits, see slots.c */
-    bool was_used;     /* since somebody looked */
-    bool is_unpinning; /* and counts until that is done; of memory of this process alone */
-    bool is_over;      /* its session is: goes with the last lease in it */
-    int64_t used_ns;   /* about when it was used last */
+    uint32_t taken;          /* by leases and messages that are not sent */
+    uint32_t keep_count;     /* slots that the program keeps, see keep.h */
+    struct amb_keep **keeps; /* of each slot; NULL until the first is kept */
+    uint32_t depth;          /* slots that the broker has when the next lease waits, see slots.c */
+    bool was_used;           /* since somebody looked */
+    bool is_unpinning;       /* and counts until that is done; of memory of this process alone */
+    bool is_over;            /* its session is: goes with the last lease in it */
+    int64_t used_ns;         /* about when it was used last */
     struct amb_control_request request;
     struct amb_later later; /* until it is unpinned */
     uint32_t next[];        /* of each slot, in whichever chain it is; AMB_SLOT_NONE: the last */

@@ -7,6 +7,7 @@
 #include "client/memory/aside.h"
 #include "client/memory/gpu.h"
 #include "client/memory/import.h"
+#include "client/memory/keep.h"
 #include "client/memory/slots_private.h"
 #include "client/memory/view.h"
 #include "wire/base/numa.h"
@@ -520,9 +521,7 @@ static void drop_list(struct amb_list_node *list)
         struct amb_slots *slots = amb_slots_of(node);
         slots->is_over = true;
         slots->free_count = 0;
-        if (slots->taken == 0 && slots->state != AMB_SLOTS_MAPPING) {
-            amb_slots_unmap(slots);
-        }
+        amb_slots_end(slots);
     }
 }
 
@@ -559,5 +558,6 @@ void amb_leases_fini(struct amb_conn *conn)
     unmap_list(&conn->leases.private_segments);
     free(conn->leases.commits);
     conn->leases.commits = NULL;
+    amb_keeps_fini(conn);
     amb_buffers_fini(&conn->leases.buffers);
 }

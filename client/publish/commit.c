@@ -8,8 +8,10 @@
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/memory/gpu_fence.h"
+#include "client/memory/keep.h"
 #include "client/memory/slots.h"
 #include "client/memory/slots_life.h"
+#include "client/publish/lease.h"
 #include "client/publish/put.h"
 #include "client/publish/small.h"
 #include "wire/base/copy.h"
@@ -237,17 +239,16 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
 
 /* ---- without a segment ---- */
 
-static void bytes_return(struct amb_conn *conn, void *bytes, uint64_t room)
+static void bytes_return(struct amb_conn *conn, const struct amb_lease *own)
 {
     amb_conn_lock(conn);
-    amb_buffers_put(&conn->leases.buffers, bytes, room);
-    amb_leases_wake(conn);
+    amb_keep_return(conn, own->keep, own->bytes, own->room);
     amb_conn_unlock(conn);
 }
 
 /* A batch of this message alone, which owns its memory. */
-static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put, void *bytes,
-                              uint64_t room)
+static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put,
+                              const struct amb_lease *own)
 {
     amb_conn_lock(conn);
     struct amb_batch *batch = amb_pub_large_get(conn, 0);
@@ -264,32 +265,33 @@ static struct amb_batch *wrap(struct amb_conn *conn, const struct amb_put *put, 
         amb_conn_unlock(conn);
         return NULL;
     }
-    batch->data = batch->owned = bytes;
-    batch->owned_len = room;
+    batch->data = batch->owned = own->bytes;
+    batch->owned_len = own->room;
+    batch->keep = own->keep;
     batch->is_pooled = true;
     batch->data_len = amb_payload_padded(put->len);
-    zero_padding(bytes, put->len);
+    zero_padding(own->bytes, put->len);
     return batch;
 }
 
-enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,
-                                   uint64_t room, uint64_t *seq)
+enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put,
+                                   const struct amb_lease *own, uint64_t *seq)
 {
     struct amb_conn *conn = pub->conn;
     uint64_t whole =
         amb_payload_padded(put->len) + amb_props_padded(put->blob_len) + sizeof(struct amb_record);
     if (whole <= conn->session.batch_bytes) {
         struct amb_put small = *put;
-        small.data = bytes;
+        small.data = own->bytes;
         enum amb_status status = amb_put_small(pub, &small, seq);
         if (status != AMB_EAGAIN) {
-            bytes_return(conn, bytes, room);
+            bytes_return(conn, own);
             return status;
         }
     }
-    struct amb_batch *batch = wrap(conn, put, bytes, room);
+    struct amb_batch *batch = wrap(conn, put, own);
     if (batch == NULL) {
-        bytes_return(conn, bytes, room);
+        bytes_return(conn, own);
         return AMB_ENOMEM;
     }
     amb_spinlock_lock(&pub->lock);

@@ -12,6 +12,7 @@
 #include "client/publish/put.h"
 
 struct amb_gpu_fence;
+struct amb_lease;
 
 /* A plain message, copied into a slot. EAGAIN: no slot is free; a first segment is asked for.
  * may_wait: a moment, for one that is warm. */
@@ -28,7 +29,6 @@ enum amb_status amb_commit_place_gpu(struct amb_pub *pub, const struct amb_put *
 enum amb_status amb_commit_place_pinned(struct amb_pub *pub, const struct amb_put *put,
                                         const struct amb_place *place, struct amb_gpu_fence *fence,
                                         uint64_t *seq);
-/* put->len bytes in memory of conn->leases.buffers, room bytes. Takes it, also on failure. ENOMEM.
- */
-enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put, void *bytes,
-                                   uint64_t room, uint64_t *seq);
+/* put->len bytes of a lease in private memory. Takes the memory, also on failure. ENOMEM. */
+enum amb_status amb_commit_private(struct amb_pub *pub, const struct amb_put *put,
+                                   const struct amb_lease *own, uint64_t *seq);

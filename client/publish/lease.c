@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * amb_lease, amb_lease_data, amb_lease_abandon.
+ * amb_lease, amb_lease_data, amb_lease_abandon, amb_lease_keep.
  */
 #include "client/publish/lease.h"
 
@@ -10,6 +10,7 @@
 #include "client/drive/lock.h"
 #include "client/drive/wake.h"
 #include "client/memory/gpu.h"
+#include "client/memory/keep.h"
 #include "client/memory/slots.h"
 #include "client/publish/lease_room.h"
 #include "client/publish/put.h"
@@ -99,8 +100,7 @@ void amb_lease_free_memory(const struct amb_lease *lease)
     if (lease->place.slots != NULL) {
         amb_place_return(&lease->place);
     } else {
-        amb_buffers_put(&lease->conn->leases.buffers, lease->bytes, lease->room);
-        amb_leases_wake(lease->conn);
+        amb_keep_return(lease->conn, lease->keep, lease->bytes, lease->room);
     }
 }
 
@@ -241,6 +241,61 @@ void amb_lease_abandon(struct amb_lease *lease)
     amb_conn_lock(conn);
     amb_lease_take_back(lease, &own);
     amb_lease_free_memory(&own);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+}
+
+/* ---- beyond the commit ---- */
+
+/* A range of a GPU's pool is another client's as soon as the session is over. */
+static bool needs_session(const struct amb_place *place)
+{
+    return place->slots != NULL && place->slots->gpu != NULL;
+}
+
+enum amb_status amb_lease_keep(struct amb_lease *lease, struct amb_keep **out)
+{
+    if (out == NULL) {
+        return AMB_EINVAL;
+    }
+    *out = NULL;
+    if (lease == NULL) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = lease->conn;
+    if (amb_conn_has_trouble(conn, AMB_TROUBLE_FORKED)) {
+        return AMB_EFORKED;
+    }
+    amb_conn_lock(conn);
+    enum amb_status status = AMB_ESTATE;
+    if (lease->keep == NULL) {
+        status = amb_keep_begin(conn, &lease->place, lease->bytes, lease->room, &lease->keep);
+    }
+    if (status == AMB_OK) {
+        *out = lease->keep;
+        if (needs_session(&lease->place)) {
+            atomic_fetch_add_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+        }
+        amb_conn_ref(conn);
+    }
+    amb_conn_unlock(conn);
+    return status;
+}
+
+void amb_lease_unkeep(struct amb_keep *keep)
+{
+    if (keep == NULL || amb_conn_has_trouble(keep->conn, AMB_TROUBLE_FORKED)) {
+        return;
+    }
+    struct amb_conn *conn = keep->conn;
+    amb_conn_lock(conn);
+    if (needs_session(&keep->place)) {
+        atomic_fetch_sub_explicit(&conn->mapped_held, 1, memory_order_relaxed);
+        if (conn->io.is_lingering) {
+            amb_io_kick(conn);
+        }
+    }
+    amb_keep_end(keep);
     amb_conn_unlock(conn);
     amb_conn_unref(conn);
 }

@@ -17,6 +17,7 @@
 
 struct amb_conn;
 struct amb_gpu;
+struct amb_keep;
 struct amb_pub;
 
 struct amb_lease {
@@ -27,6 +28,7 @@ struct amb_lease {
     void *bytes;               /* NULL: in GPU memory */
     struct amb_gpu *gpu;       /* then: which; NULL: host memory */
     struct amb_gpu *pin;       /* host memory that is pinned: by whose driver; NULL: it is not */
+    struct amb_keep *keep;     /* of its memory; NULL: none */
     enum amb_mem mem;          /* that the program has the payload in, for its record */
     uint64_t len, room;
     struct amb_lease *next; /* unused ones */

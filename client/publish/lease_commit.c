@@ -70,7 +70,7 @@ static enum amb_status commit(struct amb_pub *pub, const struct amb_lease *own,
         return amb_commit_place_pinned(pub, put, &own->place, fence, seq);
     }
     return own->place.slots != NULL ? amb_commit_place(pub, put, &own->place, seq)
-                                    : amb_commit_private(pub, put, own->bytes, own->room, seq);
+                                    : amb_commit_private(pub, put, own, seq);
 }
 
 /* The connection's lock is held. */

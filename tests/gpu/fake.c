@@ -154,6 +154,44 @@ static void close_while_it_runs(void)
     (void)amb_close(conn, AMB_NOWAIT);
 }
 
+/* Takes a lease, fills and commits it. */
+static struct amb_keep *lease_filled(struct amb_pub *pub, unsigned value, bool is_kept,
+                                     CUdeviceptr *at)
+{
+    struct amb_lease *lease;
+    struct amb_keep *keep = NULL;
+    CHECK(amb_lease(pub, BYTES, 5 * AMB_SEC, &lease) == AMB_OK);
+    CHECK(!is_kept || amb_lease_keep(lease, &keep) == AMB_OK);
+    *at = (uintptr_t)amb_lease_data_on(lease, stream);
+    CHECK(cuMemsetD32Async(*at, value, BYTES / 4, stream) == CUDA_SUCCESS);
+    CHECK(amb_lease_commit(lease, AMB_OUT(.stream = stream), NULL) == AMB_OK);
+    CHECK(amb_pub_flush(pub, 0, 5 * AMB_SEC) == AMB_OK);
+    return keep;
+}
+
+/* Kept memory is nobody else's, before and after the end of its connection. */
+static void keeping(void)
+{
+    CUdeviceptr kept, at;
+    struct amb_keep *keep = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct amb_pub *pub;
+        struct amb_conn *conn = connect_to();
+        CHECK(amb_pub_open(conn, TOPIC ".kept", AMB_PUB(.lease_mem = AMB_MEM_CUDA), &pub) ==
+              AMB_OK);
+        keep = i == 0 ? lease_filled(pub, 5, true, &kept) : keep;
+        for (int other = 0; other < 20; other++) {
+            (void)lease_filled(pub, 6, false, &at);
+            CHECK(at != kept);
+        }
+        CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
+        CHECK(is_word(kept, BYTES, 5));
+    }
+    CHECK(cuMemsetD32Async(kept, 7, BYTES / 4, stream) == CUDA_SUCCESS);
+    CHECK(cuStreamSynchronize(stream) == CUDA_SUCCESS && is_word(kept, BYTES, 7));
+    amb_lease_unkeep(keep);
+}
+
 static void order(void)
 {
     struct amb_pub *pub;
@@ -168,6 +206,7 @@ static void order(void)
     struct amb_pub_info info = AMB_INIT(amb_pub_info);
     CHECK(amb_pub_stat(pub, &info) == AMB_OK && info.staged_bytes == 0 && info.leases == 0);
     close_while_it_runs();
+    keeping();
     CHECK(amb_close(conn, 5 * AMB_SEC) == AMB_OK);
     CHECK(cuMemFree(memory) == CUDA_SUCCESS && cuStreamDestroy(stream) == CUDA_SUCCESS);
     CHECK(fakecuda_left() == 0);

@@ -76,6 +76,9 @@ for url in "$unix_url" "$tcp_url"; do
             fail "$url: $(cat "$dir/room")"
     done
 
+    "$examples/example-keep" >"$dir/keep" || fail "$url: $(cat "$dir/keep")"
+    grep -qx 'abcde ok' "$dir/keep" || fail "$url: $(cat "$dir/keep")"
+
     # The same calls from C++, where it was built.
     if [ -x "$examples/example-hello" ]; then
         timeout 20 "$examples/example-hello" >"$dir/hello" 2>&1 || fail "$url: $(cat "$dir/hello")"

@@ -15,6 +15,7 @@
 
 #define AMB_SLOT_NONE UINT32_MAX
 
+struct amb_keep;
 struct amb_lease;
 struct amb_slots; /* one segment */
 
@@ -57,6 +58,7 @@ struct amb_leases {
     uint64_t depth; /* bytes of slots for messages of a size that plain publishes let be in use, see
                        slots.c */
     uint32_t waits; /* calls that wait for room */
-    struct amb_buffers buffers; /* memory of leases where there is no segment */
-    struct amb_lease *unused;   /* publish/lease.c uses them again */
+    struct amb_buffers buffers;    /* memory of leases where there is no segment */
+    struct amb_lease *unused;      /* publish/lease.c uses them again */
+    struct amb_keep *unused_keeps; /* memory/keep.c, too */
 };

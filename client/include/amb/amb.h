@@ -55,6 +55,7 @@ struct amb_pub;    /* a publisher on one topic */
 struct amb_sub;    /* a subscription to the topics of one pattern */
 struct amb_msg;    /* a received message, shared by reference count */
 struct amb_lease;  /* memory for one message, written in place */
+struct amb_keep;   /* the memory of a lease, beyond its end */
 struct amb_region; /* memory of the application's that it has registered */
 struct amb_resource;
 
@@ -542,6 +543,19 @@ AMB_API enum amb_status amb_lease_commit(struct amb_lease *lease, const struct a
 
 /* Gives it back unpublished. */
 AMB_API void amb_lease_abandon(struct amb_lease *lease);
+
+/*
+ * Keeps the memory of a lease that is out. It stays where it is for this process, readable and
+ * writable, and no other lease gets it. That holds whatever becomes of the lease, the publisher,
+ * the connection and, of host memory, the broker. For a face whose users may hold views of it.
+ * Never blocks. Until it is given back it counts as leased, and in GPU memory keeps the session
+ * alive. out  to be given to amb_lease_unkeep, by any thread, at any time ESTATE: it is kept
+ * already; ENOMEM; EFORKED.
+ */
+AMB_CHECK enum amb_status amb_lease_keep(struct amb_lease *lease, struct amb_keep **out);
+/* Gives it back: no more access to it, and of a GPU's no work under way that has any. A lease that
+ * is still out, and a message in it, go on without. NULL and a forked child are allowed. */
+AMB_API void amb_lease_unkeep(struct amb_keep *keep);
 
 /* ---- subscribe ---- */
 

@@ -680,6 +680,38 @@ static void what_its_gpu_has_spoilt_is_settled_so(void **state)
     fake_broker_stop(s.fake);
 }
 
+/* Also the driver's hold on it. */
+static void kept_memory_stays_pinned(void **state)
+{
+    const struct fake_options *const all[] = {&with_leases, &on_stream};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct session s;
+        struct amb_pub *pub = open_pinned(&s, all[i]);
+        struct amb_lease *lease = take(pub, MIB);
+        struct amb_keep *keep;
+        assert_int_equal(amb_lease_keep(lease, &keep), AMB_OK);
+        uint8_t *bytes = amb_lease_data(lease);
+        write_on_stream(lease, MIB, 'k');
+        commit(lease);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+        for (unsigned other = 0; other < 8; other++) {
+            lease = take(pub, MIB);
+            assert_ptr_not_equal(amb_lease_data(lease), bytes);
+            write_on_stream(lease, MIB, 'o');
+            commit(lease);
+            assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+        }
+        assert_int_equal(amb_close(s.conn, 5 * AMB_SEC), AMB_OK);
+        fake_broker_stop(s.fake);
+        assert_int_not_equal(fakecuda_live_pinned(), 0);
+        assert_int_equal(bytes[0], 'k');
+        assert_int_equal(bytes[MIB - 1], 'k');
+        amb_lease_unkeep(keep);
+        nothing_stays_pinned();
+    }
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -711,6 +743,7 @@ int main(void)
         cmocka_unit_test(without_a_thread_memory_is_there_before_the_next_heartbeat),
         cmocka_unit_test(an_idle_pinned_segment_makes_room_for_plain_leases),
         cmocka_unit_test(what_no_pinned_lease_goes_with_is_refused),
+        cmocka_unit_test(kept_memory_stays_pinned),
         cmocka_unit_test(what_its_gpu_has_spoilt_is_settled_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
