@@ -303,6 +303,7 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
             idle_ns = now;
             pause_ns = 0;
             has_slept = false;
+            amb_spin_worked(&conn->driver.spin);
             continue;
         }
         idle_ns = idle_ns == 0 ? now : idle_ns;

@@ -55,7 +55,8 @@
 struct amb_spin {
     int64_t budget_ns, max_ns, worth_ns;
     int64_t gap_ns, work_ns;  /* means: of a wait, and from one wait to the next */
-    int64_t lent_ns;          /* to others, in the yields of this wait */
+    int64_t lent_ns;          /* to others, in the yields since there was last work, */
+    int64_t lent_before_ns;   /* ... and before that, in the same wait */
     int64_t crowd_ns;         /* between two trials; 0: the core is free */
     int64_t crowded_until_ns; /* the next trial */
     uint32_t late;            /* share of the last yields, of AMB_SPIN_ONE */
@@ -76,8 +77,9 @@ static inline void amb_spin_mean(int64_t *mean_ns, int64_t ns, int64_t most_ns)
 /* A wait has ended after so long. It began so long after the end of the one before. */
 static inline void amb_spin_note(struct amb_spin *spin, int64_t worked_ns, int64_t waited_ns)
 {
-    waited_ns = waited_ns > spin->lent_ns ? waited_ns - spin->lent_ns : 0;
-    spin->lent_ns = 0;
+    int64_t lent_ns = spin->lent_before_ns + spin->lent_ns;
+    waited_ns = waited_ns > lent_ns ? waited_ns - lent_ns : 0;
+    spin->lent_ns = spin->lent_before_ns = 0;
     int64_t most = spin->max_ns < INT64_MAX / 4 ? 4 * spin->max_ns : INT64_MAX;
     if (spin->budget_ns == 0) { /* A wait that slept has its own wake-up in it. */
         waited_ns = waited_ns > AMB_SPIN_WAKE_NS ? waited_ns - AMB_SPIN_WAKE_NS : 0;
@@ -86,6 +88,13 @@ static inline void amb_spin_note(struct amb_spin *spin, int64_t worked_ns, int64
     amb_spin_mean(&spin->work_ns, worked_ns, spin->max_ns);
     bool helps = spin->gap_ns < spin->worth_ns || spin->gap_ns < AMB_SPIN_PER_WORK * spin->work_ns;
     spin->budget_ns = helps && spin->gap_ns < spin->max_ns ? spin->max_ns : 0;
+}
+
+/* There was work, and the wait goes on: from here on the thread is idle anew. */
+static inline void amb_spin_worked(struct amb_spin *spin)
+{
+    spin->lent_before_ns += spin->lent_ns;
+    spin->lent_ns = 0;
 }
 
 /* Whether it is to sleep as soon as it has nothing to do, but for one yield. */

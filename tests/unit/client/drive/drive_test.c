@@ -31,9 +31,45 @@ static _Thread_local bool is_test; /* the thread that runs the tests */
 static atomic_bool is_io_held;     /* the I/O thread gets no turn, */
 static atomic_bool is_io_inside;   /* ... and has had its last one */
 
+/* The watched thread's clock is ahead by so much. */
+static _Thread_local int64_t ahead_ns;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int rc = (int)syscall(SYS_clock_gettime, clock, now);
+    int64_t ns = now->tv_nsec + ahead_ns;
+    now->tv_sec += ns / AMB_NS_PER_SEC;
+    now->tv_nsec = ns % AMB_NS_PER_SEC;
+    return rc;
+}
+
+/* In each of its next yields others run, and then there is a message, which it does not wait for.
+ */
+#define LENDS 40
+static struct fake_broker *lent_by;
+static unsigned lends, yields_after;
+
+static void lend(void)
+{
+    struct pollfd socket = {.fd = amb_link_fd(conn->link), .events = POLLIN};
+    if (lends == LENDS) {
+        yields_after += sleeps == 0;
+        ahead_ns += AMB_NS_PER_US;
+        return;
+    }
+    lends++;
+    ahead_ns += AMB_NS_PER_MS / 2;
+    fake_broker_deliver(lent_by, 0, 1, "m", 1, lends, 0);
+    (void)syscall(SYS_ppoll, &socket, 1, NULL, NULL, sizeof(uint64_t));
+}
+
 /* Gives the lock away for a moment, behind its first sleep: the awaited news comes just then. */
 int sched_yield(void)
 {
+    if (is_watched && lent_by != NULL) {
+        lend();
+        return 0;
+    }
     if (is_watched && sleeps == 1 && !has_come) {
         amb_conn_lock(conn);
         has_come = true;
@@ -196,6 +232,31 @@ static void a_wait_of_no_time_looks_where_it_would_sleep_at_once(void **state)
     session_close(&s);
 }
 
+/* Time that others have used is no part of a wait, and none of a later idle time of that wait. Else
+ * a driver among busy threads yields for as long as it has lent its core to them. */
+static void a_driver_sleeps_soon_after_its_last_work(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub = NULL;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_OK);
+    conn = s.conn;
+    lends = yields_after = sleeps = 0;
+    has_come = false;
+    const struct amb_wait wait = {.is_ready = is_never, .timeout_ns = AMB_NS_PER_SEC};
+    amb_conn_lock(s.conn);
+    lent_by = s.fake;
+    is_watched = true;
+    assert_int_equal(amb_conn_wait(s.conn, &wait), AMB_ETIMEDOUT);
+    is_watched = false;
+    lent_by = NULL;
+    amb_conn_unlock(s.conn);
+    ahead_ns = 0;
+    assert_int_equal(lends, LENDS);
+    assert_in_range(yields_after, 1, 200); /* 200 us of its own */
+    session_close(&s);
+}
+
 static void *next_of(void *arg)
 {
     struct amb_msg *msg = NULL;
@@ -290,6 +351,7 @@ int main(void)
                                   &quick),
         cmocka_unit_test_prestate(a_driver_that_sleeps_at_once_does_not_look_before, &stream),
         cmocka_unit_test_prestate(a_wait_of_no_time_looks_where_it_would_sleep_at_once, &stream),
+        cmocka_unit_test_prestate(a_driver_sleeps_soon_after_its_last_work, &stream),
         cmocka_unit_test_prestate(what_finds_the_socket_full_leaves_while_a_driver_sleeps, &stream),
         cmocka_unit_test_prestate(a_release_waits_for_the_next_answer, &quick_stream),
     };

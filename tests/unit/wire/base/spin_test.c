@@ -230,6 +230,27 @@ static void time_that_others_use_is_no_price(void **state)
     assert_false(amb_spin_rests(&spin, now_ns));
 }
 
+/* Such a wait goes on behind the work. The time that was lent before is no part of the next idle
+ * time, nor of the price of the wait. */
+static void work_in_a_wait_begins_a_new_idle_time(void **state)
+{
+    (void)state;
+    struct amb_spin spin;
+    amb_spin_init(&spin, 200 * US);
+    int64_t now_ns = 5 * MS, begin_ns = now_ns;
+    for (int i = 0; i < 50; i++) {
+        yield(&spin, &now_ns, 500 * US);
+    }
+    amb_spin_worked(&spin);
+    int64_t idle_since_ns = now_ns;
+    while (amb_spin_pays(&spin, now_ns - idle_since_ns, now_ns)) {
+        yield(&spin, &now_ns, 1 * US);
+    }
+    assert_int_equal(now_ns - idle_since_ns, 200 * US);
+    amb_spin_note(&spin, 2 * US, now_ns - begin_ns);
+    assert_int_equal(spin.gap_ns, (200 * US + 50 * AMB_SPIN_CALL_NS) / 4);
+}
+
 static void before_a_sleep_there_is_one_yield(void **state)
 {
     (void)state;
@@ -273,6 +294,7 @@ int main(void)
         cmocka_unit_test(beside_work_a_thread_sleeps_at_once),
         cmocka_unit_test(a_core_that_is_free_again_is_found_out),
         cmocka_unit_test(time_that_others_use_is_no_price),
+        cmocka_unit_test(work_in_a_wait_begins_a_new_idle_time),
         cmocka_unit_test(before_a_sleep_there_is_one_yield),
         cmocka_unit_test(a_pause_is_not_taken_for_work_of_others),
     };
