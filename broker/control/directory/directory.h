@@ -51,6 +51,7 @@ struct amb_config;
 struct amb_dir_chore;
 struct amb_dir_queue;
 struct amb_identity;
+struct amb_request;
 struct amb_shard;
 struct amb_user;
 struct amb_topic;
@@ -185,6 +186,7 @@ struct amb_dir_publisher {
     bool told_copies;              /* amb_directory_copies, as its worker knows it */
     uint32_t user;
     bool is_closing; /* its worker has not answered yet; the handle is in use until then */
+    struct amb_request *opening; /* that opens it, until its worker has answered; or NULL */
 };
 
 struct amb_dir_sub {

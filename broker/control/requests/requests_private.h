@@ -20,12 +20,13 @@ struct amb_request {
     uint64_t heap;       /* charged for it, and for its order */
     unsigned unanswered; /* orders without an answer */
     enum amb_status status;
-    uint32_t topic;       /* id, of a publisher */
-    uint32_t subscribers; /* of it, told to the topic before the publisher */
-    uint64_t sub;         /* id of a subscription */
-    bool gpu_reject;      /* a publisher's GPU memory stays on its GPU or is not published */
-    const char *gpu_why;  /* it may not lease such memory because; static; NULL: it may */
-    int64_t time_ns;      /* when it came */
+    uint32_t topic;          /* id, of a publisher */
+    uint32_t subscribers;    /* of it, told to the topic before the publisher */
+    uint64_t sub;            /* id of a subscription */
+    bool gpu_reject;         /* a publisher's GPU memory stays on its GPU or is not published */
+    const char *gpu_why;     /* it may not lease such memory because; static; NULL: it may */
+    int64_t time_ns;         /* when it came */
+    struct amb_order *close; /* of the publisher that this opens: posted when it is; or NULL */
 };
 
 /* An order to the worker of the client's session. Its context is a new request, which waits for

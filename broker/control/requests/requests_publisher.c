@@ -14,6 +14,7 @@
 #include "broker/control/requests/requests_private.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/worker/orders_session.h"
+#include "wire/base/assert.h"
 #include "wire/codec/expect.h"
 
 #include <stdlib.h>
@@ -35,6 +36,27 @@ static void publisher_forget(struct amb_client *client, uint32_t handle)
     }
 }
 
+/* It was to be closed while its opening was under way. That may have waited for a fence, which an
+ * order to close would have overtaken. */
+static void publisher_close_next(struct amb_request *opening, bool is_open)
+{
+    struct amb_client *client = opening->client;
+    struct amb_order *close = opening->close;
+    if (close == NULL) {
+        return;
+    }
+    if (is_open) {
+        amb_order_post(client->control->shards[client->session.shard], close);
+        return;
+    }
+    struct amb_request *request = close->context;
+    if (client->state == AMB_CLIENT_LIVE) {
+        amb_client_send_ok(client, request->id); /* Its handle is free. */
+    }
+    amb_order_free(close);
+    amb_request_free(request);
+}
+
 static void publisher_opened(void *control, struct amb_order *order)
 {
     const struct amb_order_publisher_open *open =
@@ -42,6 +64,11 @@ static void publisher_opened(void *control, struct amb_order *order)
     (void)control;
     struct amb_request *request = order->context;
     struct amb_client *client = request->client;
+    struct amb_dir_publisher *publisher = amb_client_publisher(client, request->handle);
+    if (publisher != NULL) { /* Else its client has ended. */
+        amb_assert(publisher->opening == request);
+        publisher->opening = NULL;
+    }
     if (client->state == AMB_CLIENT_LIVE) {
         if (order->status != AMB_OK) {
             publisher_forget(client, request->handle);
@@ -67,6 +94,7 @@ static void publisher_opened(void *control, struct amb_order *order)
             amb_client_send(client, &message, NULL, 0);
         }
     }
+    publisher_close_next(request, client->state == AMB_CLIENT_LIVE && order->status == AMB_OK);
     amb_order_free(order);
     amb_request_free(request);
 }
@@ -125,6 +153,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     amb_list_init(&publisher->of_topic);
     publisher->session = client->session;
     publisher->handle = open->handle;
+    publisher->opening = request;
     publisher->identity = identity;
     publisher->user = client->user;
     publisher->party = client->party;
@@ -231,5 +260,9 @@ void amb_request_pub_close(struct amb_client *client, uint64_t id,
     publisher->is_closing = true;
     ask->handle = close->handle;
     ask->batches = close->batches;
+    if (publisher->opening != NULL) {
+        publisher->opening->close = &ask->order;
+        return;
+    }
     amb_order_post(client->control->shards[client->session.shard], &ask->order);
 }

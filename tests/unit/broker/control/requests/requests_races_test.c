@@ -5,6 +5,9 @@
  */
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/ingest/publisher.h"
+#include "broker/session/session.h"
+#include "broker/shard/shard.h"
 #include "tests/support/door/stepped_control.h"
 
 #include <setjmp.h>
@@ -116,6 +119,83 @@ static void test_who_leaves_with_everything_under_way_leaves_nothing(void **stat
     }
 }
 
+static uint64_t answer_of(int fd, int body_case)
+{
+    Amb__Control__Control *message = next_message(fd);
+    uint64_t id = message->id;
+    assert_int_equal(message->body_case, body_case);
+    amb_control_free(message);
+    return id;
+}
+
+/* The publishers that workers have. */
+static unsigned publishers_open(void)
+{
+    const struct amb_control *control = stepped_control();
+    unsigned count = 0;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        const struct amb_shard *shard = control->shards[i];
+        for (uint32_t at = 0; at < shard->sessions.cells; at++) {
+            const struct amb_session *session = shard->sessions.at[at];
+            count += session != NULL && amb_session_publisher(session, 0) != NULL;
+        }
+    }
+    return count;
+}
+
+/* A name's former worker is asked first. So the opening may be behind an order to close that came
+ * later. Nobody would ever close what it then opens, and somebody else would have its name. */
+static void test_a_publisher_is_closed_behind_its_opening(void **state)
+{
+    (void)state;
+    /* As pub_open, with name "n". */
+    static const uint8_t named[] = {0x08, 7, 0x4a, 9, 0x12, 3, 'a', '.', 'b', 0xa2, 0x01, 1, 'n'};
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    for (unsigned i = 0; i < 3; i++) { /* From the second time on the name has a worker. */
+        stepped_say_body(fd, named, sizeof(named));
+        stepped_say_body(fd, pub_close, sizeof(pub_close));
+        stepped_settle(client);
+        assert_int_equal(answer_of(fd, AMB__CONTROL__CONTROL__BODY_PUB_OPENED), 7);
+        assert_int_equal(answer_of(fd, AMB__CONTROL__CONTROL__BODY_OK), 3);
+        assert_int_equal(publishers_open(), 0);
+    }
+    stepped_leave(client, fd);
+    for (unsigned turns = 0; turns < 4; turns++) {
+        client = known_client(&fd);
+        stepped_say_body(fd, named, sizeof(named));
+        stepped_say_body(fd, pub_close, sizeof(pub_close));
+        client->watch.fn(&client->watch, EPOLLIN);
+        for (unsigned i = 0; i < turns; i++) {
+            (void)stepped_workers_turn();
+            stepped_control_turn(client);
+        }
+        stepped_leave(client, fd);
+    }
+}
+
+static void test_a_publisher_that_could_not_be_opened_is_closed(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    struct amb_shard *shard = stepped_control()->shards[client->session.shard];
+    struct amb_session *session = shard->sessions.at[client->session.index];
+    struct amb_publisher *in_the_way;
+    assert_int_equal(amb_publisher_create(session, 0, 0, 0, false, false, &in_the_way), AMB_OK);
+    stepped_say_body(fd, pub_open, sizeof(pub_open));
+    stepped_say_body(fd, pub_close, sizeof(pub_close));
+    stepped_settle(client);
+    assert_int_equal(answer_of(fd, AMB__CONTROL__CONTROL__BODY_ERROR), 1);
+    assert_int_equal(answer_of(fd, AMB__CONTROL__CONTROL__BODY_OK), 3);
+    assert_int_equal(client->publisher_count, 0);
+    amb_publisher_destroy(&in_the_way);
+    stepped_say_body(fd, pub_open, sizeof(pub_open));
+    stepped_settle(client);
+    assert_int_equal(answer_of(fd, AMB__CONTROL__CONTROL__BODY_PUB_OPENED), 1);
+    stepped_leave(client, fd);
+}
+
 static void test_many_requests_at_once_are_read_bit_by_bit(void **state)
 {
     (void)state;
@@ -219,6 +299,8 @@ int main(void)
         cmocka_unit_test(test_who_subscribes_before_the_answer_is_not_counted_in_it),
         cmocka_unit_test(test_who_has_subscribed_is_counted),
         cmocka_unit_test(test_who_leaves_with_everything_under_way_leaves_nothing),
+        cmocka_unit_test(test_a_publisher_is_closed_behind_its_opening),
+        cmocka_unit_test(test_a_publisher_that_could_not_be_opened_is_closed),
         cmocka_unit_test(test_many_requests_at_once_are_read_bit_by_bit),
         cmocka_unit_test(test_refusals_of_segments_are_read_bit_by_bit),
         cmocka_unit_test(test_nobody_is_expired_whose_word_has_come),
