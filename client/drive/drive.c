@@ -52,12 +52,23 @@ static unsigned poll_link(struct amb_conn *conn)
     return done;
 }
 
+/* A look has taken bytes from a socket that are more frames than it has read. No byte there tells
+ * of the rest, so a driver that sleeps on it looks again. An epoll has an edge of them yet. */
+static void hand_over(struct amb_conn *conn, unsigned done)
+{
+    if (done >= AMB_POLL_BUDGET && conn->driver.is_asleep && conn->link_state.is_at_rest &&
+        !conn->driver.is_woken && conn->link != NULL && !conn->link->is_dry) {
+        amb_conn_wake_driver(conn);
+    }
+}
+
 unsigned amb_conn_receive(struct amb_conn *conn)
 {
     take_back(conn);
     unsigned done = poll_link(conn);
     if (done != 0) {
         amb_conn_wake_waiters(conn);
+        hand_over(conn, done);
     }
     return done;
 }
@@ -79,6 +90,7 @@ unsigned amb_conn_progress(struct amb_conn *conn)
 {
     take_back(conn);
     unsigned done = poll_link(conn);
+    hand_over(conn, done);
     done += progress_out(conn);
     if (done != 0) {
         amb_conn_wake_waiters(conn);

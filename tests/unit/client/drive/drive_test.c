@@ -103,9 +103,24 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return syscall(SYS_sendmsg, fd, message, flags);
 }
 
+static _Thread_local bool is_late; /* this thread's next sleep begins when it may */
+static atomic_bool is_at_sleep, may_sleep;
+
+static void sleep_late(void)
+{
+    is_late = false;
+    atomic_store(&is_at_sleep, true);
+    while (!atomic_load(&may_sleep)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = AMB_MS / 10}, NULL);
+    }
+}
+
 /* The first sleep of a driver ends, for nothing, when it has had the lock for long. */
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
 {
+    if (is_late) {
+        sleep_late();
+    }
     if (!is_watched) {
         while (!is_test && atomic_load(&is_io_held)) {
             atomic_store(&is_io_inside, true);
@@ -263,6 +278,48 @@ static void *next_of(void *arg)
     return amb_next(arg, 20 * AMB_SEC, &msg) == AMB_OK ? msg : NULL;
 }
 
+static void *late_next_of(void *arg)
+{
+    is_late = true;
+    return next_of(arg);
+}
+
+/* Another thread takes all bytes from the socket, and a few of the frames that they are. No byte
+ * is left to wake the one that sleeps for another frame. */
+static void what_another_thread_leaves_behind_wakes_a_driver(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *subs[2] = {NULL, NULL};
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &subs[0]), AMB_OK);
+    assert_int_equal(amb_subscribe(s.conn, "t2", NULL, &subs[1]), AMB_OK);
+    atomic_store(&is_at_sleep, false);
+    atomic_store(&may_sleep, false);
+    pthread_t driver;
+    assert_int_equal(pthread_create(&driver, NULL, late_next_of, subs[1]), 0);
+    while (!atomic_load(&is_at_sleep)) {
+        fake_broker_nap();
+    }
+    const unsigned others = 2 * AMB_POLL_BUDGET;
+    for (unsigned i = 0; i < others; i++) {
+        fake_broker_deliver(s.fake, 0, 1, "m", 1, i + 1, 0);
+    }
+    fake_broker_deliver(s.fake, 1, 2, "m", 1, 1, 0);
+    struct amb_msg *msg = NULL;
+    assert_int_equal(amb_next(subs[0], AMB_NOWAIT, &msg), AMB_OK);
+    amb_msg_release(msg);
+    struct pollfd socket = {.fd = amb_link_fd(s.conn->link), .events = POLLIN};
+    assert_int_equal(poll(&socket, 1, 0), 0);
+    int64_t begin_ns = amb_clock_monotonic_ns();
+    atomic_store(&may_sleep, true);
+    void *other = NULL;
+    assert_int_equal(pthread_join(driver, &other), 0);
+    assert_non_null(other);
+    assert_in_range(amb_clock_monotonic_ns() - begin_ns, 0, 2 * AMB_SEC);
+    amb_msg_release(other);
+    session_close(&s);
+}
+
 /* A driver that sleeps on the socket hears of room when another thread has found it full. */
 static void what_finds_the_socket_full_leaves_while_a_driver_sleeps(void **state)
 {
@@ -343,6 +400,8 @@ int main(void)
                                                .heartbeat_ns = 20 * AMB_MS};
     static struct fake_options quick = {.link = AMB_LINK_RING, .heartbeat_ns = 20 * AMB_MS};
     static struct fake_options ring = {.link = AMB_LINK_RING};
+    static struct fake_options slow_stream = {
+        .link = AMB_LINK_STREAM, .heartbeat_ns = 60 * AMB_SEC, .peer_timeout_ns = 300 * AMB_SEC};
     static struct fake_options stream = {.link = AMB_LINK_STREAM};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(what_came_while_it_let_go_is_seen_before_it_sleeps, &ring),
@@ -353,6 +412,7 @@ int main(void)
         cmocka_unit_test_prestate(a_wait_of_no_time_looks_where_it_would_sleep_at_once, &stream),
         cmocka_unit_test_prestate(a_driver_sleeps_soon_after_its_last_work, &stream),
         cmocka_unit_test_prestate(what_finds_the_socket_full_leaves_while_a_driver_sleeps, &stream),
+        cmocka_unit_test_prestate(what_another_thread_leaves_behind_wakes_a_driver, &slow_stream),
         cmocka_unit_test_prestate(a_release_waits_for_the_next_answer, &quick_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
