@@ -5,7 +5,6 @@
 #include "client/config/client_schema.h"
 #include "wire/base/assert.h"
 #include "wire/config/config_layers.h"
-#include "wire/link/ucxlib/ucx_choose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,19 +22,18 @@ static bool is_given(const struct amb_client_source *source, const char *path)
     return false;
 }
 
-/* A variable below an option is not looked at: the program may correct it. */
+/* A variable below an option is not looked at: the program may correct it. In a program with more
+ * rights than its user none is: they say whom it trusts, and which files it reads. */
 static enum amb_status apply_environment(struct amb_config_build *build,
                                          const struct amb_client_source *source)
 {
     enum amb_status status = AMB_OK;
-    for (size_t i = 0; status == AMB_OK && i < amb_client_schema.count; i++) {
+    size_t count = getauxval(AT_SECURE) == 0 ? amb_client_schema.count : 0;
+    for (size_t i = 0; status == AMB_OK && i < count; i++) {
         const char *path = amb_client_schema.keys[i].path;
         const char *name = amb_client_variable(path);
         const char *value =
             name == NULL ? NULL : amb_config_variable_find(source->environment, name);
-        if (value != NULL && strcmp(name, AMB_UCX_LIBRARY_ENV) == 0 && getauxval(AT_SECURE) != 0) {
-            continue; /* A program with more rights than its user loads nothing of its choice. */
-        }
         const struct amb_config_place place = {AMB_CONFIG_ORIGIN_ENVIRONMENT, name, 0};
         if (value != NULL && !is_given(source, path)) {
             status = amb_config_text_set(build, path, value, &place);

@@ -59,7 +59,7 @@ struct amb_client_source {
     const char *path; /* a file, or NULL */
     const char *text; /* its content where there is no path (tests); @include is refused */
     size_t text_len;
-    const char *const *environment; /* like environ, or NULL */
+    const char *const *environment; /* like environ; NULL, or a set-user-ID program: none */
     const struct amb_client_option *options;
     size_t option_count;
 };

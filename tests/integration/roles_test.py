@@ -241,6 +241,32 @@ def test_a_file_that_may_not_be_read(bare):
     check(code == USAGE and "secret.conf: cannot be read: Permission denied" in error, f"{code} {error}")
 
 
+def test_a_program_with_more_rights_than_its_user_looks_at_no_variable(bare):
+    """Its user would say whom it trusts, and which files it reads."""
+    need_root("setpriv")
+    program = bare.folder / "ctl"
+    shutil.copy(bare.program("broker-ctl"), program)
+    program.chmod(0o4755)
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    path = bare.folder / "client.conf"
+    path.write_text('client = { name = "of the file"; };\n')
+    env = {"AMB_URL": "unix:///user", "AMB_CREDENTIALS": "/user", "AMB_CA": "/user", "AMB_SPIN": "1ms",
+           "AMB_CERTIFICATE": "/user", "AMB_KEY": "/user", "AMB_TRUSTED": "lo", "AMB_UCX_LIBRARY": "/user",
+           "AMB_CONFIG": str(path)}
+    done = subprocess.run([*nobody, program, "config", "--origin"], capture_output=True, timeout=60,
+                          check=False, env={**os.environ, **env})
+    if done.returncode in (126, 127) or b"cannot open shared object" in done.stderr:
+        pytest.skip("nobody may not run the programs of this build")
+    text = done.stdout.decode()
+    check(done.returncode == 0 and "client.url" in text, f"{done}")
+    strange = [line for line in text.splitlines() if not line.endswith("# default")]
+    check(not strange, f"{strange}")
+    program.chmod(0o755)
+    done = subprocess.run([*nobody, program, "config", "--origin"], capture_output=True, timeout=60,
+                          check=False, env={**os.environ, **env})
+    check(done.stdout.count(b"# environment AMB_") == 8, f"{done}")
+
+
 def values(text):
     """Of broker-ctl config --origin: key to (value, origin)."""
     rows = re.findall(r"^([\w.]+) = ([^#]*?); # ([^\n]*)$", text, re.M)

@@ -358,7 +358,8 @@ AMB_CHECK enum amb_status amb_interface_address(const char *interface, char *out
  *   options  NULL: all defaults
  *   out      the connection, to be given back to amb_close
  * EUNREACHABLE, EAUTH, EVERSION, EBUSY, EINVAL, ENOTSUP, ETIMEDOUT; options.error says more.
- * amb_connect reads AMB_* from the environment, and a reconnect does not again. With link=ucx UCX
+ * amb_connect reads AMB_* from the environment, and a reconnect does not again. Programs with
+ * more rights than their user (set-user-ID, file capabilities) read none of them. With link=ucx UCX
  * reads UCX_*, also on libamb's thread at each reconnect. libamb sets no variable. A program calls
  * setenv or putenv only before its first amb_connect.
  */
