@@ -1,6 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/shown.h"
 
+/* The second byte after some first ones: shorter spellings, halves of UTF-16, beyond U+10FFFF. */
+static bool is_well_formed(const unsigned char *at)
+{
+    switch (at[0]) {
+    case 0xe0:
+        return at[1] >= 0xa0;
+    case 0xed:
+        return at[1] < 0xa0;
+    case 0xf0:
+        return at[1] >= 0x90;
+    case 0xf4:
+        return at[1] < 0x90;
+    default:
+        return true;
+    }
+}
+
 /* Bytes of the character that begins here; 0: it is no well-formed UTF-8. */
 static size_t character_len(const unsigned char *at, size_t left)
 {
@@ -17,7 +34,7 @@ static size_t character_len(const unsigned char *at, size_t left)
             return 0;
         }
     }
-    return len;
+    return len < 2 || is_well_formed(at) ? len : 0;
 }
 
 static bool is_control(const unsigned char *at, size_t len)

@@ -59,6 +59,10 @@ static void test_what_is_no_utf_8_is_not_shown(void **state)
     CHECK("\xc3(", false, ".(");
     CHECK("\xc0\xaf\xff", false, "...");
     CHECK("\xe2\x82", false, "..");
+    CHECK("\xe0\x80\xaf\xf0\x80\x80\xaf", false, "......."); /* '/', spelled longer */
+    CHECK("\xe0\xa0\x80\xed\x9f\xbf", false, "\xe0\xa0\x80\xed\x9f\xbf");
+    CHECK("\xed\xa0\x80", false, "..."); /* a half of UTF-16 */
+    CHECK("\xf4\x8f\xbf\xbf\xf4\x90\x80\x80", false, "\xf4\x8f\xbf\xbf....");
 }
 
 int main(void)
