@@ -319,6 +319,44 @@ def test_each_value_has_its_origin(bare):
     check(code == 0, f"{code} {error}")
 
 
+def test_text_that_is_no_utf_8_is_in_json_too(bare):
+    path = bare.folder / "latin.conf"
+    path.write_bytes(b'client = { name = "caf\xe9"; credentials = "/\xed\xa0\x80"; };\n')
+    folder = os.fsencode(bare.folder) + b"/\xff"
+    os.mkdir(folder)
+    shutil.copy(path, folder + b"/client.conf")
+    code, text, error = run(bare, "-o", "json", "config", "--origin", env={"AMB_CONFIG": str(path)})
+    check(code == 0, error)
+    rows = {row["key"]: row for row in json.loads(text)}
+    check(rows["client.name"] == {"key": "client.name", "value": '"caf."', "origin": f"{path}:1"}, f"{rows}")
+    check(rows["client.credentials"]["value"] == '"/..."', f"{rows}")
+    done = subprocess.run([bare.program("broker-ctl"), "-o", "json", "config", "--origin", "--config",
+                           folder + b"/client.conf"], capture_output=True, timeout=60, check=False)
+    own = [row["origin"] for row in json.loads(done.stdout) if row["key"] == "client.name"]
+    check(own == [f"{bare.folder}/./client.conf:1"], f"{own}")
+
+
+IGNORE = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_broker_file_is_judged_whatever_the_environment_adds(bare):
+    """A parent that ignores the ends of its children, and words of the dynamic linker."""
+    path = bare.folder / "wrong.conf"
+    path.write_text("server = {\n  wokers = 1; };")
+    words = ("config", "--role", "broker", "--config", path)
+    preload = {"LD_PRELOAD": "/nowhere/libnone.so"}
+    for env, prefix in (({}, ("python3", "-c", IGNORE)), (preload, ())):
+        code, _, error = run(bare, *words, env=env, prefix=prefix)
+        check(code == DATA and ":2: server.wokers: unknown key" in error, f"{env}: {code} {error}")
+    path.write_text("server = {\n  workers = 1; };")
+    code, text, error = run(bare, *words, env=preload)
+    check(code == 0 and "server.workers = 1;" in text, f"{code} {error}")
+
+
 def maps_of(process):
     with open(f"/proc/{process.pid}/maps", encoding="ascii", errors="replace") as maps:
         return maps.read()

@@ -5,20 +5,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define CONFIG_TEXT_MAX (UINT64_C(1) << 20)
 #define EXEC_FAILED 127
 #define OPTIONS_MAX 256u
+#define SAID_MAX 4096u /* bytes that are shown of what it says beside the configuration */
 
-/* In the child: brokerd's output and errors go to `fd`. */
-static void print_config(const char *config, char *const *options, int fd)
+/* In the child: brokerd's output goes to `out`, and what it says to `said`. */
+static void print_config(const char *config, char *const *options, int out, int said)
 {
     char path[AMB_BROKERD_PATH_MAX];
     char config_option[] = "--config", action[] = "--print-config";
@@ -33,8 +36,8 @@ static void print_config(const char *config, char *const *options, int fd)
     }
     argv[count] = action;
     amb_brokerd_find(path, sizeof(path));
-    (void)dup2(fd, STDOUT_FILENO);
-    (void)dup2(fd, STDERR_FILENO);
+    (void)dup2(out, STDOUT_FILENO);
+    (void)dup2(said, STDERR_FILENO);
     (void)execvp(path, argv);
     (void)dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
     _exit(EXEC_FAILED);
@@ -71,39 +74,76 @@ static bool are_few(char *const *options)
     return count <= OPTIONS_MAX;
 }
 
-enum amb_exit amb_ctl_broker_config(const char *command, const char *config, char *const *options,
-                                    char **out)
+/* What it has said. */
+static void read_said(int fd, char out[SAID_MAX])
+{
+    ssize_t n = pread(fd, out, SAID_MAX - 1, 0);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+/* The first line of it; the dynamic linker may have spoken before. */
+static const char *first_line(char *said)
+{
+    static const char linker[] = "ERROR: ld.so: ";
+    while (strncmp(said, linker, sizeof(linker) - 1) == 0) {
+        char *feed = strchr(said, '\n');
+        said = feed != NULL ? feed + 1 : said + strlen(said);
+    }
+    said[strcspn(said, "\n")] = '\0';
+    return said;
+}
+
+/* Its configuration and its end, or why there is none. said: a file for what it says. */
+static enum amb_exit run(const char *command, const char *config, char *const *options, int said,
+                         char **out)
 {
     int fds[2], status = 0;
-    if (!are_few(options)) {
-        amb_tool_error("%s: more than %u options for brokerd", command, OPTIONS_MAX);
-        return AMB_EXIT_USAGE;
-    }
+    char text[SAID_MAX];
     if (pipe2(fds, O_CLOEXEC) != 0) {
         amb_tool_error("%s: %s", command, strerror(errno));
         return AMB_EXIT_SOFTWARE;
     }
+    (void)signal(SIGCHLD, SIG_DFL); /* Where it is ignored, no child leaves its status. */
     (void)fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        print_config(config, options, fds[1]);
+        print_config(config, options, fds[1], said);
     }
     (void)close(fds[1]);
-    char *text = pid < 0 ? NULL : read_all(fds[0]);
+    char *printed = pid < 0 ? NULL : read_all(fds[0]);
     (void)close(fds[0]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
-    if (text == NULL) {
+    read_said(said, text);
+    if (printed == NULL) {
         amb_tool_error("%s: the configuration cannot be read", command);
         return AMB_EXIT_SOFTWARE;
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        text[strcspn(text, "\n")] = '\0';
-        amb_tool_error("%s: %s", command, text[0] != '\0' ? text : "brokerd ended");
-        free(text);
+        const char *line = first_line(text);
+        amb_tool_error("%s: %s", command, line[0] != '\0' ? line : "brokerd ended");
+        free(printed);
         return WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED ? AMB_EXIT_SOFTWARE
                                                                        : AMB_EXIT_DATA;
     }
-    *out = text;
+    (void)fputs(text, stderr);
+    *out = printed;
     return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_ctl_broker_config(const char *command, const char *config, char *const *options,
+                                    char **out)
+{
+    if (!are_few(options)) {
+        amb_tool_error("%s: more than %u options for brokerd", command, OPTIONS_MAX);
+        return AMB_EXIT_USAGE;
+    }
+    int said = memfd_create("brokerd", MFD_CLOEXEC);
+    if (said < 0) {
+        amb_tool_error("%s: %s", command, strerror(errno));
+        return AMB_EXIT_SOFTWARE;
+    }
+    enum amb_exit code = run(command, config, options, said, out);
+    (void)close(said);
+    return code;
 }

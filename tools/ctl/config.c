@@ -2,6 +2,7 @@
 #include "tools/ctl/config.h"
 
 #include "client/config/client_config.h"
+#include "tools/common/shown.h"
 #include "tools/ctl/broker_config.h"
 #include "tools/ctl/config_lines.h"
 #include "tools/ctl/connect.h"
@@ -85,12 +86,31 @@ static void print_line(const struct amb_config_line *line, bool has_origin)
     (void)fputc('\n', stdout);
 }
 
+/* JSON is UTF-8, and a file may have been written in something else. */
+static json_t *pack_text(const char *text, size_t len)
+{
+    json_t *string = json_stringn(text, len);
+    if (string != NULL) {
+        return string;
+    }
+    char *plain = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&plain, &size);
+    if (stream == NULL) {
+        return NULL;
+    }
+    amb_shown_put(stream, text, len, true);
+    string = fclose(stream) == 0 ? json_stringn(plain, size) : NULL;
+    free(plain);
+    return string;
+}
+
 static json_t *pack_line(const struct amb_config_line *line, bool has_origin)
 {
-    json_t *row =
-        json_pack("{s:s, s:s%}", "key", line->path, "value", line->value, line->value_len);
+    json_t *row = json_pack("{s:s, s:o}", "key", line->path, "value",
+                            pack_text(line->value, line->value_len));
     if (row != NULL && has_origin) {
-        (void)json_object_set_new(row, "origin", json_stringn(line->origin, line->origin_len));
+        (void)json_object_set_new(row, "origin", pack_text(line->origin, line->origin_len));
     }
     return row;
 }
