@@ -15,6 +15,7 @@
 #include "broker/worker/porter.h"
 #include "broker/worker/ucxport.h"
 #include "wire/base/assert.h"
+#include "wire/codec/expect.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/ucx/ucx_link.h"
 #include "wire/tls/tls.h"
@@ -23,6 +24,7 @@
 #define CLOSE_POLL_BUDGET 64u /* ... so many frames each */
 /* The share of a turn that a closed subscription takes, in deliveries that are given up. */
 #define SUBSCRIPTION_COST 8u
+#define LANES_MAX 256u       /* bytes of their list */
 #define RELEASE_BUDGET 4096u /* references of a quarantined session that go in one turn */
 
 /* Opened -------------------------------------------------------------------------------------- */
@@ -60,6 +62,15 @@ static enum amb_status session_make_link(struct amb_session *session,
     return status == AMB_OK ? amb_links_watch(session) : status;
 }
 
+/* UCX chooses the lanes when it makes the endpoint. */
+static uint32_t lanes_lack(const struct amb_link *link)
+{
+    char lanes[LANES_MAX];
+    amb_link_describe(link, lanes, sizeof(lanes));
+    return (amb_expect_is_rdma(lanes) ? 0 : AMB_EXPECT_RDMA) |
+           (amb_expect_is_nvlink(lanes) ? 0 : AMB_EXPECT_NVLINK);
+}
+
 enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32_t generation,
                                  struct amb_session_opening *opening)
 {
@@ -78,6 +89,8 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     status = session_make_link(session, opening);
     if (status != AMB_OK) {
         amb_session_close(session, false, NULL, NULL);
+    } else if (opening->link == AMB_LINK_UCX) {
+        opening->lanes_lack = lanes_lack(session->link);
     }
     return status;
 }

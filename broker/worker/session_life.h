@@ -50,6 +50,7 @@ struct amb_session_opening {
     size_t address_len;
     struct amb_ring_fds fds; /* out, of a ring that is made here */
     struct amb_link *ring;   /* made by the porter; NULL: it is made here. The session takes it */
+    uint32_t lanes_lack;     /* out, of a ucx link: enum amb_expect, what its lanes do not offer */
 };
 
 /* A session that is to close. */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LANES_MAX 160u
+#define LANES_MAX 256u /* as long as those of all links: one that is cut off would be missed */
 
 static enum amb_status refuse(struct amb_error *error, enum amb_status status, uint32_t demand,
                               const char *why, const char *more)

@@ -416,6 +416,8 @@ def test_gpu_memory_is_there_where_it_is_demanded(rig, build):
     rig.env["AMB_CUDA_LIBRARY"] = "/nowhere"
     check_answer(ctl(rig, url, "pub", "a.b", "--count", "1"), USAGE, "this process has no CUDA driver", url)
     rig.env["AMB_CUDA_LIBRARY"] = str(build / "tests/fakecuda/libfakecuda.so")
+    lazy = rig.client("test-pather", broker.unix_url, "gpu.roundtrip", GPU_COUNT, "lazy")
+    check(lazy.wait() != 0 and "comes by host memory (lazy)" in lazy.log(), lazy.log())
     reader = rig.client("test-pather", broker.unix_url, "gpu.roundtrip", GPU_COUNT, "sent")
     reader.expect("ready")
     writer = rig.start([rig.program("gpu-roundtrip"), "lease", "0", "1"],

@@ -199,8 +199,9 @@ def test_topo_and_doctor_say_which_one(rig):
 def fake_sys(rig):
     """A prefix for a command whose /sys is a folder: it has lo, and an RDMA device with an interface."""
     machine = rig.folder / "sys"
-    for name in ("class/net/lo", "class/net/ib0/device/infiniband/mlx5_0", "class/infiniband/mlx5_0/ports/1"):
+    for name in ("devices/lo", "class/net/ib0/device/infiniband/mlx5_0", "class/infiniband/mlx5_0/ports/1"):
         (machine / name).mkdir(parents=True)
+    (machine / "class/net/lo").symlink_to("../../devices/lo")  # UCX 1.13 looks at links alone.
     (machine / "class/net/ib0/dev_port").write_text("0\n")
     prefix = ("unshare", "--mount", "sh", "-c", f'mount --bind "{machine}" /sys && exec "$@"', "sh")
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
@@ -255,3 +256,27 @@ def test_a_machine_with_an_rdma_device_takes_the_systems_ucx(rig):
         check(broker.wait() == 0, broker.log())
         expect(run([*prefix, *brokerd, "-o", "transports.trusted=mlx5_0:1", "-o", "transports.infiniband=on",
                     "-o", "transports.library=wheel"]), 78, "no InfiniBand module", "libucx0")
+
+
+def test_a_topic_that_demands_rdma_has_it_or_nobody(rig):
+    """The broker has device and module, as far as it can tell, and UCX has chosen TCP all the same."""
+    if "system" not in releases(rig):
+        pytest.skip("the system has no UCX")
+    config = rig.folder / "broker.conf"
+    config.write_text('topics = ( { match = "rdma.>"; expect = "rdma"; } );\n')
+    broker = rig.start([rig.program("brokerd"), "--dev", "--config", str(config), "--listen",
+                        f"unix://{rig.folder / 'b.sock'}", "--listen", "tcp://127.0.0.1:0", "-o",
+                        "transports.trusted=lo,mlx5_0:1"], prefix=fake_sys(rig))
+    unix, tcp = broker.expect("ready", 60)[1:3]
+    url = f"{tcp}?link=ucx"
+    system = {"AMB_UCX_LIBRARY": "system"}
+    rows = json.loads(ctl(rig, unix, "-o", "json", "transports", **system).stdout)["transports"]
+    if not any("rc/mlx5_0" in row["lanes"] for row in rows if row["id"] == 0):
+        pytest.skip("the system's UCX has no module for RDMA")
+    expect(ctl(rig, url, "pub", "t", "--count", "1", **system), 0)
+    refused = 'topics.expect = "rdma" of rdma.>: UCX has chosen no lane of RDMA'
+    expect(ctl(rig, url, "pub", "rdma.a", "--count", "1", **system), 64, refused)
+    for pattern in ("rdma.a", ">"):
+        expect(ctl(rig, url, "sub", pattern, "--count", "1", "--timeout", "1", **system), 64, refused)
+    broker.signal(signal.SIGTERM)
+    check(broker.wait() == 0, broker.log())

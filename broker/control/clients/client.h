@@ -87,6 +87,7 @@ struct amb_client {
     enum amb_link_kind wish;                      /* the link that its URL insists on */
     const char *ucx_obstacle; /* why the ucx link cannot serve it; as link_reason; NULL: it can */
     uint32_t expect;          /* enum amb_expect */
+    uint32_t lanes_lack; /* of these, what the lanes of its ucx link do not offer; 0: not known */
     struct {
         uint64_t host, pid_ns, ipc_ns; /* 0: unknown */
     } place;                           /* by its own word */

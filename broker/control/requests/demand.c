@@ -36,6 +36,9 @@ static bool lacks_rdma(const struct amb_client *client, char out[AMB_WHY_MAX])
     if (why == NULL && client->link != AMB_LINK_UCX) {
         why = "the link is a stream: the URL asks for link=stream";
     }
+    if (why == NULL && (client->lanes_lack & AMB_EXPECT_RDMA) != 0) {
+        why = "UCX has chosen no lane of RDMA to the client (broker-ctl paths)";
+    }
     if (why != NULL) {
         (void)snprintf(out, AMB_WHY_MAX, "%s", why);
     }
@@ -59,12 +62,31 @@ static bool lacks(const struct amb_client *client, uint32_t demand, char out[AMB
         return lacks_rdma(client, out);
     case AMB_EXPECT_NVLINK:
         why = amb_why_no_nvlink(client);
+        if (why == NULL && (client->lanes_lack & AMB_EXPECT_NVLINK) != 0) {
+            why = "UCX has chosen no lane of cuda_ipc to the client (broker-ctl paths)";
+        }
         break;
     }
     if (why != NULL) {
         (void)snprintf(out, AMB_WHY_MAX, "%s", why);
     }
     return why != NULL;
+}
+
+/* Why a client that shares memory can read nothing there; NULL: it can. */
+static const char *lacks_room(const struct amb_client *client, uint32_t demands,
+                              enum amb_status *status)
+{
+    if ((demands & AMB_EXPECT_ZERO_COPY) == 0 || client->mapped_max != 0) {
+        return NULL;
+    }
+    if (client->control->config->limits.max_mapped_per_session == 0) {
+        *status = AMB_ENOTSUP;
+        return "the client may hold nothing in place (limits.max_mapped_per_session)";
+    }
+    *status = AMB_EBUSY;
+    return "this process, or its user, holds messages of sessions that ended without a word "
+           "(limits.max_mapped_per_session)";
 }
 
 bool amb_demand_session(struct amb_client *client)
@@ -77,28 +99,27 @@ bool amb_demand_session(struct amb_client *client)
             return false;
         }
     }
-    if ((client->expect & AMB_EXPECT_ZERO_COPY) == 0 || client->mapped_max != 0) {
-        return true;
+    enum amb_status status = AMB_OK;
+    const char *why = lacks_room(client, client->expect, &status);
+    if (why != NULL) {
+        amb_client_send_error(client, 0, status, "expect=zero-copy: %s", why);
     }
-    if (client->control->config->limits.max_mapped_per_session == 0) {
-        amb_client_send_error(client, 0, AMB_ENOTSUP,
-                              "expect=zero-copy: the client may hold nothing in place "
-                              "(limits.max_mapped_per_session)");
-    } else {
-        amb_client_send_error(client, 0, AMB_EBUSY,
-                              "expect=zero-copy: this process, or its user, holds messages of "
-                              "sessions that ended without a word (limits.max_mapped_per_session)");
-    }
-    return false;
+    return why == NULL;
 }
 
 /* Of a topic's demand. */
-static bool refuse(struct amb_client *client, uint64_t id, uint32_t demand, const char *match,
+static bool refuse_with(struct amb_client *client, uint64_t id, const struct amb_topic_rule *rule,
+                        enum amb_status status, const char *why)
+{
+    amb_client_send_error(client, id, status, "topics.expect = \"%s\" of %.40s: %s",
+                          amb_expect_name(rule->expect), rule->match, why);
+    return false;
+}
+
+static bool refuse(struct amb_client *client, uint64_t id, const struct amb_topic_rule *rule,
                    const char *why)
 {
-    amb_client_send_error(client, id, AMB_ENOTSUP, "topics.expect = \"%s\" of %.40s: %s",
-                          amb_expect_name(demand), match, why);
-    return false;
+    return refuse_with(client, id, rule, AMB_ENOTSUP, why);
 }
 
 bool amb_demand_publish(struct amb_client *client, uint64_t id, const char *topic)
@@ -110,15 +131,14 @@ bool amb_demand_publish(struct amb_client *client, uint64_t id, const char *topi
     }
     if (rule->trust == AMB_TRUST_VERIFY &&
         (rule->expect & (AMB_EXPECT_ZERO_COPY | AMB_EXPECT_NVLINK)) != 0) {
-        return refuse(client, id, rule->expect, rule->match,
+        return refuse(client, id, rule,
                       "the topic copies what is published (topics.trust = \"verify\")");
     }
     if (rule->expect == AMB_EXPECT_ZERO_COPY &&
         client->control->config->limits.max_leased_per_session == 0) {
-        return refuse(client, id, rule->expect, rule->match,
-                      "nothing may be leased (limits.max_leased_per_session)");
+        return refuse(client, id, rule, "nothing may be leased (limits.max_leased_per_session)");
     }
-    return !lacks(client, rule->expect, why) || refuse(client, id, rule->expect, rule->match, why);
+    return !lacks(client, rule->expect, why) || refuse(client, id, rule, why);
 }
 
 /* Why a subscription like that does not take the way; NULL: it does, if its session can. */
@@ -129,7 +149,10 @@ static const char *subscription_lacks(const Amb__Control__Subscribe *subscribe, 
     if (demand == AMB_EXPECT_ZERO_COPY && subscribe->copy != 0) {
         return "the subscription asks for copies (copy)";
     }
-    if (demand == AMB_EXPECT_NVLINK && subscribe->lazy == AMB_LAZY_OFF && !wants_gpu) {
+    if (demand == AMB_EXPECT_NVLINK && subscribe->lazy != AMB_LAZY_OFF) {
+        return "what a lazy subscription asks for comes by host memory (lazy)";
+    }
+    if (demand == AMB_EXPECT_NVLINK && !wants_gpu) {
         return "the subscription asks for host memory (mem)";
     }
     return NULL;
@@ -144,9 +167,14 @@ static bool demand_of(struct amb_client *client, uint64_t id,
     }
     const char *own = subscription_lacks(subscribe, rule->expect);
     if (own != NULL) {
-        return refuse(client, id, rule->expect, rule->match, own);
+        return refuse(client, id, rule, own);
     }
-    return !lacks(client, rule->expect, why) || refuse(client, id, rule->expect, rule->match, why);
+    if (lacks(client, rule->expect, why)) {
+        return refuse(client, id, rule, why);
+    }
+    enum amb_status status = AMB_OK;
+    own = lacks_room(client, rule->expect, &status);
+    return own == NULL || refuse_with(client, id, rule, status, own);
 }
 
 bool amb_demand_subscribe(struct amb_client *client, uint64_t id,

@@ -331,6 +331,7 @@ static void session_opened(void *owner, struct amb_order *order)
     struct amb_control *control = owner;
     struct amb_client *client = order->context;
     struct amb_ring_fds fds = open->opening.fds;
+    client->lanes_lack = open->opening.lanes_lack;
     if (amb_client_opened(client, order->status)) {
         amb_client_raise_mapped(client); /* Its former session has been counted meanwhile. */
         welcome_send(client, &fds);

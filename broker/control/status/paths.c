@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LANES_MAX 160u
+#define LANES_MAX 256u
 #define TEXT_MAX 320u
 #define LARGE_BYTES (UINT64_C(1) << 20) /* of a large message, where UCX is asked for its rate */
 

@@ -204,7 +204,7 @@ static void ucx_describe(const struct amb_link *base, char *out, size_t size)
     AMB_UCX_OURS;
     const struct amb_ucx_link *link =
         AMB_CONTAINER_OF((uintptr_t)base, const struct amb_ucx_link, base);
-    char lanes[128] = "";
+    char lanes[240] = "";
     if (link->ep != NULL) {
         amb_ucx_ep_lanes(link->ep, lanes, sizeof(lanes));
     }

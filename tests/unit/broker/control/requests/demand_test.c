@@ -91,33 +91,6 @@ static void nobody_hears_a_reason_without_the_token(void **state)
     door_close(&door);
 }
 
-static void without_room_nothing_is_in_place(void **state)
-{
-    (void)state;
-    static const char *const options[] = {"limits.max_mapped_per_session=0", NULL};
-    static const struct hello no = {.is_unix = true,
-                                    .link = "",
-                                    .expect = AMB_EXPECT_ZERO_COPY,
-                                    .missing = "max_mapped_per_session"};
-    static const struct hello ring = {.is_unix = true, .link = "", .expect = AMB_EXPECT_RING};
-    struct door door;
-    door_open(&door, options);
-    check_hello(&door, &no);
-    check_hello(&door, &ring);
-    door_close(&door);
-}
-
-#define RULES                                                                                      \
-    "topics=( { match = \"r.>\"; expect = \"ring\"; }, { match = \"z.>\"; expect = "               \
-    "\"zero-copy\"; }, { match = \"v.>\"; expect = \"zero-copy\"; trust = \"verify\"; }, { match " \
-    "= \"d.>\"; expect = \"rdma\"; }, { match = \"g.>\"; expect = \"nvlink\"; } )"
-
-static void open_refused(struct door_client *client, const char *topic, const char *missing)
-{
-    uint64_t id = door_ask_pub_open(client, 0, topic);
-    door_expect_error(client, id, AMB_ENOTSUP, missing);
-}
-
 static uint64_t ask_subscribe(struct door_client *client, const char *pattern, uint32_t copy,
                               uint32_t lazy)
 {
@@ -142,6 +115,41 @@ static void subscribe_refused(struct door_client *client, const char *pattern, c
     door_expect_error(client, id, AMB_ENOTSUP, missing);
 }
 
+static void without_room_nothing_is_in_place(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"limits.max_mapped_per_session=0",
+                                          "topics=( { match = \"z.>\"; expect = \"zero-copy\"; } )",
+                                          NULL};
+    static const struct hello no = {.is_unix = true,
+                                    .link = "",
+                                    .expect = AMB_EXPECT_ZERO_COPY,
+                                    .missing = "max_mapped_per_session"};
+    static const struct hello ring = {.is_unix = true, .link = "", .expect = AMB_EXPECT_RING};
+    struct door door;
+    door_open(&door, options);
+    check_hello(&door, &no);
+    check_hello(&door, &ring);
+    struct door_client client; /* It demands nothing, and a topic does. */
+    door_login_unix(&door, &client);
+    subscribe_refused(&client, "z.a", "of z.>: the client may hold nothing in place");
+    subscribe_refused(&client, ">", "max_mapped_per_session");
+    door_pub_open(&client, 0, "z.a"); /* What it writes in place is no matter of that. */
+    door_disconnect(&client);
+    door_close(&door);
+}
+
+#define RULES                                                                                      \
+    "topics=( { match = \"r.>\"; expect = \"ring\"; }, { match = \"z.>\"; expect = "               \
+    "\"zero-copy\"; }, { match = \"v.>\"; expect = \"zero-copy\"; trust = \"verify\"; }, { match " \
+    "= \"d.>\"; expect = \"rdma\"; }, { match = \"g.>\"; expect = \"nvlink\"; } )"
+
+static void open_refused(struct door_client *client, const char *topic, const char *missing)
+{
+    uint64_t id = door_ask_pub_open(client, 0, topic);
+    door_expect_error(client, id, AMB_ENOTSUP, missing);
+}
+
 static void topics_demand_of_local_clients(void **state)
 {
     (void)state;
@@ -159,6 +167,8 @@ static void topics_demand_of_local_clients(void **state)
     uint64_t id = ask_subscribe(&client, "z.a", 1, AMB_LAZY_OFF);
     door_expect_error(&client, id, AMB_ENOTSUP, "the subscription asks for copies");
     subscribe_refused(&client, "g.a", "of g.>: the subscription asks for host memory (mem)");
+    id = ask_subscribe(&client, "g.a", 0, AMB_LAZY_PIN);
+    door_expect_error(&client, id, AMB_ENOTSUP, "comes by host memory (lazy)");
     subscribe_refused(&client, "d.*", "rdma");
     subscribe_refused(&client, "*.a", "rdma");             /* The first that it touches. */
     id = ask_subscribe(&client, ">", 0, AMB_LAZY_HEADERS); /* No payload comes. */
