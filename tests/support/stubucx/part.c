@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A libucs that does nothing. */
+/* A libucs, or a libucm, that does nothing. */
 __attribute__((visibility("default"))) const char *ucs_status_string(void);
 const char *ucs_status_string(void)
 {

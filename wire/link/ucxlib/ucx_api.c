@@ -14,6 +14,14 @@
 
 struct amb_ucx_api amb_ucx_api;
 
+/* The libraries that libucp asks for, in the order in which they ask for each other. */
+enum {
+    UCM,
+    UCS,
+    UCT,
+    PARTS
+};
+
 /* Each symbol from libucp, which brings libucs along. The first that is missing, or NULL. */
 static const char *resolve(void *library)
 {
@@ -60,16 +68,25 @@ static const char *stray_part(void *library, char out[PATH_MAX])
 
 /* libucp asks for three others by name. A run path of the program's or LD_LIBRARY_PATH could answer
  * with those of another release, so these come first, from beside it. */
-static void load_parts(const char *file)
+static void load_parts(const char *file, void *handles[PARTS])
 {
-    static const char *const parts[] = {"libucm.so.0", "libucs.so.0", "libuct.so.0"};
+    static const char *const parts[PARTS] = {"libucm.so.0", "libucs.so.0", "libuct.so.0"};
     char path[PATH_MAX];
     const char *slash = strrchr(file, '/');
-    for (size_t i = 0; slash != NULL && i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; slash != NULL && i < PARTS; i++) {
         int len = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - file), file, parts[i]);
         if (len > 0 && (size_t)len < sizeof(path) && access(path, F_OK) == 0) {
-            (void)dlopen(path, RTLD_NOW | RTLD_LOCAL); /* For good; libucp says what it misses. */
+            handles[i] = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* libucp says what it misses. */
         }
+    }
+}
+
+/* libucp cannot be loaded. Its libucm goes again, which has done nothing by itself yet. Once libucs
+ * is there it stays, with what it has begun. */
+static void drop_parts(void *const handles[PARTS])
+{
+    if (handles[UCM] != NULL && handles[UCS] == NULL && handles[UCT] == NULL) {
+        (void)dlclose(handles[UCM]);
     }
 }
 
@@ -135,12 +152,14 @@ enum amb_status amb_ucx_api_load(struct amb_ucx_library *library, char *error, s
                        library->file);
         return AMB_ENOTSUP;
     }
+    void *parts[PARTS] = {NULL};
     if (handle == NULL) {
-        load_parts(library->file);
+        load_parts(library->file, parts);
         handle = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
     }
     if (handle == NULL) {
         (void)snprintf(error, error_size, "UCX cannot be loaded: %s", dlerror());
+        drop_parts(parts);
         return AMB_ENOTSUP;
     }
     enum amb_status status = check(handle, library, error, error_size);

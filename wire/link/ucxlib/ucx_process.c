@@ -50,33 +50,70 @@ const struct amb_ucx_library *amb_ucx_library(void)
     return is_loaded ? &library : NULL;
 }
 
-/* Under the lock. */
+static bool is_auto(const struct amb_ucx_wish *wish)
+{
+    return strcmp(wish->library, "auto") == 0;
+}
+
+/* Under the lock. libraries: those there were to choose from. */
 static enum amb_status choose(const struct amb_ucx_wish *wish, char *error, size_t error_size,
-                              struct amb_ucx_library *out)
+                              struct amb_ucx_libraries *libraries, struct amb_ucx_library *out)
 {
     struct amb_ucx_places places;
-    struct amb_ucx_libraries libraries;
     struct amb_ucx_library found;
     const struct amb_ucx_library *has = amb_ucx_library();
     if (has == NULL && amb_ucx_library_here(&found)) {
         has = &found;
     }
-    libraries.count = 0;
-    if (has == NULL || strcmp(wish->library, "auto") != 0) { /* Else there is no choice. */
+    libraries->count = 0;
+    if (has == NULL || !is_auto(wish)) { /* Else there is no choice. */
         amb_ucx_places_init(&places);
-        amb_ucx_libraries_find(&places, &libraries);
+        amb_ucx_libraries_find(&places, libraries);
     }
-    return amb_ucx_choose(&libraries, has, wish, error, error_size, out);
+    return amb_ucx_choose(libraries, has, wish, error, error_size, out);
+}
+
+static void leave_out(struct amb_ucx_libraries *libraries, const struct amb_ucx_library *tried)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < libraries->count; i++) {
+        if (strcmp(libraries->items[i].file, tried->file) != 0) {
+            libraries->items[kept++] = libraries->items[i];
+        }
+    }
+    libraries->count = kept;
+}
+
+/* With "auto", one that cannot be loaded makes room for the next, as long as nothing of it is here.
+ * The error is that of the best one. */
+static enum amb_status load(const struct amb_ucx_wish *wish, struct amb_ucx_libraries *libraries,
+                            struct amb_ucx_library *chosen, char *error, size_t error_size)
+{
+    char unused[256];
+    struct amb_ucx_library found;
+    enum amb_status status = amb_ucx_api_load(chosen, error, error_size);
+    while (status != AMB_OK && is_auto(wish) && !amb_ucx_library_here(&found)) {
+        struct amb_ucx_library next;
+        leave_out(libraries, chosen);
+        if (amb_ucx_choose(libraries, NULL, wish, unused, sizeof(unused), &next) != AMB_OK) {
+            break;
+        }
+        amb_info("%s; the next one is %s", error, next.file);
+        *chosen = next;
+        status = amb_ucx_api_load(chosen, unused, sizeof(unused));
+    }
+    return status;
 }
 
 enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *error,
                                      size_t error_size)
 {
+    struct amb_ucx_libraries libraries;
     struct amb_ucx_library chosen;
     lock();
-    enum amb_status status = choose(wish, error, error_size, &chosen);
+    enum amb_status status = choose(wish, error, error_size, &libraries, &chosen);
     if (status == AMB_OK && !is_loaded) {
-        status = amb_ucx_api_load(&chosen, error, error_size);
+        status = load(wish, &libraries, &chosen, error, error_size);
         if (status == AMB_OK) {
             library = chosen;
             is_loaded = true;
@@ -98,8 +135,9 @@ enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *erro
 enum amb_status amb_ucx_library_expect(const struct amb_ucx_wish *wish, char *error,
                                        size_t error_size, struct amb_ucx_library *out)
 {
+    struct amb_ucx_libraries libraries;
     lock();
-    enum amb_status status = choose(wish, error, error_size, out);
+    enum amb_status status = choose(wish, error, error_size, &libraries, out);
     unlock();
     return status;
 }

@@ -19,8 +19,9 @@
 void amb_ucx_own_process(void);
 
 /*
- * Chooses the UCX of this process and loads it: once, by the first wish that can be had. Later ones
- * are answered by it: OK, or ENOTSUP where they ask for another, or it does not understand the
+ * Chooses the UCX of this process and loads it: once, by the first wish that can be had. With
+ * "auto" the next best is tried where one cannot be loaded and has left nothing. Later ones are
+ * answered by it: OK, or ENOTSUP where they ask for another, or it does not understand the
  * peer. ENOTSUP, with a sentence that names the libraries: see amb_ucx_choose and amb_ucx_api_load.
  */
 AMB_MUST_CHECK enum amb_status amb_ucx_library_load(const struct amb_ucx_wish *wish, char *error,
