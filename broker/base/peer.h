@@ -20,7 +20,8 @@
 
 /* Does this kernel know SO_PEERPIDFD? */
 bool amb_peer_kernel_tells(void);
-/* A pidfd, the caller's; -1: it cannot be had. pid: of SO_PEERCRED, 0: none. */
+/* A pidfd, the caller's; -1: it cannot be had, and errno says why. ESRCH: that process is gone.
+ * pid: of SO_PEERCRED, 0: none. */
 int amb_peer_pidfd(int connection, pid_t pid);
 enum amb_peer_state {
     AMB_PEER_LIVES,

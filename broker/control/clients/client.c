@@ -200,8 +200,9 @@ void amb_client_know_process(struct amb_client *client)
     if (pidfd < 0) {
         pidfd = amb_peer_pidfd(client->fd, client->pid);
     }
+    bool is_gone = pidfd < 0 && errno == ESRCH; /* Its number was waited for: that is an answer. */
     client->knows_process = pidfd >= 0 && client_watch_pidfd(client, pidfd);
-    if (!client->knows_process) {
+    if (!client->knows_process && !is_gone) {
         client_is_unknown(client);
     }
 }

@@ -159,15 +159,20 @@ static void crowded_open(struct crowded *c)
     door_login_unix(&c->door, &c->first);
 }
 
+/* A number of the status; key: with its quotes and colon. */
+static unsigned status_of(struct door_client *client, const char *key)
+{
+    char *json = door_admin(client, "status");
+    const char *at = strstr(json, key);
+    assert_non_null(at);
+    unsigned value = (unsigned)strtoul(at + strlen(key), NULL, 10);
+    free(json);
+    return value;
+}
+
 static unsigned count_sessions(struct crowded *c)
 {
-    unsigned count = 0;
-    char *json = door_admin(&c->first, "status");
-    const char *at = strstr(json, "\"clients\":");
-    assert_non_null(at);
-    count = (unsigned)strtoul(at + strlen("\"clients\":"), NULL, 10);
-    free(json);
-    return count;
+    return status_of(&c->first, "\"clients\":");
 }
 
 static void await_sessions(struct crowded *c, unsigned count)
@@ -262,9 +267,41 @@ static void test_a_process_that_is_gone_at_auth_has_nothing_in_place(void **stat
     crowded_close(&c);
 }
 
+/* Kernels before Linux 6.5 know no SO_PEERPIDFD: there is the number of the process alone. */
+static void test_a_process_that_is_gone_is_not_unknown(void **state)
+{
+    (void)state;
+    struct door door;
+    struct door_client first, client;
+    struct door_session session;
+    pidfd_errno = ENOPROTOOPT;
+    door_open(&door, NULL);
+    door_login_unix(&door, &first);
+    for (unsigned i = 0; i < 2; i++) {
+        bool is_gone = i == 0;
+        pid_t pid = door_connect_as_another(&door, &client);
+        if (is_gone) {
+            assert_int_equal(kill(pid, SIGKILL), 0);
+            assert_int_equal(waitpid(pid, NULL, 0), pid);
+        }
+        door_login(&client, "ring", &session);
+        assert_int_equal(session.may_map, !is_gone);
+        assert_int_equal(status_of(&first, "\"unknown_processes\":"), 0);
+        door_disconnect(&client);
+        if (!is_gone) {
+            assert_int_equal(kill(pid, SIGKILL), 0);
+            assert_int_equal(waitpid(pid, NULL, 0), pid);
+        }
+    }
+    door_disconnect(&first);
+    door_close(&door);
+    pidfd_errno = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_process_that_is_gone_is_not_unknown),
         cmocka_unit_test(test_a_session_costs_the_broker_two_descriptors),
         cmocka_unit_test(test_a_process_is_asked_for_at_both_ends_of_its_session),
         cmocka_unit_test(test_what_a_process_held_comes_back_when_it_is_found_gone),
