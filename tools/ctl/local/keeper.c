@@ -16,12 +16,19 @@
 
 #define STOP_NS (5 * AMB_NS_PER_SEC) /* for the broker's own end, and for a reader's last lines */
 
-/* Until the ranks have ended. Those that do not end in time are killed. */
+/* Until the ranks have ended. Those that do not end in time are killed; by a second signal that is
+ * what the user wants, and else it is said. */
 static void await_ranks(struct amb_loop *loop)
 {
+    bool is_known = false;
     while (loop->left > 0) {
         int64_t now_ns = amb_clock_monotonic_ns();
         if (loop->is_ending && now_ns >= loop->kill_ns) {
+            if (loop->kill_ns != 0 && !is_known) {
+                amb_loop_say(loop, "%u of %u processes have not ended in time, and are killed",
+                             loop->left, loop->count);
+            }
+            is_known = true;
             amb_loop_signal(loop, SIGKILL);
             loop->kill_ns = amb_deadline_ns(now_ns, AMB_LOOP_KILLED_NS);
         }
