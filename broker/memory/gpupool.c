@@ -351,8 +351,12 @@ static enum amb_status pools_init(struct amb_gpus *gpus, const struct amb_config
         } else if (status != AMB_ENOTFOUND) {
             say_unusable("memory.cuda.devices", names->items[i], status, error, error_size);
         } else {
-            (void)snprintf(error, error_size, "memory.cuda.devices: there is no GPU \"%s\"",
-                           names->items[i]);
+            (void)snprintf(error, error_size, "memory.cuda.devices: there is no GPU \"%s\"%s",
+                           names->items[i],
+                           amb_cuda_is_old_part(names->items[i])
+                               ? ": where CUDA_VISIBLE_DEVICES does not begin with it, a part has "
+                                 "its own UUID alone, MIG-... (nvidia-smi -L)"
+                               : "");
         }
     }
     return status;

@@ -3,7 +3,7 @@
  * fakecuda: the devices that a process is shown, in the order of CUDA_VISIBLE_DEVICES. Its entries
  * are indices, or UUIDs and beginnings of them that only one device has. As with the driver, the
  * first wrong one ends the list. On parts of GPUs (FAKECUDA_MIG) a process is shown one part, that
- * of the first entry.
+ * of the first entry: by its UUID, or as "MIG-GPU-UUID/N/0" of the first GPU.
  */
 #include "tests/fakecuda/internal.h"
 
@@ -55,6 +55,17 @@ static void show_listed(const char *list)
     fake.devices = count;
 }
 
+/* The number of a part; 0: it is none. */
+static int part_of(const char *entry)
+{
+    static const char old[] = "MIG-GPU-fafafafa-fafa-fafa-fafa-fafafafafa00/";
+    size_t len = strcspn(entry, ",");
+    if (strncasecmp(entry, old, sizeof(old) - 1) == 0) {
+        return (int)strtol(entry + sizeof(old) - 1, NULL, 10);
+    }
+    return len > 6 && strncmp(entry, "MIG-", 4) == 0 ? (int)strtol(entry + len - 2, NULL, 16) : 0;
+}
+
 int fake_visible_environment(void)
 {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -68,8 +79,7 @@ int fake_visible_environment(void)
         show_listed(list);
         return 0;
     }
-    size_t len = strcspn(list, ",");
-    return len > 6 && strncmp(list, "MIG-", 4) == 0 ? (int)strtol(list + len - 2, NULL, 16) : 0;
+    return part_of(list);
 }
 
 int fake_machine_number(int device)

@@ -50,6 +50,15 @@ pass "another part" staged 35823830 3
 stop
 ! FAKECUDA_MIG=2 start_broker $pool -o "memory.cuda.devices=GPU-${part#MIG-}" || fail "GPU- names a part"
 grep -q 'there is no GPU' "$dir/log" || fail "no reason: $(cat "$dir/log")"
+# By the name that drivers before 470 gave it, where it is shown by that name.
+part=MIG-GPU-fafafafa-fafa-fafa-fafa-fafafafafa00/13/0
+CUDA_VISIBLE_DEVICES=$part FAKECUDA_MIG=2 start_broker $pool -o "memory.cuda.devices=$part" ||
+    fail "an old name: $(cat "$dir/log")"
+expect memory '"uuid":"MIG-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb0d"'
+stop
+! FAKECUDA_MIG=2 start_broker $pool -o "memory.cuda.devices=$part" || fail "another part has that name"
+grep -q "there is no GPU \"$part\": where CUDA_VISIBLE_DEVICES does not begin with it" "$dir/log" ||
+    fail "no reason: $(cat "$dir/log")"
 broker=
 
 # One process's: the broker has it and says so, and a second one may not.

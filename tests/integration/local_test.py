@@ -190,6 +190,12 @@ def test_parts_of_gpus_have_a_process_each(locals_):
     check(code == 0, f"{code} {error}")
     devices = [line.split()[3] for line in sorted(lines)]
     check(devices == parts, f"{devices}")
+    # As drivers before 470 named them.
+    old = [f"MIG-GPU-fafafafa-fafa-fafa-fafa-fafafafafa00/{number}/0" for number in (5, 3, 13)]
+    code, lines, error = locals_.run("--per-gpu", "--", "sh", "-c", SHOW, env={
+        "FAKECUDA_MIG": "3", "CUDA_VISIBLE_DEVICES": ",".join(old)})
+    devices = [line.split()[3] for line in sorted(lines)]
+    check(code == 0 and [int(device[-2:], 16) for device in devices] == [5, 3, 13], f"{devices} {error}")
 
 
 def test_without_a_gpu_there_is_a_process_or_as_many_as_wanted(locals_):

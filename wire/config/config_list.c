@@ -105,13 +105,18 @@ static enum amb_status read_texts(const struct amb_config_target *target,
     return status == AMB_OK ? check_count(target, out->count) : status;
 }
 
-/* These names go into UCX's comma lists. NULL: fine. */
-static const char *name_problem(const struct texts *texts, size_t index)
+/* Names of interfaces go into UCX's comma lists, and into paths of sysfs. Those of GPUs do not: a
+ * part of one may be "MIG-GPU-UUID/13/0". NULL: fine. */
+static const char *name_problem(const struct amb_config_key *key, const struct texts *texts,
+                                size_t index)
 {
     const char *name = texts->items[index];
     size_t len = strlen(name);
-    if (len == 0 || len > 63 || strspn(name, NAME_LETTERS) != len) {
-        return "not the name of an interface";
+    bool is_gpu = strcmp(key->path, "memory.cuda.devices") == 0;
+    bool is_folder = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+    const char *letters = is_gpu ? NAME_LETTERS "/" : NAME_LETTERS;
+    if (len == 0 || len > 63 || strspn(name, letters) != len || is_folder) {
+        return is_gpu ? "not the name of a GPU" : "not the name of an interface";
     }
     for (size_t i = 0; i < index; i++) {
         if (strcmp(texts->items[i], name) == 0) {
@@ -139,7 +144,7 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
         return status;
     }
     for (size_t i = 0; i < texts.count; i++) {
-        const char *problem = name_problem(&texts, i);
+        const char *problem = name_problem(target->key, &texts, i);
         if (problem != NULL) {
             struct amb_config_target at = *target;
             at.place = &texts.places[i];

@@ -32,6 +32,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <strings.h>
 
 /* The library to load instead of libcuda.so.1, a path or a name. */
 #define AMB_CUDA_LIBRARY_ENV "AMB_CUDA_LIBRARY"
@@ -85,11 +86,18 @@ struct amb_cuda_info {
  * amb_cuda_start; ECUDA. ENOMEM: the device is too full for a context; *out is set, for
  * amb_cuda_info and for another amb_cuda_at. */
 AMB_MUST_CHECK enum amb_status amb_cuda_at(int index, struct amb_cuda **out);
-/* By "0", a UUID ("GPU-...", "MIG-...") or a PCI address. */
+/* By "0", a UUID ("GPU-...", "MIG-...") or a PCI address; a part of a GPU also by its old name, if
+ * CUDA_VISIBLE_DEVICES begins with that. */
 AMB_MUST_CHECK enum amb_status amb_cuda_find(const char *name, struct amb_cuda **out);
 /* The same, and its context is left alone: of a device that amb_cuda_find did not give. NULL: there
  * is none. */
 struct amb_cuda *amb_cuda_seen(const char *name);
+/* Is it "MIG-GPU-UUID/...", as drivers before 470 named parts of GPUs? */
+static inline bool amb_cuda_is_old_part(const char *name)
+{
+    static const char start[] = "MIG-GPU-";
+    return strncasecmp(name, start, sizeof(start) - 1) == 0;
+}
 /* The name of a mode by which no further process gets the device; static. NULL: others do, or MPS
  * may let them. */
 const char *amb_cuda_mode_alone(const struct amb_cuda_info *info);

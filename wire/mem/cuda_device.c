@@ -369,6 +369,17 @@ enum amb_status amb_cuda_at(int index, struct amb_cuda **out)
     return status;
 }
 
+/* "MIG-GPU-UUID/13/0" is how drivers before 470 named a part of a GPU, and later ones take it in
+ * CUDA_VISIBLE_DEVICES still. They tell neither number of a device, but they show a process one
+ * part: that of the first entry. */
+static bool is_first_visible(const char *name)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    size_t len = strlen(name);
+    return amb_cuda_is_old_part(name) && visible != NULL && strncasecmp(visible, name, len) == 0 &&
+           (visible[len] == ',' || visible[len] == '\0');
+}
+
 struct amb_cuda *amb_cuda_seen(const char *name)
 {
     uint32_t count = amb_cuda_count();
@@ -379,7 +390,8 @@ struct amb_cuda *amb_cuda_seen(const char *name)
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct amb_cuda_info *info = &driver.devices[i].info;
-        if (strcasecmp(name, info->uuid) == 0 || strcasecmp(name, info->pci) == 0) {
+        if (strcasecmp(name, info->uuid) == 0 || strcasecmp(name, info->pci) == 0 ||
+            (info->is_mig && is_first_visible(name))) {
             return &driver.devices[i];
         }
     }

@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #define AMB_LOCAL_GPUS_MAX 64u
-#define AMB_LOCAL_UUID_MAX 48u
+#define AMB_LOCAL_UUID_MAX 64u /* also of a name as "MIG-GPU-UUID/13/0" */
 
 struct amb_local_gpu {
     char uuid[AMB_LOCAL_UUID_MAX]; /* "GPU-..." or "MIG-..." */

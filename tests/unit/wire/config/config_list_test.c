@@ -25,6 +25,12 @@ static void test_names_that_cannot_be_interfaces_are_refused(void **state)
     try_refuse_with(&source, "transports.trusted: given twice (got \"lo\"");
     source = try_source("transports = { trusted = ( \"\" ); };");
     try_refuse_with(&source, "not the name of an interface");
+    source = try_source("transports = { trusted = ( \".\" ); };"); /* folders of sysfs */
+    try_refuse_with(&source, "not the name of an interface");
+    source = try_source("transports = { trusted = ( \"..\" ); };");
+    try_refuse_with(&source, "not the name of an interface");
+    source = try_source("transports = { trusted = ( \"lo/..\" ); };");
+    try_refuse_with(&source, "not the name of an interface");
     source = try_source("transports = { trusted = ( 5 ); };");
     try_refuse_with(&source, "wrong type (got 5");
     source = try_source("transports = { trusted = \"lo\"; };");
@@ -32,6 +38,21 @@ static void test_names_that_cannot_be_interfaces_are_refused(void **state)
     source = try_source("transports = { trusted = ( \"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\","
                         "\"h\",\"i\",\"j\",\"k\",\"l\",\"m\",\"n\",\"o\",\"p\",\"q\" ); };");
     try_refuse_with(&source, "wrong number of items (got 17, allowed 0 to 16)");
+}
+
+static void test_gpus_are_listed(void **state)
+{
+    (void)state;
+    struct amb_config *config =
+        try_accept("memory = { cuda = { devices = ( \"0\", \"0000:01:00.0\", "
+                   "\"MIG-GPU-fafafafa-fafa-fafa-fafa-fafafafafa00/13/0\" ); }; };");
+    assert_int_equal(config->memory.cuda.devices.count, 3);
+    assert_string_equal(config->memory.cuda.devices.items[2],
+                        "MIG-GPU-fafafafa-fafa-fafa-fafa-fafafafafa00/13/0");
+    amb_config_destroy(&config);
+    struct amb_config_source source =
+        try_source("memory = { cuda = { devices = ( \"the first\" ); }; };");
+    try_refuse_with(&source, "memory.cuda.devices: not the name of a GPU (got \"the first\"");
 }
 
 static void test_listeners_are_urls(void **state)
@@ -137,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interfaces_are_listed),
         cmocka_unit_test(test_names_that_cannot_be_interfaces_are_refused),
+        cmocka_unit_test(test_gpus_are_listed),
         cmocka_unit_test(test_listeners_are_urls),
         cmocka_unit_test(test_bad_listeners_are_refused),
         cmocka_unit_test(test_ucx_settings_are_free_but_for_ours),

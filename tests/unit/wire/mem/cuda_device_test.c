@@ -278,6 +278,42 @@ static int other_part(void)
                                                                        : 0;
 }
 
+#define OLD_NAME "MIG-GPU-fafafafa-fafa-fafa-fafa-fafafafafa00/5/0"
+
+/* As drivers before 470 named it: the part that is shown has that name, and no other does. */
+static int old_name(void)
+{
+    struct amb_cuda *found = NULL;
+    (void)setenv("FAKECUDA_MIG", "3", 1);
+    (void)setenv("CUDA_VISIBLE_DEVICES", OLD_NAME ",MIG-of-no-use", 1);
+    if (amb_cuda_count() != 1 || !is_device(0, "MIG-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb05")) {
+        return 1;
+    }
+    return amb_cuda_find(OLD_NAME, &found) != AMB_OK                                             ? 2
+           : amb_cuda_find("mig-gpu-fafafafa-fafa-fafa-fafa-fafafafafa00/5/0", &found) != AMB_OK ? 3
+           : amb_cuda_find(OLD_NAME "0", &found) != AMB_ENOTFOUND                                ? 4
+           : amb_cuda_find("MIG-GPU-", &found) != AMB_ENOTFOUND                                  ? 5
+           : amb_cuda_find("MIG-of-no-use", &found) != AMB_ENOTFOUND                             ? 6
+                                                                     : 0;
+}
+
+static int old_name_of_a_whole_gpu(void)
+{
+    struct amb_cuda *found = NULL;
+    (void)setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+    return amb_cuda_find(OLD_NAME, &found) == AMB_ENOTFOUND && amb_cuda_is_old_part(OLD_NAME) &&
+                   !amb_cuda_is_old_part("MIG-fbfbfbfb-fbfb-fbfb-fbfb-fbfbfbfbfb05")
+               ? 0
+               : 1;
+}
+
+static void test_a_part_has_the_name_by_which_it_is_shown(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(old_name), 0);
+    assert_int_equal(in_child(old_name_of_a_whole_gpu), 0);
+}
+
 static void test_devices_come_in_the_order_in_which_they_are_made_visible(void **state)
 {
     (void)state;
@@ -359,6 +395,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sticky_error_fences_its_device_alone),
         cmocka_unit_test(test_a_device_that_is_one_process_s_is_refused_with_a_sentence),
         cmocka_unit_test(test_devices_come_in_the_order_in_which_they_are_made_visible),
+        cmocka_unit_test(test_a_part_has_the_name_by_which_it_is_shown),
         cmocka_unit_test(test_a_part_of_a_gpu_has_the_uuid_of_that_part),
         cmocka_unit_test(test_device_is_found_by_index_uuid_and_pci_address),
         cmocka_unit_test(test_device_that_is_not_there_is_not_found),
