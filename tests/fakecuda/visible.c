@@ -3,7 +3,7 @@
  * fakecuda: the devices that a process is shown, in the order of CUDA_VISIBLE_DEVICES. Its entries
  * are indices, or UUIDs and beginnings of them that only one device has. As with the driver, the
  * first wrong one ends the list. On parts of GPUs (FAKECUDA_MIG) a process is shown one part, that
- * of the first entry: by its UUID, or as "MIG-GPU-UUID/N/0" of the first GPU.
+ * of the first entry. Its name is its UUID, or "MIG-GPU-UUID/N/0" of the first GPU.
  */
 #include "tests/fakecuda/internal.h"
 

@@ -20,7 +20,7 @@
 #define OPTIONS_MAX 256u
 #define SAID_MAX 4096u /* bytes that are shown of what it says beside the configuration */
 
-/* In the child: brokerd's output goes to `out`, and what it says to `said`. */
+/* In the child: brokerd's output goes to `out`, and its errors to `said`. */
 static void print_config(const char *config, char *const *options, int out, int said)
 {
     char path[AMB_BROKERD_PATH_MAX];
@@ -74,7 +74,7 @@ static bool are_few(char *const *options)
     return count <= OPTIONS_MAX;
 }
 
-/* What it has said. */
+/* Its errors and warnings. */
 static void read_said(int fd, char out[SAID_MAX])
 {
     ssize_t n = pread(fd, out, SAID_MAX - 1, 0);

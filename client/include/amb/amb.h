@@ -85,8 +85,9 @@ AMB_API const char *amb_version(void);
 
 enum amb_progress {
     AMB_PROGRESS_THREAD, /* the library runs one thread for the connection */
-    AMB_PROGRESS_POLL,   /* no thread: amb_poll and blocking calls do everything; poll at least
-                            every heartbeat_ns, or the broker takes this client for dead */
+    AMB_PROGRESS_POLL,   /* none: amb_poll and blocking calls do everything; poll at least every
+                            heartbeat_ns, or the broker takes this client for dead. Threads come
+                            and go for a reconnect, and for calls of a GPU's driver that wait */
 };
 
 #define AMB_SPIN_NEVER INT64_C(-1) /* amb_options.spin_ns: a call that waits sleeps at once */

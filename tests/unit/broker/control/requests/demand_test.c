@@ -134,7 +134,7 @@ static void without_room_nothing_is_in_place(void **state)
     door_login_unix(&door, &client);
     subscribe_refused(&client, "z.a", "of z.>: the client may hold nothing in place");
     subscribe_refused(&client, ">", "max_mapped_per_session");
-    door_pub_open(&client, 0, "z.a"); /* What it writes in place is no matter of that. */
+    door_pub_open(&client, 0, "z.a"); /* It may write in place all the same. */
     door_disconnect(&client);
     door_close(&door);
 }
