@@ -101,11 +101,23 @@ static size_t bytes_of(const struct sockaddr *address, uint8_t out[16])
     return 0;
 }
 
+/* The same, and an IPv4 address as a socket of IPv6 has it (::ffff:10.0.0.1) is one of IPv4. */
+static size_t plain_bytes_of(const struct sockaddr *address, uint8_t out[16])
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    size_t len = bytes_of(address, out);
+    if (len != 16 || memcmp(out, mapped, sizeof(mapped)) != 0) {
+        return len;
+    }
+    memmove(out, out + sizeof(mapped), 4);
+    return 4;
+}
+
 bool amb_address_is_same(const struct sockaddr *a, const struct sockaddr *b)
 {
     uint8_t of_a[16], of_b[16];
-    size_t len = bytes_of(a, of_a);
-    return len != 0 && bytes_of(b, of_b) == len && memcmp(of_a, of_b, len) == 0;
+    size_t len = plain_bytes_of(a, of_a);
+    return len != 0 && plain_bytes_of(b, of_b) == len && memcmp(of_a, of_b, len) == 0;
 }
 
 bool amb_address_is_own(int fd)

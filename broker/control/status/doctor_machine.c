@@ -232,24 +232,31 @@ static void look_at_descriptors(const struct amb_doctor_machine *look, json_t *r
 
 /* ---- memory ---- */
 
-/* Bytes of the size= option of the mount at /dev/shm; UINT64_MAX: it has none. False: no mount. */
+/* Of a line of mounts. */
+static uint64_t shm_size(const char *line)
+{
+    const char *size = strstr(line, "size=");
+    char *end = NULL;
+    uint64_t value = size == NULL ? UINT64_MAX : strtoull(size + strlen("size="), &end, 10);
+    return end != NULL && *end == 'k' ? value << 10 : value;
+}
+
+/* Bytes of the size= option of the mount at /dev/shm; UINT64_MAX: it has none. False: no mount. Of
+ * several the last one is on top. */
 static bool read_shm(const char *root, uint64_t *out)
 {
     char full[PATH_SIZE], line[PATH_SIZE];
     bool is_found = false;
     (void)snprintf(full, sizeof(full), "%s/proc/self/mounts", root);
     FILE *file = fopen(full, "re");
-    while (file != NULL && !is_found && fgets(line, sizeof(line), file) != NULL) {
-        is_found = strstr(line, " /dev/shm tmpfs ") != NULL;
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strstr(line, " /dev/shm tmpfs ") != NULL) {
+            is_found = true;
+            *out = shm_size(line);
+        }
     }
     if (file != NULL) {
         (void)fclose(file);
-    }
-    if (is_found) {
-        const char *size = strstr(line, "size=");
-        char *end = NULL;
-        uint64_t value = size == NULL ? UINT64_MAX : strtoull(size + strlen("size="), &end, 10);
-        *out = end != NULL && *end == 'k' ? value << 10 : value;
     }
     return is_found;
 }
@@ -288,7 +295,8 @@ static void look_at_huge_pages(const struct amb_doctor_machine *look, json_t *ro
         amb_doctor_find(rows, "huge pages", "ok", "this kernel has none for shared memory", "");
         return;
     }
-    bool is_on = strstr(line, "[always]") != NULL || strstr(line, "[within_size]") != NULL;
+    bool is_on = strstr(line, "[always]") != NULL || strstr(line, "[within_size]") != NULL ||
+                 strstr(line, "[force]") != NULL;
     amb_doctor_find(rows, "huge pages", "ok",
                     is_on ? "segments may lie in huge pages"
                           : "segments lie in pages of 4 KiB: the first touch of each costs more",

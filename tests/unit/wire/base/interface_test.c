@@ -327,7 +327,14 @@ static void test_addresses_are_compared_without_their_ports(void **state)
     const struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = 1, .sin_addr.s_addr = 8};
     const struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr.s6_addr = {7}};
     const struct sockaddr_in6 far = {.sin6_family = AF_INET6, .sin6_addr.s6_addr = {7, [15] = 1}};
+    /* `a` as a socket of IPv6 has it */
+    struct sockaddr_in6 mapped = {.sin6_family = AF_INET6,
+                                  .sin6_addr.s6_addr = {[10] = 0xff, [11] = 0xff}};
     const struct sockaddr none = {.sa_family = AF_UNIX};
+    memcpy(&mapped.sin6_addr.s6_addr[12], &a.sin_addr, 4);
+    assert_true(amb_address_is_same((const void *)&a, (const void *)&mapped));
+    assert_true(amb_address_is_same((const void *)&mapped, (const void *)&a));
+    assert_false(amb_address_is_same((const void *)&other, (const void *)&mapped));
     assert_true(amb_address_is_same((const void *)&a, (const void *)&same));
     assert_false(amb_address_is_same((const void *)&a, (const void *)&other));
     assert_false(amb_address_is_same((const void *)&a, (const void *)&v6));

@@ -10,8 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <arpa/inet.h>
 #include <cmocka.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define MB UINT64_C(1000000)
 
@@ -70,6 +74,38 @@ static void nobody_knows_a_connection_that_is_gone(void **state)
     assert_non_null(strstr(by, "unknown"));
 }
 
+/* A listener of IPv6 takes clients of IPv4 too: its side of such a connection is ::ffff:127.0.0.1.
+ * The other side has another address, as a client of another machine. */
+static void an_interface_is_found_whatever_the_listeners_family(void **state)
+{
+    (void)state;
+    int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+    socklen_t len = sizeof(any);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&any, len) != 0) {
+        skip(); /* no IPv6 */
+    }
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&any, &len), 0);
+    int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in from = {.sin_family = AF_INET}, to = {.sin_family = AF_INET};
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = any.sin6_port;
+    assert_int_equal(bind(peer, (struct sockaddr *)&from, sizeof(from)), 0);
+    assert_int_equal(connect(peer, (struct sockaddr *)&to, sizeof(to)), 0);
+    client.link = AMB_LINK_STREAM;
+    client.is_unix = false;
+    client.fd = accept(listener, NULL, NULL);
+    assert_true(client.fd >= 0);
+    (void)amb_expected_rate(&client, 0, by);
+    assert_string_equal(by, "unknown: lo does not tell its speed");
+    (void)close(client.fd);
+    (void)close(peer);
+    (void)close(listener);
+    client.fd = -1;
+}
+
 #define T(test) cmocka_unit_test(test)
 
 int main(void)
@@ -80,6 +116,7 @@ int main(void)
         T(a_local_stream_is_as_fast_as_sockets),
         T(ucx_says_its_own),
         T(nobody_knows_a_connection_that_is_gone),
+        T(an_interface_is_found_whatever_the_listeners_family),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
