@@ -36,26 +36,27 @@ static enum amb_status check_local(const struct amb_url *url, uint32_t demand,
 enum amb_status amb_insist_url(const struct amb_url *url, struct amb_error *error)
 {
     enum amb_status status = AMB_OK;
+    bool is_ucx = url->link == AMB_LINK_UCX;
+    bool is_stream = url->link == AMB_LINK_STREAM || url->scheme == AMB_URL_TLS;
     for (uint32_t left = url->expect; left != 0 && status == AMB_OK;
          left -= amb_expect_first(left)) {
         uint32_t demand = amb_expect_first(left);
-        bool is_ucx = url->link == AMB_LINK_UCX;
         switch ((enum amb_expect)demand) {
         case AMB_EXPECT_RING:
         case AMB_EXPECT_ZERO_COPY:
             status = check_local(url, demand, error);
             break;
         case AMB_EXPECT_RDMA:
-            if (!is_ucx && (url->link != AMB_LINK_ANY || url->scheme == AMB_URL_UNIX)) {
+            if (!is_ucx && (url->link != AMB_LINK_ANY || url->scheme != AMB_URL_TCP)) {
                 status = refuse(error, AMB_EINVAL, demand,
                                 "a ucx link alone has RDMA, and the URL leads to a ",
-                                url->link == AMB_LINK_STREAM ? "stream" : "ring");
+                                is_stream ? "stream" : "ring");
             }
             break;
         case AMB_EXPECT_NVLINK:
-            if (url->link == AMB_LINK_STREAM) {
+            if (is_stream) {
                 status = refuse(error, AMB_EINVAL, demand,
-                                "a stream takes host memory alone, and the URL asks for one", "");
+                                "a stream takes host memory alone, and the URL leads to one", "");
             }
             break;
         }

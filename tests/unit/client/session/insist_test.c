@@ -56,6 +56,8 @@ static void a_url_may_not_contradict_itself(void **state)
     try_url("unix:///a?expect=rdma", "leads to a ring");
     try_url("tcp://h:1?link=stream&expect=rdma", "leads to a stream");
     try_url("tcp://h:1?link=stream&expect=nvlink", "host memory alone");
+    try_url("tls://h:1?expect=rdma", "leads to a stream");
+    try_url("tls://h:1?expect=nvlink", "host memory alone");
     try_url("unix:///a?expect=ring&expect=rdma", "expect=rdma");
 }
 
