@@ -79,11 +79,15 @@ static enum amb_status apply_options(struct amb_config_build *build,
 static enum amb_status check(const struct amb_config_build *build,
                              const struct amb_client_config *config)
 {
-    if (config->reconnect.min_ns <= config->reconnect.max_ns) {
+    const struct amb_config_place *min = amb_config_place_of(build->store, "client.reconnect.min");
+    const struct amb_config_place *max = amb_config_place_of(build->store, "client.reconnect.max");
+    /* The program's own pause goes first, and its value is not here. */
+    bool is_known =
+        min->origin != AMB_CONFIG_ORIGIN_OPTION && max->origin != AMB_CONFIG_ORIGIN_OPTION;
+    if (!is_known || config->reconnect.min_ns <= config->reconnect.max_ns) {
         return AMB_OK;
     }
-    return amb_config_fail(build, amb_config_place_of(build->store, "client.reconnect.min"),
-                           "client.reconnect.min", "longer than client.reconnect.max");
+    return amb_config_fail(build, min, "client.reconnect.min", "longer than client.reconnect.max");
 }
 
 static enum amb_status apply_all(struct amb_config_build *build,

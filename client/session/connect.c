@@ -387,7 +387,16 @@ static enum amb_status read_config(const char *url, const struct amb_options *op
         {"client.key", "options.key", options->key},
         {"transports.trusted", "options.trusted_network", options->trusted_network},
     };
-    struct amb_client_option given[sizeof(all) / sizeof(all[0]) + 1];
+    const struct {
+        int64_t value;
+        struct amb_client_option option;
+    } numbers[] = {
+        {options->spin_ns, {"client.spin", "options.spin_ns", NULL}},
+        {options->reconnect_min_ns, {"client.reconnect.min", "options.reconnect_min_ns", NULL}},
+        {options->reconnect_max_ns, {"client.reconnect.max", "options.reconnect_max_ns", NULL}},
+    };
+    struct amb_client_option
+        given[sizeof(all) / sizeof(all[0]) + sizeof(numbers) / sizeof(numbers[0])];
     struct amb_client_source source = {
         .path = options->config != NULL ? options->config : amb_client_config_path(),
         .environment = (const char *const *)environ,
@@ -398,9 +407,10 @@ static enum amb_status read_config(const char *url, const struct amb_options *op
             given[source.option_count++] = all[i];
         }
     }
-    if (options->spin_ns != 0) {
-        given[source.option_count++] =
-            (struct amb_client_option){"client.spin", "options.spin_ns", NULL};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (numbers[i].value != 0) {
+            given[source.option_count++] = numbers[i].option;
+        }
     }
     error->status = amb_client_config_create(&source, error->text, sizeof(error->text), out);
     return error->status;

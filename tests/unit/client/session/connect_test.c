@@ -106,6 +106,17 @@ static void options_and_environment_go_before_the_file(void **state)
     assert_non_null(strstr(error.text, "/nonexistent/c.sock"));
     assert_int_equal(unsetenv("AMB_URL"), 0);
     assert_int_equal(unlink(path), 0);
+    path = write_file("client = { url = \"unix:///nonexistent/e.sock\"; reconnect = { min = \"",
+                      "9s", "\"; }; };\n"); /* The default of max is less. */
+    assert_int_equal(try_file(NULL, path, &error), AMB_EINVAL);
+    assert_non_null(strstr(error.text, "client.reconnect.min: longer than client.reconnect.max"));
+    struct amb_conn *conn = NULL;
+    assert_int_equal(
+        amb_connect(NULL,
+                    AMB_OPTIONS(.error = &error, .config = path, .reconnect_max_ns = 20 * AMB_SEC),
+                    &conn),
+        AMB_EUNREACHABLE);
+    assert_int_equal(unlink(path), 0);
     assert_int_equal(try_file(NULL, "/nonexistent/file", &error), AMB_EINVAL);
     assert_string_equal(error.text, "/nonexistent/file: cannot be read: No such file or directory");
 }
