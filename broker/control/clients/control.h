@@ -20,7 +20,9 @@
 #include "wire/base/list.h"
 #include "wire/codec/url.h"
 
+#include <net/if.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #define AMB_LISTENERS_MAX 64u /* as many doors as a configuration has */
 /* A descriptor that was passed in place of a pidfd is not closed: a file's server could hold that
@@ -29,6 +31,7 @@
 /* Sessions that the porter and the workers make. Where there are so many, the door pauses: they
  * have no deadline, for it is the broker that they wait for. */
 #define AMB_OPENING_MAX 512u
+#define AMB_CONTROL_NETWORKS 4u /* addresses of ours whose interface is remembered */
 
 struct amb_client;
 struct amb_config;
@@ -56,6 +59,14 @@ struct amb_session_indices {
     uint32_t count;
     uint32_t sessions;   /* in use */
     uint32_t first_free; /* all below it are in use */
+};
+
+/* The interface of an address of ours, and its speed, as they were lately. */
+struct amb_control_network {
+    struct sockaddr_storage here;
+    char interface[IF_NAMESIZE]; /* "": none has it */
+    uint64_t rate;               /* bytes a second; 0: it does not tell */
+    int64_t until_ns;            /* then it is asked again */
 };
 
 struct amb_control_stats {
@@ -97,7 +108,8 @@ struct amb_control {
     struct amb_list_node clients, dead; /* struct amb_client.node */
     struct amb_list_node unread;        /* struct amb_client.of_unread: no socket tells of them */
     bool has_fallen;                    /* amb_user.has_fallen of some user */
-    struct amb_idmap by_id;             /* struct amb_client.known: those and the dead */
+    struct amb_control_network networks[AMB_CONTROL_NETWORKS];
+    struct amb_idmap by_id; /* struct amb_client.known: those and the dead */
     uint32_t client_count, half_open_count;
     uint32_t opening_count; /* orders that make a session; their clients may have gone */
     struct amb_session_indices *indices; /* one for each shard */

@@ -91,25 +91,20 @@ uint64_t amb_expected_measure_socket(void)
 
 /* ---- interfaces ---- */
 
-/* The interface with the connection's address on this side; false: there is none. */
-static bool interface_of(int fd, char out[IF_NAMESIZE])
+/* The interface with that address; "": there is none. */
+static void interface_of(const struct sockaddr *here, char out[IF_NAMESIZE])
 {
-    struct sockaddr_storage here = {0};
-    socklen_t len = sizeof(here);
     struct ifaddrs *list = NULL;
-    bool is_found = false;
-    if (fd < 0 || getsockname(fd, (struct sockaddr *)&here, &len) != 0 || getifaddrs(&list) != 0) {
-        return false;
+    out[0] = '\0';
+    if (getifaddrs(&list) != 0) {
+        return;
     }
-    for (const struct ifaddrs *at = list; at != NULL && !is_found; at = at->ifa_next) {
-        is_found =
-            at->ifa_addr != NULL && amb_address_is_same(at->ifa_addr, (struct sockaddr *)&here);
-        if (is_found) {
+    for (const struct ifaddrs *at = list; at != NULL && out[0] == '\0'; at = at->ifa_next) {
+        if (at->ifa_addr != NULL && amb_address_is_same(at->ifa_addr, here)) {
             (void)snprintf(out, IF_NAMESIZE, "%s", at->ifa_name);
         }
     }
     freeifaddrs(list);
-    return is_found;
 }
 
 /* As the driver tells it; 0: it does not. */
@@ -126,20 +121,46 @@ static uint64_t speed_of(int fd, const char *interface)
     return mbit == (uint32_t)SPEED_UNKNOWN ? 0 : mbit * MBIT;
 }
 
+/* Rows of many clients ask for the same few addresses, and a machine with a thousand interfaces
+ * takes long to list them: so an answer holds for a second. NULL: there is no connection. */
+static const struct amb_control_network *network_of(const struct amb_client *client)
+{
+    struct sockaddr_storage here = {0};
+    socklen_t len = sizeof(here);
+    int64_t now_ns = amb_clock_monotonic_ns();
+    if (client->fd < 0 || getsockname(client->fd, (struct sockaddr *)&here, &len) != 0) {
+        return NULL;
+    }
+    struct amb_control_network *oldest = client->control->networks;
+    for (unsigned i = 0; i < AMB_CONTROL_NETWORKS; i++) {
+        struct amb_control_network *network = &client->control->networks[i];
+        if (network->until_ns > now_ns &&
+            amb_address_is_same((struct sockaddr *)&network->here, (struct sockaddr *)&here)) {
+            return network;
+        }
+        oldest = network->until_ns < oldest->until_ns ? network : oldest;
+    }
+    oldest->here = here;
+    interface_of((struct sockaddr *)&here, oldest->interface);
+    oldest->rate = oldest->interface[0] != '\0' ? speed_of(client->fd, oldest->interface) : 0;
+    oldest->until_ns = amb_clock_monotonic_ns() + AMB_NS_PER_SEC;
+    return oldest;
+}
+
 static uint64_t network_rate(const struct amb_client *client, char by[AMB_EXPECTED_TEXT_MAX])
 {
-    char interface[IF_NAMESIZE];
-    if (!interface_of(client->fd, interface)) {
+    const struct amb_control_network *network = network_of(client);
+    if (network == NULL || network->interface[0] == '\0') {
         (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "unknown: no interface has its address");
         return 0;
     }
-    uint64_t rate = speed_of(client->fd, interface);
-    if (rate == 0) {
-        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "unknown: %s does not tell its speed", interface);
+    if (network->rate == 0) {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "unknown: %s does not tell its speed",
+                       network->interface);
     } else {
-        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "the speed of %s", interface);
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "the speed of %s", network->interface);
     }
-    return rate;
+    return network->rate;
 }
 
 /* ---- what is asked for ---- */
