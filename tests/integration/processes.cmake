@@ -10,7 +10,7 @@ add_executable(test-told ${CMAKE_CURRENT_LIST_DIR}/told.c)
 target_link_libraries(test-told PRIVATE amb_flags amb_client_config amb_broker_core)
 set_target_properties(test-promptness test-told PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(name IN ITEMS audience bad_input dask exchange features frozen interface lazy lease local near policies priority queues reconnect request roles steady_state stopped tls truth users)
+foreach(name IN ITEMS audience bad_input dask exchange frozen interface lazy lease local near policies priority queues reconnect request roles steady_state stopped tls truth users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 amb_python_test(integration-ucx_library links ${CMAKE_CURRENT_LIST_DIR}/ucx_library_test.py)
@@ -20,8 +20,10 @@ foreach(name IN ITEMS frozen lease policies request stopped)
 endforeach()
 set(promptness ${CMAKE_CURRENT_LIST_DIR}/promptness_test.py)
 amb_python_test(integration-promptness integration ${promptness}::test_nothing_comes_late)
-# Milliseconds beside busy cores: not for continuous integration, and not for slower, sanitized code.
+# Milliseconds beside busy cores: not for continuous integration, and not for slower, sanitized code. The
+# page of features names tests that such a build does not have.
 if(NOT AMB_SANITIZE)
+    amb_python_test(integration-features integration ${CMAKE_CURRENT_LIST_DIR}/features_test.py)
     amb_python_test(stress-promptness-beside stress
         ${promptness}::test_nothing_comes_late_beside_busy_cores)
     amb_alone(stress-promptness-beside)
