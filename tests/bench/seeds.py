@@ -418,7 +418,12 @@ def main():
     parser.add_argument("--fake", action="store_true")
     options = parser.parse_args()
     options.build = options.build.resolve()
-    options.sizes = [int(size) for size in options.sizes.split(",")]
+    if options.rounds < 1:  # Rows of no run would say that all is well.
+        parser.error("--rounds: 1 or more")
+    try:
+        options.sizes = [int(size) for size in options.sizes.split(",")]
+    except ValueError:
+        parser.error("--sizes: bytes, as 64,65536")
     options.gpu = options.ucxx = None
     for name, known in (("links", LINKS), ("memory", ("host", "cuda")), ("parts", PARTS)):
         chosen = getattr(options, name).split(",")

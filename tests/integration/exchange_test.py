@@ -5,6 +5,7 @@ GPU (the fake driver), and wrong ones are seen.
     exchange_test.py [--links ring,stream,ucx]"""
 import json
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -112,6 +113,13 @@ Bandwidth (median)        | 2.00 GiB/s
 Latency (average)         | 6830 ns
 Latency (median)          | 6414 ns
 """
+
+
+def test_a_table_of_no_runs_is_refused(build):
+    for words in (("--rounds", "0"), ("--sizes", ""), ("--sizes", "64k"), ("--parts", "all"), ("--links", "")):
+        done = subprocess.run([sys.executable, seeds.__file__, str(build), "--quick", "--parts", "near", *words],
+                              capture_output=True, text=True, check=False, timeout=60)
+        check(done.returncode == 2 and words[0] in done.stderr.splitlines()[-1], f"{words}: {done}")
 
 
 def test_medians_of_peers_are_read():
