@@ -121,8 +121,8 @@ static uint64_t speed_of(int fd, const char *interface)
     return mbit == (uint32_t)SPEED_UNKNOWN ? 0 : mbit * MBIT;
 }
 
-/* Rows of many clients ask for the same few addresses, and a machine with a thousand interfaces
- * takes long to list them: so an answer holds for a second. NULL: there is no connection. */
+/* An answer holds for a second: rows of many clients ask for the same few addresses. To list a
+ * thousand interfaces takes long. NULL: there is no connection. */
 static const struct amb_control_network *network_of(const struct amb_client *client)
 {
     struct sockaddr_storage here = {0};

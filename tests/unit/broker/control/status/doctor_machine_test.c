@@ -162,7 +162,7 @@ static void memory_is_seen_as_it_is(void **state)
     expect("/dev/shm", "ok", "8589934592 bytes", "");
     tree_text("proc/self/mounts", "shm /dev/shm tmpfs rw,size=65536k 0 0\n"
                                   "big /dev/shm tmpfs rw,size=8388608k 0 0\n");
-    expect("/dev/shm", "ok", "8589934592 bytes", ""); /* What is on top. */
+    expect("/dev/shm", "ok", "8589934592 bytes", ""); /* The one on top. */
     tree_text("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,nosuid 0 0\n");
     expect("/dev/shm", "ok", "default size", "");
     tree_text("sys/kernel/mm/transparent_hugepage/shmem_enabled",
