@@ -158,11 +158,14 @@ static size_t record_room(struct amb_tls *tls)
     if (amb_tls_buffer_reserve(out, TLS_RECORD + 2 * TLS_RECORD_EXTRA, &tls->pipe.charge)) {
         return TLS_RECORD;
     }
-    size_t room = out->cap - out->end;
-    return room >= RECORD_LEAST + 2 * TLS_RECORD_EXTRA ? room - 2 * TLS_RECORD_EXTRA : 0;
+    if (!amb_tls_buffer_reserve(out, RECORD_LEAST + 2 * TLS_RECORD_EXTRA, &tls->pipe.charge)) {
+        return 0;
+    }
+    return out->cap - out->end - 2 * TLS_RECORD_EXTRA;
 }
 
-static bool write_record(struct amb_tls *tls, const uint8_t *bytes, size_t len)
+/* Returns how many of the bytes it has: a peer may have asked for short ones. 0: it has failed. */
+static size_t write_record(struct amb_tls *tls, const uint8_t *bytes, size_t len)
 {
     size_t written = 0;
     ERR_clear_error();

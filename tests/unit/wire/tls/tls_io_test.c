@@ -404,6 +404,24 @@ static void test_memory_is_charged_and_without_room_records_are_small(void **sta
     tls_two_fini(&two);
 }
 
+static void test_a_connection_sends_with_the_least_of_memory(void **state)
+{
+    (void)state;
+    struct tls_two two;
+    struct account account = {.limit = SIZE_MAX};
+    const struct amb_tls_charge charge = {.take = take, .give = give, .arg = &account};
+    open_two(&two);
+    assert_true(amb_tls_charge(two.broker, &charge));
+    (void)amb_tls_rest(two.broker);
+    account.limit = account.bytes + AMB_TLS_BUFFER_MIN;
+    static uint8_t bytes[50000], back[50000];
+    memset(bytes, 3, sizeof(bytes));
+    assert_int_equal(send_bytes(two.broker, bytes, sizeof(bytes)), sizeof(bytes));
+    receive_all(two.client, two.client_fd, back, sizeof(back));
+    assert_memory_equal(bytes, back, sizeof(bytes));
+    tls_two_fini(&two);
+}
+
 static void test_an_end_is_an_end_with_a_farewell_or_without(void **state)
 {
     (void)state;
@@ -442,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_a_flood_of_new_keys_ends_at_the_second),
         cmocka_unit_test(test_a_connection_at_rest_gives_its_memory_back),
         cmocka_unit_test(test_memory_is_charged_and_without_room_records_are_small),
+        cmocka_unit_test(test_a_connection_sends_with_the_least_of_memory),
         cmocka_unit_test(test_an_end_is_an_end_with_a_farewell_or_without),
     };
     return cmocka_run_group_tests_name("tls_io", tests, setup, teardown);
