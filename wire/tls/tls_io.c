@@ -173,13 +173,14 @@ static size_t write_record(struct amb_tls *tls, const uint8_t *bytes, size_t len
         SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
         tls->sent_bytes = tls->sent_records = 0;
     }
-    if (SSL_write_ex(tls->ssl, bytes, len, &written) != 1 || written != len) {
+    if (SSL_write_ex(tls->ssl, bytes, len, &written) != 1) {
         amb_tls_explain_failure(tls);
-        return amb_tls_mute(tls, EPROTO);
+        (void)amb_tls_mute(tls, EPROTO);
+        return 0;
     }
-    tls->sent_bytes += len;
+    tls->sent_bytes += written;
     tls->sent_records++;
-    return true;
+    return written;
 }
 
 /* Records until the buffer is full, or nothing is left. Returns the plain bytes in them. */
@@ -196,11 +197,12 @@ static size_t fill_out(struct amb_tls *tls, struct cursor *cursor)
             break;
         }
         const uint8_t *piece = next_piece(cursor, room, scratch, &len);
-        if (!write_record(tls, piece, len)) {
+        size_t written = write_record(tls, piece, len);
+        if (written == 0) {
             break;
         }
-        advance(cursor, len);
-        total += len;
+        advance(cursor, written);
+        total += written;
     }
     return total;
 }

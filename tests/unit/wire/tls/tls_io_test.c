@@ -422,6 +422,24 @@ static void test_a_connection_sends_with_the_least_of_memory(void **state)
     tls_two_fini(&two);
 }
 
+/* Small machines ask for small records (RFC 6066, 4). */
+static void test_a_client_may_ask_for_short_records(void **state)
+{
+    (void)state;
+    struct tls_two two;
+    tls_two_make(&two, server, client, &(struct amb_tls_wish){.name = "localhost"});
+    assert_int_equal(
+        SSL_set_tlsext_max_fragment_length(two.client->ssl, TLSEXT_max_fragment_length_512), 1);
+    tls_two_shake(&two);
+    assert_int_equal(two.broker_status, AMB_OK);
+    static uint8_t bytes[50000], back[50000];
+    memset(bytes, 4, sizeof(bytes));
+    assert_int_equal(send_bytes(two.broker, bytes, sizeof(bytes)), sizeof(bytes));
+    receive_all(two.client, two.client_fd, back, sizeof(back));
+    assert_memory_equal(bytes, back, sizeof(bytes));
+    tls_two_fini(&two);
+}
+
 static void test_an_end_is_an_end_with_a_farewell_or_without(void **state)
 {
     (void)state;
@@ -461,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_a_connection_at_rest_gives_its_memory_back),
         cmocka_unit_test(test_memory_is_charged_and_without_room_records_are_small),
         cmocka_unit_test(test_a_connection_sends_with_the_least_of_memory),
+        cmocka_unit_test(test_a_client_may_ask_for_short_records),
         cmocka_unit_test(test_an_end_is_an_end_with_a_farewell_or_without),
     };
     return cmocka_run_group_tests_name("tls_io", tests, setup, teardown);
