@@ -25,7 +25,8 @@ static size_t read_plain(struct amb_tls *tls, uint8_t *out, size_t len)
 {
     const struct amb_tls_buffer *in = &tls->pipe.in;
     for (;;) {
-        size_t got = 0, before = amb_tls_buffer_len(in);
+        size_t got = 0;
+        tls->waits_for_room = false;
         ERR_clear_error();
         int result = SSL_read_ex(tls->ssl, out, len, &got);
         if (tls->end == TLS_FAILED) {
@@ -41,8 +42,8 @@ static size_t read_plain(struct amb_tls *tls, uint8_t *out, size_t len)
             }
             return 0;
         }
-        /* A record that was no data, as a change of keys: the next one may be some. */
-        if (amb_tls_buffer_len(in) == 0 || amb_tls_buffer_len(in) == before) {
+        /* Else it was no data, as a change of keys, and more may follow. */
+        if (tls->waits_for_room || amb_tls_buffer_len(in) == 0) {
             return 0;
         }
     }
@@ -61,6 +62,9 @@ static bool receive_piece(struct amb_tls *tls, const struct iovec *iov, bool *is
         *total += got;
         if (got != 0) {
             continue;
+        }
+        if (tls->waits_for_room) {
+            return false;
         }
         if (tls->end == TLS_OPEN && tls->pipe.has_ended) {
             tls->end = TLS_CLOSED;
@@ -96,6 +100,9 @@ ssize_t amb_tls_receive(struct amb_tls *tls, const struct iovec *iov, size_t cou
 
 bool amb_tls_has_unread(const struct amb_tls *tls)
 {
+    if (tls->waits_for_room && tls->end == TLS_OPEN) {
+        return !amb_tls_has_unsent(tls); /* Until then nothing can be read. */
+    }
     return SSL_pending(tls->ssl) > 0 || amb_tls_buffer_len(&tls->pipe.in) != 0 ||
            tls->pipe.has_ended || tls->end != TLS_OPEN;
 }

@@ -114,8 +114,16 @@ bool amb_tls_note_failure(struct amb_tls *tls, int result)
     if (tls->end == TLS_FAILED) {
         return true; /* A callback has seen it. */
     }
-    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
+    if (error == SSL_ERROR_WANT_READ) {
         return false;
+    }
+    if (error == SSL_ERROR_WANT_WRITE && amb_tls_has_unsent(tls)) {
+        tls->waits_for_room = true;
+        return false;
+    }
+    if (error == SSL_ERROR_WANT_WRITE) {
+        (void)fill_failed(tls, ENOMEM); /* Nothing is in its way. */
+        return true;
     }
     bool is_cut = error == SSL_ERROR_SSL &&
                   ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;

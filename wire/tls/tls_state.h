@@ -42,7 +42,8 @@ struct amb_tls {
     struct amb_tls_pipe pipe;
     enum tls_end end;
     int end_errno;
-    bool is_mute; /* sending has failed */
+    bool waits_for_room; /* libssl answers before it reads on, and the buffer is full */
+    bool is_mute;        /* sending has failed */
     int mute_errno;
 
     uint64_t rekey_bytes, rekey_records; /* of ours; tests have smaller ones */

@@ -404,6 +404,86 @@ static void test_memory_is_charged_and_without_room_records_are_small(void **sta
     tls_two_fini(&two);
 }
 
+/* The peer asks for new keys, and sends a byte behind that. */
+static void ask_for_keys(struct tls_two *two)
+{
+    static const uint8_t byte = 5;
+    int there = 0;
+    two->broker->heard_bytes = TLS_REKEY_APART; /* As if it had sent so much. */
+    assert_int_equal(SSL_key_update(two->client->ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_do_handshake(two->client->ssl), 1);
+    size_t len = amb_tls_buffer_len(&two->client->pipe.out);
+    assert_int_equal(send_bytes(two->client, &byte, 1), 1);
+    while (there <= (int)len) {
+        tls_two_await(two->broker_fd);
+        assert_int_equal(ioctl(two->broker_fd, FIONREAD, &there), 0);
+    }
+}
+
+/* Fills the buffer of records, while the socket takes nothing. */
+static void fill_buffer(struct amb_tls *tls)
+{
+    static const uint8_t bytes[AMB_TLS_BUFFER_MAX + 1];
+    int fds[2], own = tls->fd;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    while (send(fds[0], bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+    }
+    tls->fd = fds[0];
+    assert_true(send_bytes(tls, bytes, sizeof(bytes)) > 0);
+    tls->fd = own;
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
+/* libssl answers before it reads on. There is something to read again when there is room. */
+static void test_an_answer_without_room_waits_and_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    struct tls_two two;
+    open_two(&two);
+    static uint8_t bytes[AMB_TLS_BUFFER_MAX];
+    uint8_t byte = 0;
+    fill_buffer(two.broker);
+    for (unsigned asked = 0;; asked++) {
+        assert_true(asked < 20);
+        ask_for_keys(&two);
+        if (receive_bytes(two.broker, &byte, 1) < 0) {
+            break;
+        }
+    }
+    assert_int_equal(errno, EAGAIN);
+    assert_false(amb_tls_has_unread(two.broker));
+    while (amb_tls_has_unsent(two.broker)) {
+        assert_true(amb_tls_push(two.broker));
+        assert_true(receive_bytes(two.client, bytes, sizeof(bytes)) > 0 || errno == EAGAIN);
+    }
+    assert_true(amb_tls_has_unread(two.broker));
+    byte = 0;
+    assert_int_equal(receive_bytes(two.broker, &byte, 1), 1);
+    assert_int_equal(byte, 5);
+    assert_false(amb_tls_has_unread(two.broker));
+    tls_two_fini(&two);
+}
+
+static void test_an_answer_without_memory_is_the_end(void **state)
+{
+    (void)state;
+    struct tls_two two;
+    struct account account = {.limit = SIZE_MAX};
+    const struct amb_tls_charge charge = {.take = take, .give = give, .arg = &account};
+    open_two(&two);
+    assert_true(amb_tls_charge(two.broker, &charge));
+    (void)amb_tls_rest(two.broker);
+    account.limit = account.bytes + AMB_TLS_BUFFER_MIN; /* For what comes in. */
+    ask_for_keys(&two);
+    uint8_t byte;
+    assert_int_equal(receive_bytes(two.broker, &byte, 1), 1);
+    ask_for_keys(&two); /* Before it reads that, it answers the first. */
+    assert_int_equal(receive_bytes(two.broker, &byte, 1), -1);
+    assert_int_equal(errno, ENOMEM);
+    tls_two_fini(&two);
+}
+
 static void test_a_connection_sends_with_the_least_of_memory(void **state)
 {
     (void)state;
@@ -478,6 +558,8 @@ int main(void)
         cmocka_unit_test(test_a_flood_of_new_keys_ends_at_the_second),
         cmocka_unit_test(test_a_connection_at_rest_gives_its_memory_back),
         cmocka_unit_test(test_memory_is_charged_and_without_room_records_are_small),
+        cmocka_unit_test(test_an_answer_without_room_waits_and_is_not_asked_for_again),
+        cmocka_unit_test(test_an_answer_without_memory_is_the_end),
         cmocka_unit_test(test_a_connection_sends_with_the_least_of_memory),
         cmocka_unit_test(test_a_client_may_ask_for_short_records),
         cmocka_unit_test(test_an_end_is_an_end_with_a_farewell_or_without),
