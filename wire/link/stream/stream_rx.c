@@ -344,3 +344,13 @@ unsigned amb_stream_pull(struct stream *stream, unsigned budget)
     }
     return done + (stream->link.is_down ? 1 : 0);
 }
+
+bool amb_stream_has_unread(struct stream *stream)
+{
+    if (stream->tls == NULL || stream->link.is_down || !amb_tls_has_unread(stream->tls)) {
+        return false;
+    }
+    stream->rx.has_more = true;
+    stream->rx.is_drained = stream->link.is_dry = false;
+    return true;
+}

@@ -12,6 +12,9 @@
 
 /* Receives for about `budget` units; may take the link down. */
 unsigned amb_stream_pull(struct stream *stream, unsigned budget);
+/* Has TLS something in hand of which no edge tells: bytes, or their end? Then it is not slept on.
+ */
+bool amb_stream_has_unread(struct stream *stream);
 /* The work of pull, without the socket: upcalls for the bytes there are. Returns how many units
  * began, at most `budget`. */
 unsigned amb_stream_parse(struct stream *stream, unsigned budget);

@@ -10,6 +10,7 @@
 #include "wire/link/stream/stream.h"
 #include "wire/link/stream/stream_state.h"
 #include "wire/tls/tls_io.h"
+#include "wire/tls/tls_state.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -222,6 +223,104 @@ static void test_bytes_that_are_not_the_peers_take_the_link_down(void **state)
     assert_int_equal(to->frames, 0);
 }
 
+/* The socket is empty then, and will not tell of anything. */
+static void test_a_forged_record_behind_a_frame_is_not_slept_on(void **state)
+{
+    struct ends *ends = *state;
+    struct link_peer *from = &ends->peer[0], *to = &ends->peer[1];
+    static const uint8_t forged[40] = {23, 3, 3, 0, 35};
+    short events;
+    send_frame(from, 16);
+    amb_link_flush(from->link);
+    assert_int_equal(send(amb_link_fd(from->link), forged, sizeof(forged), MSG_NOSIGNAL),
+                     sizeof(forged));
+    tls_two_await(amb_link_fd(to->link));
+    (void)poll(NULL, 0, 20);
+    to->link->hears_end = true;
+    assert_true(amb_link_poll(to->link, 64) != 0);
+    assert_int_equal(to->frames, 1);
+    for (unsigned turns = 0; to->downs == 0; turns++) {
+        assert_true(turns < 3);
+        assert_false(to->link->is_dry);
+        assert_false(amb_link_arm(to->link, false));
+        assert_false(amb_link_rest(to->link, &events));
+        (void)amb_link_poll(to->link, 64);
+    }
+    assert_int_equal(to->down_status, AMB_ELOST);
+}
+
+/* The peer asks for new keys, and sends a frame behind that. */
+static void ask_for_keys(struct link_peer *from, struct link_peer *to)
+{
+    SSL *ssl = stream_of(from)->tls->ssl;
+    SSL_set_msg_callback(ssl, NULL);                   /* So many answers are no flood. */
+    stream_of(to)->tls->heard_bytes = TLS_REKEY_APART; /* As if it had sent so much. */
+    assert_int_equal(SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+    assert_int_equal(SSL_do_handshake(ssl), 1);
+    send_frame(from, 16);
+    amb_link_flush(from->link);
+    assert_int_equal(from->link->queued, 0);
+    tls_two_await(amb_link_fd(to->link));
+}
+
+/* Fills the socket with bytes that are nobody's, and then the buffer of records. Returns how many
+ * of the former there are. */
+static size_t fill_all(struct link_peer *peer)
+{
+    static const uint8_t bytes[1000];
+    size_t len = 0;
+    ssize_t sent;
+    while ((sent = send(amb_link_fd(peer->link), bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) {
+        len += (size_t)sent;
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        send_frame(peer, 16384);
+    }
+    amb_link_flush(peer->link);
+    assert_true(peer->link->is_blocked);
+    return len;
+}
+
+static void take_out(const struct link_peer *peer, size_t len)
+{
+    uint8_t bytes[1000];
+    while (len != 0) {
+        ssize_t got = recv(amb_link_fd(peer->link), bytes, len < 1000 ? len : 1000, 0);
+        assert_true(got > 0);
+        len -= (size_t)got;
+    }
+}
+
+/* The peer does not read, and asks for new keys: libssl answers before it reads on. */
+static void test_what_waits_behind_an_answer_is_read_when_there_is_room(void **state)
+{
+    struct ends *ends = *state;
+    struct link_peer *from = &ends->peer[0], *to = &ends->peer[1];
+    size_t len = fill_all(to);
+    uint64_t frames;
+    do {
+        frames = to->frames;
+        assert_true(frames < 20);
+        ask_for_keys(from, to);
+        for (unsigned i = 0; i < 3; i++) {
+            (void)amb_link_poll(to->link, 64);
+        }
+    } while (to->frames != frames);
+    assert_int_equal(to->downs, 0);
+    assert_true(amb_link_arm(to->link, true)); /* Until there is room, it sleeps. */
+    take_out(from, len);
+    assert_int_equal(
+        setsockopt(amb_link_fd(to->link), SOL_SOCKET, SO_SNDBUF, &(int){1 << 20}, sizeof(int)), 0);
+    bool has_edge = true; /* There is room now, and of the rest nobody will tell. */
+    for (unsigned i = 0; has_edge || to->link->is_blocked; i++) {
+        assert_true(i < 1000);
+        (void)amb_link_poll(from->link, 64);
+        has_edge = amb_link_poll(to->link, 64) != 0 && !to->link->is_dry;
+    }
+    assert_int_equal(to->frames, frames + 1);
+    assert_int_equal(to->downs, 0);
+}
+
 static void test_it_says_that_it_is_tls(void **state)
 {
     const struct ends *ends = *state;
@@ -253,6 +352,10 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_bytes_that_are_not_the_peers_take_the_link_down, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_a_forged_record_behind_a_frame_is_not_slept_on, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_what_waits_behind_an_answer_is_read_when_there_is_room,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(test_it_says_that_it_is_tls, setup_wide, teardown),
     };
     tls_made_init(&made);
