@@ -167,8 +167,8 @@ static const struct amb_config_key keys[] = {
      .apply = AMB_CONFIG_LIVE,
      .default_text = "",
      .max = 255,
-     .help = "File of their lists of revoked certificates; with one, each authority that issues to "
-             "clients needs its own."},
+     .help = "File of their lists of revoked certificates; with one, each authority of a client's "
+             "chain needs its own."},
     {.path = "tls.clients",
      .type = AMB_CONFIG_WORD,
      .offset = FIELD(tls.clients),

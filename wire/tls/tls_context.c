@@ -243,7 +243,9 @@ static bool use_authorities(SSL_CTX *ctx, const struct loaded *loaded, bool is_s
             return false;
         }
     }
-    return loaded->crls == NULL || X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
+    /* Of all of a chain: an authority may be revoked, too. */
+    return loaded->crls == NULL ||
+           X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) == 1;
 }
 
 static bool use_all(struct amb_tls_context *context, const struct loaded *loaded)

@@ -136,8 +136,17 @@ static void add_revoked(X509_CRL *crl, const X509 *certificate)
 void tls_made_revoke(const struct tls_made *made, const char *file, const char *revoked,
                      struct tls_made_time when)
 {
-    X509 *ca = read_certificate(made, "ca.pem");
-    EVP_PKEY *key = read_key(made, "ca.key");
+    tls_made_revoke_by(made, "ca", file, revoked, when);
+}
+
+void tls_made_revoke_by(const struct tls_made *made, const char *by, const char *file,
+                        const char *revoked, struct tls_made_time when)
+{
+    char name[80];
+    (void)snprintf(name, sizeof(name), "%s.pem", by);
+    X509 *ca = read_certificate(made, name);
+    (void)snprintf(name, sizeof(name), "%s.key", by);
+    EVP_PKEY *key = read_key(made, name);
     X509_CRL *crl = X509_CRL_new();
     ASN1_TIME *from = ASN1_TIME_set(NULL, time(NULL) + when.from_s);
     ASN1_TIME *until = ASN1_TIME_set(NULL, time(NULL) + when.until_s);
@@ -161,6 +170,28 @@ void tls_made_revoke(const struct tls_made *made, const char *file, const char *
     X509_CRL_free(crl);
     EVP_PKEY_free(key);
     X509_free(ca);
+}
+
+static void append(FILE *out, const char *path)
+{
+    char bytes[4096];
+    FILE *in = fopen(path, "re");
+    assert_non_null(in);
+    size_t got = fread(bytes, 1, sizeof(bytes), in);
+    assert_in_range(got, 1, sizeof(bytes) - 1); /* All of it. */
+    assert_int_equal(fwrite(bytes, 1, got, out), got);
+    (void)fclose(in);
+}
+
+void tls_made_join(const struct tls_made *made, const char *file, const char *first,
+                   const char *second)
+{
+    FILE *out = fopen(tls_made_path(made, file), "we");
+    assert_non_null(out);
+    append(out, tls_made_path(made, first));
+    append(out, tls_made_path(made, second));
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(tls_made_path(made, file), 0644), 0);
 }
 
 struct amb_tls_context *tls_made_server(const struct tls_made *made, const char *base,

@@ -39,6 +39,12 @@ void tls_made_write(const struct tls_made *made, const char *file, const char *t
 /* FOLDER/FILE: a revocation list of the authority, with the certificate FOLDER/REVOKED or none. */
 void tls_made_revoke(const struct tls_made *made, const char *file, const char *revoked,
                      struct tls_made_time time);
+/* The same of another authority, whose files are BY.pem and BY.key. */
+void tls_made_revoke_by(const struct tls_made *made, const char *by, const char *file,
+                        const char *revoked, struct tls_made_time time);
+/* FOLDER/FILE: the files FOLDER/FIRST and FOLDER/SECOND, one behind the other. */
+void tls_made_join(const struct tls_made *made, const char *file, const char *first,
+                   const char *second);
 
 /* Contexts: of a broker, with the certificate BASE; of a client, with BASE or, for NULL, without
  * one. Both trust the authority. */

@@ -229,6 +229,55 @@ static void test_a_revoked_certificate_does_not_come_in(void **state)
     amb_tls_context_unref(&visitor);
 }
 
+/* A broker that knows two authorities, of which the first has issued the second. */
+static struct amb_tls_context *knows_both(const char *crl)
+{
+    char server_pem[256], server_key[256];
+    (void)snprintf(server_pem, sizeof(server_pem), "%s", tls_made_path(&made, "server.pem"));
+    (void)snprintf(server_key, sizeof(server_key), "%s", tls_made_path(&made, "server.key"));
+    struct amb_tls_files files = {.certificate = server_pem,
+                                  .key = server_key,
+                                  .ca = tls_made_path(&made, "both.pem"),
+                                  .crl = tls_made_path(&made, crl)};
+    struct amb_tls_complaint complaint;
+    struct amb_tls_context *context = NULL;
+    assert_int_equal(
+        amb_tls_context_create_server(&files, AMB_TLS_CLIENTS_REQUIRED, &complaint, &context),
+        AMB_OK);
+    return context;
+}
+
+static void test_nobody_comes_in_by_a_revoked_authority(void **state)
+{
+    (void)state;
+    const struct tls_made_time now = {-TLS_MADE_DAY, TLS_MADE_DAY};
+    char error[200];
+    struct tls_two two;
+    struct amb_tls_pair *between = NULL;
+    tls_made_plain(&made, "between", AMB_TLS_AUTHORITY, NULL);
+    assert_int_equal(amb_tls_pair_read(tls_made_path(&made, "between.pem"),
+                                       tls_made_path(&made, "between.key"), error, sizeof(error),
+                                       &between),
+                     AMB_OK);
+    tls_made_issue(&made, between, "cam9", AMB_TLS_CLIENT, "cam9", now);
+    amb_tls_pair_free(&between);
+    tls_made_join(&made, "both.pem", "ca.pem", "between.pem");
+    tls_made_revoke_by(&made, "between", "between.crl", NULL, now);
+    tls_made_revoke(&made, "none.crl", NULL, now);
+    tls_made_revoke(&made, "gone.crl", "between.pem", now);
+    tls_made_join(&made, "before.crl", "none.crl", "between.crl");
+    tls_made_join(&made, "after.crl", "gone.crl", "between.crl");
+    struct amb_tls_context *cam9 = tls_made_client(&made, "cam9");
+    struct amb_tls_context *before = knows_both("before.crl"), *after = knows_both("after.crl");
+    shake(&two, before, cam9, &plain_wish);
+    assert_int_equal(two.broker_status, AMB_OK);
+    tls_two_fini(&two);
+    broker_refuses(after, cam9, "revoked", "it is revoked");
+    amb_tls_context_unref(&before);
+    amb_tls_context_unref(&after);
+    amb_tls_context_unref(&cam9);
+}
+
 /* Bytes that are no TLS 1.3 hello of ours, to a broker's end. */
 static void broker_gets(const void *bytes, size_t len, bool is_plain, const char *words)
 {
@@ -383,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_a_pin_needs_no_authority_and_no_name),
         cmocka_unit_test(test_certificates_of_clients_are_checked_where_they_are_asked_for),
         cmocka_unit_test(test_a_revoked_certificate_does_not_come_in),
+        cmocka_unit_test(test_nobody_comes_in_by_a_revoked_authority),
         cmocka_unit_test(test_strangers_at_the_door),
         cmocka_unit_test(test_a_hello_without_end_gets_a_small_buffer),
         cmocka_unit_test(test_tls_at_a_plain_door),
