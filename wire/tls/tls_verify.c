@@ -98,7 +98,9 @@ bool amb_tls_verify_expect(struct amb_tls *tls, const char *name)
     if (is_address(tls->name)) {
         return X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) == 1;
     }
-    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* A subject is no name of a host, also where there is no other one. */
+    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+                                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return X509_VERIFY_PARAM_set1_host(param, tls->name, 0) == 1 &&
            SSL_set_tlsext_host_name(tls->ssl, tls->name) == 1;
 }

@@ -113,6 +113,17 @@ static void test_a_name_that_is_none_is_refused(void **state)
     }
 }
 
+/* The subject of a certificate is for people (RFC 9525, 2): it may be anybody's wish. */
+static void test_a_subject_is_no_name_of_a_host(void **state)
+{
+    (void)state;
+    tls_made_plain(&made, "sub.example", AMB_TLS_SERVER, NULL);
+    struct amb_tls_context *named = tls_made_server(&made, "sub.example", AMB_TLS_CLIENTS_NONE);
+    client_refuses(named, &(struct amb_tls_wish){.name = "sub.example"},
+                   "is for no host, and not for sub.example");
+    amb_tls_context_unref(&named);
+}
+
 static void test_an_unknown_authority_and_an_expired_certificate_are_told(void **state)
 {
     (void)state;
@@ -428,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_both_agree_on_tls_1_3_a_suite_and_a_protocol),
         cmocka_unit_test(test_a_name_or_an_address_must_be_the_certificates),
         cmocka_unit_test(test_a_name_that_is_none_is_refused),
+        cmocka_unit_test(test_a_subject_is_no_name_of_a_host),
         cmocka_unit_test(test_an_unknown_authority_and_an_expired_certificate_are_told),
         cmocka_unit_test(test_a_pin_needs_no_authority_and_no_name),
         cmocka_unit_test(test_certificates_of_clients_are_checked_where_they_are_asked_for),
