@@ -123,6 +123,27 @@ def test_files_of_our_own(rig, folder):
     check(status == DATA and "ca.pem cannot be read" in error, error)
 
 
+def let_expire(folder, base):
+    """The same certificate, whose time is over since yesterday."""
+    subprocess.run(["openssl", "x509", "-in", folder(f"{base}.pem"), "-signkey", folder(f"{base}.key"),
+                    "-days", "-1", "-out", folder(f"{base}.pem")],
+                   capture_output=True, timeout=30, check=True)
+
+
+def test_files_that_have_expired(rig, folder):
+    """Who is late can renew all the same: the authority first."""
+    let_expire(folder, "server")
+    left = {pathlib.Path(row["file"]).name: row["days_left"] for row in folder.make("show")}
+    check(left["server.pem"] < 0 < left["ca.pem"], left)
+    check(folder.make("renew")["days_left"] in (364, 365), "the broker's is renewed")
+    let_expire(folder, "ca")
+    for command in (("issue", "cam7"), ("renew",)):
+        status, _, error = folder.tls(*command)
+        check(status == DATA and "ca.pem has expired: renew it first" in error, error)
+    folder.make("renew", "ca")
+    folder.make("issue", "cam7")
+
+
 def test_who_is_at_the_door(rig, folder):
     """By authority, by pin, by name; and the sentence for each broker that is another one."""
     broker = Encrypted(rig, folder)

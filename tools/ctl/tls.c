@@ -147,7 +147,7 @@ static enum amb_exit issue_client(struct amb_ctl *ctl, struct wanted *wanted, co
     }
     enum amb_exit code = amb_tls_files_absent(wanted->folder, &name, 1);
     if (code == AMB_EXIT_OK) {
-        code = amb_tls_files_read(wanted->folder, "ca", &authority);
+        code = amb_tls_files_authority(wanted->folder, &authority);
     }
     if (code == AMB_EXIT_OK) {
         code = issue(wanted, AMB_TLS_CLIENT, name, authority, &client);
@@ -170,7 +170,7 @@ static enum amb_exit renew(struct amb_ctl *ctl, const struct wanted *wanted, con
     enum amb_exit code = amb_tls_files_read(wanted->folder, name, &old);
     bool is_authority = strcmp(name, "ca") == 0;
     if (code == AMB_EXIT_OK && !is_authority) {
-        code = amb_tls_files_read(wanted->folder, "ca", &authority);
+        code = amb_tls_files_authority(wanted->folder, &authority);
     }
     if (code == AMB_EXIT_OK) {
         int64_t now_s = (int64_t)time(NULL);

@@ -68,6 +68,17 @@ enum amb_exit amb_tls_files_read(const char *folder, const char *base, struct am
     return AMB_EXIT_OK;
 }
 
+enum amb_exit amb_tls_files_authority(const char *folder, struct amb_tls_pair **out)
+{
+    enum amb_exit code = amb_tls_files_read(folder, "ca", out);
+    if (code == AMB_EXIT_OK && amb_tls_pair_until_s(*out) <= (int64_t)time(NULL)) {
+        amb_tool_error("tls: %s/ca.pem has expired: renew it first (tls renew ca)", folder);
+        amb_tls_pair_free(out);
+        return AMB_EXIT_DATA;
+    }
+    return code;
+}
+
 /* A new file, whole on disk; nothing is left of one that fails. */
 static enum amb_exit write_file(const char *path, const char *text, mode_t mode)
 {

@@ -19,6 +19,8 @@ bool amb_tls_files_is_base(const char *name);
 /* None of them is there. */
 enum amb_exit amb_tls_files_absent(const char *folder, const char *const *bases, size_t count);
 enum amb_exit amb_tls_files_read(const char *folder, const char *base, struct amb_tls_pair **out);
+/* The authority of that folder, which must not have expired. */
+enum amb_exit amb_tls_files_authority(const char *folder, struct amb_tls_pair **out);
 /* Both files or none. */
 enum amb_exit amb_tls_files_write(const char *folder, const char *base,
                                   const struct amb_tls_pair *pair);

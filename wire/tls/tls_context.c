@@ -105,6 +105,9 @@ static enum amb_status load_own(struct amb_tls_context *context, const struct am
     enum amb_status status = amb_tls_load_certificate(files->certificate, complaint,
                                                       &loaded->certificate, &loaded->chain);
     if (status == AMB_OK) {
+        status = amb_tls_check_time(loaded->certificate, files->certificate, complaint);
+    }
+    if (status == AMB_OK) {
         struct amb_tls_used *used = &context->used[AMB_TLS_CERTIFICATE];
         note_end(used, X509_get0_notAfter(loaded->certificate));
         note_ends(used, loaded->chain);

@@ -40,7 +40,7 @@ AMB_MUST_CHECK enum amb_status amb_tls_renew(const struct amb_tls_pair *old,
                                              const struct amb_tls_pair *issuer, int64_t from_s,
                                              int64_t until_s, char *error, size_t error_size,
                                              struct amb_tls_pair **out);
-/* Of two files. EINVAL: error has a sentence. */
+/* Of two files. The certificate may have expired. EINVAL: error has a sentence. */
 AMB_MUST_CHECK enum amb_status amb_tls_pair_read(const char *certificate, const char *key,
                                                  char *error, size_t error_size,
                                                  struct amb_tls_pair **out);

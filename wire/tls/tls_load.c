@@ -151,8 +151,8 @@ static bool is_at_end(void)
 
 /* ---- certificates ---- */
 
-static enum amb_status check_time(const X509 *certificate, const char *path,
-                                  struct amb_tls_complaint *complaint)
+enum amb_status amb_tls_check_time(const X509 *certificate, const char *path,
+                                   struct amb_tls_complaint *complaint)
 {
     char date[AMB_TLS_DATE_MAX];
     if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
@@ -209,11 +209,6 @@ enum amb_status amb_tls_load_certificate(const char *path, struct amb_tls_compla
     if (status != AMB_OK) {
         return status;
     }
-    status = check_time(sk_X509_value(all, 0), path, complaint);
-    if (status != AMB_OK) {
-        sk_X509_pop_free(all, X509_free);
-        return status;
-    }
     *certificate = sk_X509_shift(all);
     *chain = all;
     return AMB_OK;
@@ -229,7 +224,7 @@ enum amb_status amb_tls_load_authorities(const char *path, struct amb_tls_compla
     }
     status = AMB_EINVAL;
     for (int i = sk_X509_num(all); i > 0 && status != AMB_OK; i--) {
-        status = check_time(sk_X509_value(all, i - 1), path, complaint);
+        status = amb_tls_check_time(sk_X509_value(all, i - 1), path, complaint);
     }
     if (status != AMB_OK) {
         sk_X509_pop_free(all, X509_free);

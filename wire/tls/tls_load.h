@@ -10,9 +10,13 @@
 
 #include <openssl/x509.h>
 
-/* EINVAL, and a complaint. *chain: the certificates behind the first one, which issued it. */
+/* EINVAL, and a complaint. *chain: the certificates behind the first one, which issued it. Their
+ * times are not looked at. */
 enum amb_status amb_tls_load_certificate(const char *path, struct amb_tls_complaint *complaint,
                                          X509 **certificate, STACK_OF(X509) * *chain);
+/* EINVAL: it has expired, or is not valid yet. */
+enum amb_status amb_tls_check_time(const X509 *certificate, const char *path,
+                                   struct amb_tls_complaint *complaint);
 /* A key that others may read is refused, and so is one with a passphrase. */
 enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *complaint,
                                  EVP_PKEY **out);

@@ -98,6 +98,36 @@ static void test_another_one_keeps_key_and_names(void **state)
     amb_tls_pair_free(&young);
 }
 
+static struct amb_tls_pair *read_pair(const char *base)
+{
+    char certificate[256], error[700] = "";
+    struct amb_tls_pair *pair = NULL;
+    (void)snprintf(certificate, sizeof(certificate), "%s/%s.pem", made.folder, base);
+    char key[256];
+    (void)snprintf(key, sizeof(key), "%s/%s.key", made.folder, base);
+    if (amb_tls_pair_read(certificate, key, error, sizeof(error), &pair) != AMB_OK) {
+        fail_msg("%s: %s", base, error);
+    }
+    return pair;
+}
+
+/* They are renewed too late sometimes. */
+static void test_one_that_has_expired_can_be_renewed(void **state)
+{
+    (void)state;
+    int64_t now_s = (int64_t)time(NULL);
+    char error[200] = "";
+    struct amb_tls_pair *young = NULL;
+    tls_made_issue(&made, made.ca, "late", AMB_TLS_SERVER, "a.example",
+                   (struct tls_made_time){-2 * TLS_MADE_DAY, -TLS_MADE_DAY});
+    struct amb_tls_pair *old = read_pair("late");
+    assert_true(amb_tls_pair_until_s(old) < now_s);
+    assert_int_equal(amb_tls_renew(old, made.ca, now_s, now_s + 5000, error, sizeof(error), &young),
+                     AMB_OK);
+    amb_tls_pair_free(&old);
+    amb_tls_pair_free(&young);
+}
+
 static void test_files_that_do_not_belong_together_are_no_pair(void **state)
 {
     (void)state;
@@ -123,6 +153,7 @@ int main(void)
         cmocka_unit_test(test_hosts_addresses_and_uris_are_names),
         cmocka_unit_test(test_names_that_are_none_are_told),
         cmocka_unit_test(test_another_one_keeps_key_and_names),
+        cmocka_unit_test(test_one_that_has_expired_can_be_renewed),
         cmocka_unit_test(test_files_that_do_not_belong_together_are_no_pair),
     };
     return cmocka_run_group_tests_name("tls_issue", tests, setup, teardown);
