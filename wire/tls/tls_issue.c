@@ -178,6 +178,16 @@ static bool set_time(X509 *certificate, int64_t from_s, int64_t until_s)
            ASN1_TIME_set(X509_getm_notAfter(certificate), (time_t)until_s) != NULL;
 }
 
+/* The one that it has may name the key of another issuer. */
+static bool set_issuer_key(X509 *certificate, X509 *issuer)
+{
+    int at = X509_get_ext_by_NID(certificate, NID_authority_key_identifier, -1);
+    if (at >= 0) {
+        X509_EXTENSION_free(X509_delete_ext(certificate, at));
+    }
+    return add_extension(certificate, issuer, NID_authority_key_identifier, "keyid:always");
+}
+
 /* Signs by the issuer's key, or by its own. */
 static bool sign(struct amb_tls_pair *pair, const struct amb_tls_pair *issuer)
 {
@@ -255,6 +265,7 @@ enum amb_status amb_tls_renew(const struct amb_tls_pair *old, const struct amb_t
         return failed(error, error_size);
     }
     if (!set_serial(certificate) || !set_time(certificate, from_s, until_s) ||
+        !set_issuer_key(certificate, issuer == NULL ? certificate : issuer->certificate) ||
         !sign(pair, issuer)) {
         amb_tls_pair_free(&pair);
         return failed(error, error_size);

@@ -35,7 +35,8 @@ struct amb_tls_pair;
 AMB_MUST_CHECK enum amb_status amb_tls_issue(const struct amb_tls_request *request,
                                              const struct amb_tls_pair *issuer, char *error,
                                              size_t error_size, struct amb_tls_pair **out);
-/* Another certificate of the same names, role and key, of another time. */
+/* Another certificate of the same names, role and key, of another time. Another issuer may make it.
+ */
 AMB_MUST_CHECK enum amb_status amb_tls_renew(const struct amb_tls_pair *old,
                                              const struct amb_tls_pair *issuer, int64_t from_s,
                                              int64_t until_s, char *error, size_t error_size,

@@ -4,8 +4,11 @@
 
 #include "tests/support/tls/tls_made.h"
 
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -111,6 +114,17 @@ static struct amb_tls_pair *read_pair(const char *base)
     return pair;
 }
 
+static X509 *certificate_of(const struct amb_tls_pair *pair)
+{
+    char *text = amb_tls_pair_certificate(pair);
+    BIO *bio = BIO_new_mem_buf(text, -1);
+    X509 *certificate = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    assert_non_null(certificate);
+    (void)BIO_free(bio);
+    free(text);
+    return certificate;
+}
+
 /* They are renewed too late sometimes. */
 static void test_one_that_has_expired_can_be_renewed(void **state)
 {
@@ -125,6 +139,27 @@ static void test_one_that_has_expired_can_be_renewed(void **state)
     assert_int_equal(amb_tls_renew(old, made.ca, now_s, now_s + 5000, error, sizeof(error), &young),
                      AMB_OK);
     amb_tls_pair_free(&old);
+    amb_tls_pair_free(&young);
+}
+
+static void test_another_authority_may_renew_one(void **state)
+{
+    (void)state;
+    int64_t now_s = (int64_t)time(NULL);
+    char error[200] = "";
+    struct amb_tls_pair *young = NULL;
+    tls_made_plain(&made, "moved", AMB_TLS_SERVER, "a.example");
+    tls_made_issue(&made, NULL, "second", AMB_TLS_AUTHORITY, NULL,
+                   (struct tls_made_time){-TLS_MADE_DAY, TLS_MADE_DAY});
+    struct amb_tls_pair *old = read_pair("moved"), *second = read_pair("second");
+    assert_int_equal(amb_tls_renew(old, second, now_s, now_s + 5000, error, sizeof(error), &young),
+                     AMB_OK);
+    X509 *issuer = certificate_of(second), *issued = certificate_of(young);
+    assert_int_equal(X509_check_issued(issuer, issued), X509_V_OK);
+    X509_free(issuer);
+    X509_free(issued);
+    amb_tls_pair_free(&old);
+    amb_tls_pair_free(&second);
     amb_tls_pair_free(&young);
 }
 
@@ -154,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_names_that_are_none_are_told),
         cmocka_unit_test(test_another_one_keeps_key_and_names),
         cmocka_unit_test(test_one_that_has_expired_can_be_renewed),
+        cmocka_unit_test(test_another_authority_may_renew_one),
         cmocka_unit_test(test_files_that_do_not_belong_together_are_no_pair),
     };
     return cmocka_run_group_tests_name("tls_issue", tests, setup, teardown);
