@@ -278,10 +278,10 @@ void amb_handshakers_stop(struct amb_handshakers *all)
     all->count = 0;
 }
 
-static struct amb_handshaker *next_thread(struct amb_handshakers *all)
+static struct amb_handshaker *next_thread(struct amb_handshakers *all, unsigned *turn)
 {
-    all->next = all->next + 1 < all->count ? all->next + 1 : 0;
-    return &all->threads[all->next];
+    *turn = *turn + 1 < all->count ? *turn + 1 : 0;
+    return &all->threads[*turn];
 }
 
 void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
@@ -299,13 +299,14 @@ void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sock
     way->accepted_ns = now_ns;
     way->deadline_ns = deadline_ns;
     atomic_fetch_add_explicit(&all->half_open, 1, memory_order_relaxed);
-    amb_mail_post(&next_thread(all)->inbox, &way->mail, way_arrived);
+    amb_mail_post(&next_thread(all, &all->next)->inbox, &way->mail, way_arrived);
 }
 
 void amb_handshakers_evict(struct amb_handshakers *all)
 {
     struct eviction *eviction = all->count == 0 ? NULL : malloc(sizeof(*eviction));
     if (eviction != NULL) {
-        amb_mail_post(&next_thread(all)->inbox, &eviction->mail, eviction_arrived);
+        amb_mail_post(&next_thread(all, &all->next_evicting)->inbox, &eviction->mail,
+                      eviction_arrived);
     }
 }

@@ -56,11 +56,11 @@ struct amb_handshaker {
 
 struct amb_handshakers {
     struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
-    unsigned count, next;
-    uint32_t most;              /* of one thread, before it evicts */
-    _Atomic uint32_t half_open; /* given, and not through */
-    struct amb_inbox *control;  /* where they go, */
-    amb_mail_fn on_done;        /* ... as struct amb_handshake_way.mail, which is freed there */
+    unsigned count, next, next_evicting; /* threads take turns at either */
+    uint32_t most;                       /* of one thread, before it evicts */
+    _Atomic uint32_t half_open;          /* given, and not through */
+    struct amb_inbox *control;           /* where they go, */
+    amb_mail_fn on_done; /* ... as struct amb_handshake_way.mail, which is freed there */
     struct amb_handshake_stats stats;
 };
 

@@ -188,6 +188,30 @@ static void test_a_crowd_pushes_out_its_oldest(void **state)
     close_desk(&desk);
 }
 
+/* At the limit the door evicts one for each that comes. */
+static void test_threads_take_turns_at_a_full_door_too(void **state)
+{
+    (void)state;
+    enum {
+        ROUNDS = 8
+    };
+    struct desk desk;
+    open_desk(&desk, 2, 64);
+    int fds[2 + ROUNDS];
+    for (unsigned i = 0; i < 2 + ROUNDS; i++) {
+        if (i >= 2) {
+            amb_handshakers_evict(&desk.all);
+        }
+        fds[i] = give(&desk, PATIENCE_NS);
+    }
+    await(&desk, &desk.all.stats.evicted, ROUNDS);
+    assert_int_equal(atomic_load(&desk.all.half_open), 2);
+    for (unsigned i = 0; i < 2 + ROUNDS; i++) {
+        (void)close(fds[i]);
+    }
+    close_desk(&desk);
+}
+
 static void test_an_end_closes_what_is_under_way(void **state)
 {
     (void)state;
@@ -214,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_strangers_and_those_that_go_are_counted),
         cmocka_unit_test(test_silence_ends_at_the_deadline),
         cmocka_unit_test(test_a_crowd_pushes_out_its_oldest),
+        cmocka_unit_test(test_threads_take_turns_at_a_full_door_too),
         cmocka_unit_test(test_an_end_closes_what_is_under_way),
     };
     tls_made_init(&made);
