@@ -223,7 +223,7 @@ static enum amb_status unix_open(struct amb_listener *listener, char *error, siz
 
 /* Accepting ------------------------------------------------------------------------------------ */
 
-static void door_pause(struct amb_control *control, const char *why, int64_t pause_ns)
+static void door_resume_in(struct amb_control *control, const char *why, int64_t pause_ns)
 {
     if (control->pause_logged_ns == 0 ||
         control->now_ns - control->pause_logged_ns >= AMB_NS_PER_SEC) {
@@ -231,12 +231,21 @@ static void door_pause(struct amb_control *control, const char *why, int64_t pau
         amb_warn("accept: %s; pausing for %d ms", why, (int)(pause_ns / AMB_NS_PER_MS));
     }
     control->resume_accept_ns = control->now_ns + pause_ns;
+}
+
+static void listener_pause(struct amb_listener *listener)
+{
+    if (listener->fd >= 0 && !listener->is_paused) {
+        amb_watch_remove(&listener->control->watches, &listener->watch, listener->fd);
+        listener->is_paused = true;
+    }
+}
+
+static void door_pause(struct amb_control *control, const char *why, int64_t pause_ns)
+{
+    door_resume_in(control, why, pause_ns);
     for (unsigned i = 0; i < control->listener_count; i++) {
-        struct amb_listener *listener = &control->listeners[i];
-        if (listener->fd >= 0 && !listener->is_paused) {
-            amb_watch_remove(&control->watches, &listener->watch, listener->fd);
-            listener->is_paused = true;
-        }
+        listener_pause(&control->listeners[i]);
     }
 }
 
@@ -399,13 +408,26 @@ unsigned amb_door_quota(unsigned budget, unsigned index, unsigned count, uint32_
 
 /* All listeners together not so many that one which came in this round is pushed out before it is
  * heard. */
+static uint32_t door_round(const struct amb_control *control)
+{
+    uint32_t half = control->config->server.max_half_open / 2;
+    return half < DOOR_ACCEPTS_A_ROUND ? half : DOOR_ACCEPTS_A_ROUND;
+}
+
 static unsigned door_accepts(const struct amb_listener *listener)
 {
     const struct amb_control *control = listener->control;
-    uint32_t half = control->config->server.max_half_open / 2;
-    return amb_door_quota(half < DOOR_ACCEPTS_A_ROUND ? half : DOOR_ACCEPTS_A_ROUND,
-                          (unsigned)(listener - control->listeners), control->listener_count,
-                          control->round);
+    return amb_door_quota(door_round(control), (unsigned)(listener - control->listeners),
+                          control->listener_count, control->round);
+}
+
+/* They are pushed out by the handshakers, and more may come than those get through. A round of them
+ * may be under way past the limit, or a silent crowd would keep everybody out. */
+static bool door_is_crowded(const struct amb_listener *listener)
+{
+    const struct amb_control *control = listener->control;
+    return listener->url.scheme == AMB_URL_TLS &&
+           door_shaking(control) >= control->config->server.max_half_open + door_round(control);
 }
 
 /* Descriptors are used up. One that has not said who it is goes for the next one. A connection that
@@ -437,6 +459,11 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
     }
     if (control->opening_count >= AMB_OPENING_MAX) {
         door_pause(control, "too many clients wait for their sessions", DOOR_PAUSE_NS);
+        return;
+    }
+    if (door_is_crowded(listener)) {
+        door_resume_in(control, "too many handshakes of TLS are under way", DOOR_CLOSING_NS);
+        listener_pause(listener);
         return;
     }
     for (unsigned i = door_accepts(listener); i > 0; i--) {

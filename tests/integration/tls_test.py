@@ -259,6 +259,50 @@ def test_a_crowd_in_handshakes_pushes_out_its_own(rig, folder):
     broker.broker.stop()
 
 
+def a_hello():
+    """The first bytes of a client of another make."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = subprocess.Popen(["openssl", "s_client", "-tls1_3", "-alpn", "amb/1", "-connect",
+                                   f"127.0.0.1:{listener.getsockname()[1]}"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        peer, _ = listener.accept()
+        hello = peer.recv(4096)
+        peer.close()
+        client.kill()
+        client.wait()
+        client.stdin.close()
+    check(hello[:1] == b"\x16", "it begins with a handshake")
+    return hello
+
+
+def test_hellos_that_come_faster_than_handshakes_are_done(rig, folder):
+    """Each costs a signature. They wait in the kernel, and not as descriptors of the broker."""
+    broker = Encrypted(rig, folder)
+    fds = f"/proc/{broker.broker.pid}/fd"
+    hello, crowd, most = a_hello(), [], 0
+    before = len(os.listdir(fds))
+    for number in range(8000):
+        peer = socket.socket()
+        peer.setblocking(False)
+        peer.connect_ex(("127.0.0.1", broker.port))
+        crowd.append(peer)
+        if number % 200 == 199:
+            for peer in crowd[-400:]:
+                try:
+                    peer.sendall(hello)
+                except OSError:
+                    pass
+            for peer in crowd[-800:-600]:
+                peer.close()
+            most = max(most, len(os.listdir(fds)))
+    check(most <= before + 512 + 3 * 64, f"{most} descriptors, of which {before} were open before")
+    for peer in crowd:
+        peer.close()
+    broker.works()
+    broker.broker.stop()
+
+
 class Relay:
     """Passes bytes between a client and a broker, and keeps them all. flips: in the direction to
     the broker, or from it, one bit of each connection's so manieth byte."""
