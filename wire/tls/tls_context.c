@@ -337,6 +337,11 @@ enum amb_status amb_tls_context_create_client(const struct amb_tls_files *files,
     return create(false, AMB_TLS_CLIENTS_NONE, files, complaint, out);
 }
 
+void amb_tls_outlive_exit(void)
+{
+    (void)OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
 void amb_tls_context_ref(struct amb_tls_context *context)
 {
     atomic_fetch_add_explicit(&context->refs, 1, memory_order_relaxed);

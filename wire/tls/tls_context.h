@@ -70,6 +70,12 @@ AMB_MUST_CHECK enum amb_status amb_tls_context_create_server(const struct amb_tl
 AMB_MUST_CHECK enum amb_status amb_tls_context_create_client(const struct amb_tls_files *files,
                                                              struct amb_tls_complaint *complaint,
                                                              struct amb_tls_context **out);
+/*
+ * For a library: a program may exit while threads of the library are in TLS. From here on libcrypto
+ * is not torn down under them. To be called before anything else of it is used; if the program has
+ * used it already, nothing changes. Any thread, as often as you like.
+ */
+void amb_tls_outlive_exit(void);
 void amb_tls_context_ref(struct amb_tls_context *context);
 /* Sets *context to NULL; NULL is allowed. */
 void amb_tls_context_unref(struct amb_tls_context **context);
