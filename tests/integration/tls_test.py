@@ -466,6 +466,9 @@ def test_reloads(rig, folder):
     reload("reload refused, the configuration in force stays")
     os.chmod(folder("server.key"), 0o600)
     broker.works()
+    reload("in force from now on: files of tls")  # Of the same bytes, and of another time.
+    found = [row["finding"] for row in broker.broker.ask("doctor") if "newer" in row["finding"]]
+    check(not found, f"what is in use is no newer than itself: {found}")
     status, _, text = broker.ctl("pub", "stays.a")
     check(status == 0 and holder.wait() == 0, f"a session from before: {text} {holder.log()}")
     broker.broker.stop()

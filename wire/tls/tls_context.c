@@ -362,7 +362,11 @@ bool amb_tls_context_is_same(const struct amb_tls_context *a, const struct amb_t
     if (a == NULL || b == NULL) {
         return a == b;
     }
-    return memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+    bool is_same = memcmp(a->digest, b->digest, sizeof(a->digest)) == 0;
+    for (unsigned i = 0; i < AMB_TLS_FILES; i++) {
+        is_same = is_same && a->used[i].modified_ns == b->used[i].modified_ns;
+    }
+    return is_same;
 }
 
 const struct amb_tls_used *amb_tls_context_used(const struct amb_tls_context *context,

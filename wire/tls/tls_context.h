@@ -80,7 +80,8 @@ void amb_tls_context_ref(struct amb_tls_context *context);
 /* Sets *context to NULL; NULL is allowed. */
 void amb_tls_context_unref(struct amb_tls_context **context);
 
-/* Have both been made of the same bytes, by the same rules? NULL: of none. */
+/* Have both been made of the same files, as they were written then, by the same rules? NULL: of
+ * none. */
 bool amb_tls_context_is_same(const struct amb_tls_context *a, const struct amb_tls_context *b);
 /* NULL: there is no such file. */
 const struct amb_tls_used *amb_tls_context_used(const struct amb_tls_context *context,

@@ -4,6 +4,7 @@
 
 #include "tests/support/tls/tls_made.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -156,6 +157,12 @@ static void test_contexts_of_the_same_bytes_are_the_same(void **state)
     assert_int_equal(used->modified_ns, amb_tls_modified_ns(&st));
     assert_in_range(used->expires_s - st.st_mtime, 99 * TLS_MADE_DAY, 101 * TLS_MADE_DAY);
     assert_null(amb_tls_context_used(a, AMB_TLS_CRL));
+    /* Written again, and with nothing new in it: it is what is in use once it has been read. */
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = st.st_mtime + 1}};
+    assert_int_equal(utimensat(AT_FDCWD, SERVER, times, 0), 0);
+    struct amb_tls_context *touched = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
+    assert_false(amb_tls_context_is_same(a, touched));
+    amb_tls_context_unref(&touched);
     amb_tls_context_ref(a);
     struct amb_tls_context *again = a;
     amb_tls_context_unref(&again);
