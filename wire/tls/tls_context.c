@@ -89,6 +89,17 @@ static void note_ends(struct amb_tls_used *used, const STACK_OF(X509) * certific
     }
 }
 
+/* One that has expired already is in use no more; there is another. */
+static void note_authorities(struct amb_tls_used *used, const STACK_OF(X509) * authorities)
+{
+    for (int i = 0; i < sk_X509_num(authorities); i++) {
+        const ASN1_TIME *end = X509_get0_notAfter(sk_X509_value(authorities, i));
+        if (X509_cmp_current_time(end) > 0) {
+            note_end(used, end);
+        }
+    }
+}
+
 static enum amb_status load_own(struct amb_tls_context *context, const struct amb_tls_files *files,
                                 struct loaded *loaded, struct amb_tls_complaint *complaint)
 {
@@ -142,7 +153,7 @@ static enum amb_status load_others(struct amb_tls_context *context,
     if (status != AMB_OK) {
         return status;
     }
-    note_ends(&context->used[AMB_TLS_CA], loaded->authorities);
+    note_authorities(&context->used[AMB_TLS_CA], loaded->authorities);
     if (!is_given(files->crl)) {
         return AMB_OK;
     }

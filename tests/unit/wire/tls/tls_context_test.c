@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -138,6 +139,22 @@ static void test_times_of_certificates_and_lists(void **state)
             "no authority of the ca file has signed");
 }
 
+/* Of authorities one is enough, and those whose time is over are no news. */
+static void test_an_authority_that_has_expired_is_not_waited_for(void **state)
+{
+    (void)state;
+    tls_made_issue(&made, NULL, "former", AMB_TLS_AUTHORITY, NULL,
+                   (struct tls_made_time){-2 * TLS_MADE_DAY, -TLS_MADE_DAY});
+    tls_made_join(&made, "authorities.pem", "former.pem", "ca.pem");
+    struct amb_tls_files files = {.ca = tls_made_path(&made, "authorities.pem")};
+    struct amb_tls_complaint complaint;
+    struct amb_tls_context *context = NULL;
+    assert_int_equal(amb_tls_context_create_client(&files, &complaint, &context), AMB_OK);
+    int64_t left_s = amb_tls_context_used(context, AMB_TLS_CA)->expires_s - (int64_t)time(NULL);
+    assert_in_range(left_s, 999 * TLS_MADE_DAY, 1001 * TLS_MADE_DAY);
+    amb_tls_context_unref(&context);
+}
+
 static void test_contexts_of_the_same_bytes_are_the_same(void **state)
 {
     (void)state;
@@ -196,6 +213,7 @@ int main(void)
         cmocka_unit_test(test_files_that_are_not_there_or_not_what_they_should_be),
         cmocka_unit_test(test_a_key_must_fit_and_be_its_owners_alone),
         cmocka_unit_test(test_times_of_certificates_and_lists),
+        cmocka_unit_test(test_an_authority_that_has_expired_is_not_waited_for),
         cmocka_unit_test(test_contexts_of_the_same_bytes_are_the_same),
         cmocka_unit_test(test_a_client_needs_nothing_and_may_have_all),
     };
