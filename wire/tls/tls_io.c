@@ -26,6 +26,10 @@ static size_t read_plain(struct amb_tls *tls, uint8_t *out, size_t len)
     const struct amb_tls_buffer *in = &tls->pipe.in;
     for (;;) {
         size_t got = 0;
+        if (tls->reads == TLS_READS) {
+            return 0;
+        }
+        tls->reads++;
         tls->waits_for_room = false;
         ERR_clear_error();
         int result = SSL_read_ex(tls->ssl, out, len, &got);
@@ -63,7 +67,7 @@ static bool receive_piece(struct amb_tls *tls, const struct iovec *iov, bool *is
         if (got != 0) {
             continue;
         }
-        if (tls->waits_for_room) {
+        if (tls->waits_for_room || tls->reads == TLS_READS) {
             return false;
         }
         if (tls->end == TLS_OPEN && tls->pipe.has_ended) {
@@ -83,6 +87,7 @@ ssize_t amb_tls_receive(struct amb_tls *tls, const struct iovec *iov, size_t cou
 {
     size_t total = 0;
     bool is_short = false, was_waiting = amb_tls_has_unsent(tls);
+    tls->reads = 0;
     for (size_t i = 0; i < count && receive_piece(tls, &iov[i], &is_short, &total); i++) {
     }
     if (!was_waiting && amb_tls_has_unsent(tls) && !tls->is_mute) {
@@ -103,8 +108,8 @@ bool amb_tls_has_unread(const struct amb_tls *tls)
     if (tls->waits_for_room && tls->end == TLS_OPEN) {
         return !amb_tls_has_unsent(tls); /* Until then nothing can be read. */
     }
-    return SSL_pending(tls->ssl) > 0 || amb_tls_buffer_len(&tls->pipe.in) != 0 ||
-           tls->pipe.has_ended || tls->end != TLS_OPEN;
+    return tls->reads == TLS_READS || SSL_pending(tls->ssl) > 0 ||
+           amb_tls_buffer_len(&tls->pipe.in) != 0 || tls->pipe.has_ended || tls->end != TLS_OPEN;
 }
 
 /* ---- sending ---- */

@@ -17,8 +17,9 @@
  */
 ssize_t amb_tls_send(struct amb_tls *tls, const struct iovec *iov, size_t count);
 /*
- * As recvmsg. Less than there was room for: all that was there has been read, most likely. -1 and
- * EAGAIN: all has, for certain. 0: the peer has ended the connection. EPROTO: amb_tls_why.
+ * As recvmsg, of so many records at most. Less than there was room for: all that was there has been
+ * read, unless amb_tls_has_unread. -1 and EAGAIN: the same. 0: the peer has ended the connection.
+ * EPROTO: amb_tls_why.
  */
 ssize_t amb_tls_receive(struct amb_tls *tls, const struct iovec *iov, size_t count);
 /* May there be bytes that a poll of the socket does not tell of? */

@@ -22,6 +22,7 @@
 #define TLS_REKEY_RECORDS (UINT64_C(1) << 23)
 #define TLS_REKEY_APART                                                                            \
     (UINT64_C(1) << 20) /* bytes of a peer between two of its rekeys, at least */
+#define TLS_READS 128u  /* records that one receive takes: they may have a byte each */
 #define TLS_WHY_MAX 256u
 
 /* The end of what can be received. */
@@ -42,6 +43,7 @@ struct amb_tls {
     struct amb_tls_pipe pipe;
     enum tls_end end;
     int end_errno;
+    uint32_t reads;      /* of libssl, in this receive; TLS_READS: it has been cut short */
     bool waits_for_room; /* libssl answers before it reads on, and the buffer is full */
     bool is_mute;        /* sending has failed */
     int mute_errno;

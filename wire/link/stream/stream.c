@@ -92,13 +92,10 @@ static unsigned stream_poll(struct amb_link *link, unsigned budget)
     }
     stream->is_busy = true;
     unsigned done = amb_stream_pull(stream, budget);
-    bool was_pending = link->is_pending;
-    if (was_pending && !link->is_down) {
+    if (link->is_pending && !link->is_down) {
         done += amb_stream_push(stream);
     }
-    if ((done != 0 || was_pending) && amb_stream_has_unread(stream)) {
-        done++;
-    }
+    done += amb_stream_has_unread(stream) ? 1 : 0;
     stream->is_busy = false;
     return done;
 }

@@ -520,6 +520,37 @@ static void test_a_client_may_ask_for_short_records(void **state)
     tls_two_fini(&two);
 }
 
+/* A record of one byte takes as long as one of a hundred, and holds up everybody else. */
+static void test_a_call_takes_so_many_records_and_says_that_there_are_more(void **state)
+{
+    (void)state;
+    struct tls_two two;
+    open_two(&two);
+    enum {
+        ALL = 1000
+    };
+    uint8_t back[ALL];
+    for (unsigned i = 0; i < ALL; i++) {
+        const uint8_t byte = byte_at(i);
+        assert_int_equal(send_bytes(two.client, &byte, 1), 1);
+    }
+    (void)poll(NULL, 0, 50);
+    unsigned calls = 0;
+    for (size_t got = 0; got < ALL; calls++) {
+        assert_true(calls == 0 || amb_tls_has_unread(two.broker));
+        ssize_t part = receive_bytes(two.broker, back + got, ALL - got);
+        assert_in_range(part, 1, TLS_READS);
+        got += (size_t)part;
+    }
+    assert_int_equal(calls, (ALL + TLS_READS - 1) / TLS_READS);
+    for (unsigned i = 0; i < ALL; i++) {
+        assert_int_equal(back[i], byte_at(i));
+    }
+    assert_int_equal(receive_bytes(two.broker, back, 1), -1);
+    assert_false(amb_tls_has_unread(two.broker));
+    tls_two_fini(&two);
+}
+
 static void test_an_end_is_an_end_with_a_farewell_or_without(void **state)
 {
     (void)state;
@@ -562,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_an_answer_without_memory_is_the_end),
         cmocka_unit_test(test_a_connection_sends_with_the_least_of_memory),
         cmocka_unit_test(test_a_client_may_ask_for_short_records),
+        cmocka_unit_test(test_a_call_takes_so_many_records_and_says_that_there_are_more),
         cmocka_unit_test(test_an_end_is_an_end_with_a_farewell_or_without),
     };
     return cmocka_run_group_tests_name("tls_io", tests, setup, teardown);
