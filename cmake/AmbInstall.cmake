@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where: programs, libamb with its header, pkg-config and CMake files,
-# the example configuration, and the wheel's UCX, found by run paths relative to the programs.
+# What `cmake --install` puts where: programs, ucx-fence, libamb with its header, pkg-config and CMake
+# files, the example configuration, and the wheel's UCX, found by run paths relative to the programs.
 include(GNUInstallDirs)
 set(private ${CMAKE_INSTALL_LIBDIR}/ambroker)
 
@@ -55,6 +55,8 @@ if(AMB_UCX STREQUAL "wheel")
     install(DIRECTORY ${AMB_UCX_ROOT}/licenses DESTINATION ${CMAKE_INSTALL_DOCDIR}/ucx)
 endif()
 
-install(FILES etc/broker.conf etc/ambroker.service etc/ambroker-gpu.service DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(PROGRAMS tools/ucx-fence DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES etc/broker.conf etc/ambroker.service etc/ambroker-gpu.service etc/ambroker-fence.service
+    DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY etc/profiles DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES LICENSE README.md TYPE DOC)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The checks of tools/dev as tests of the label lint, and the test of tools/test.sh. They look at
-# sources, not at what is built, so they are tests of the builds without sanitizers only.
+# sources, and some at programs as they are shipped, so builds with sanitizers have none of them.
 if(NOT AMB_TESTS OR NOT AMB_LINT OR AMB_SANITIZE)
     return()
 endif()
@@ -29,7 +29,7 @@ else()
 endif()
 amb_lint(headers ${Python3_EXECUTABLE} ${dev}/check-headers.py ${options})
 amb_lint(readme ${Python3_EXECUTABLE} ${dev}/check-readme.py --cc ${CMAKE_C_COMPILER})
-foreach(check IN ITEMS arrows cxx mentions names numbers size tests walks words)
+foreach(check IN ITEMS arrows cxx mentions names numbers size tests walks warning words)
     amb_lint(${check} ${Python3_EXECUTABLE} ${dev}/check-${check}.py)
 endforeach()
 amb_lint(prose ${Python3_EXECUTABLE} ${dev}/draw-sentences.py --all)
@@ -47,6 +47,7 @@ amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/new_file_t
 amb_lint(rig-tells ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/rig_test.py)
 amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/dev/hook_test.sh)
 amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/dev/test_script_test.sh)
+amb_lint(warning-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/warning_test.py)
 if(AMB_JEMALLOC AND TARGET brokerd)
     amb_lint(heap sh -c "ldd \"$0\" | grep jemalloc" $<TARGET_FILE:brokerd>)
 endif()

@@ -92,8 +92,8 @@ packages=(
 )
 if [ "$level" != build ]; then
     # valgrind: bench-instructions counts instructions and system calls with it. openssl: a client of
-    # another make, for integration-tls.
-    packages+=(g++ iproute2 openssl procps valgrind)
+    # another make, for integration-tls. nftables: the firewall of integration-fence.
+    packages+=(g++ iproute2 nftables openssl procps valgrind)
 fi
 if [ "$level" = dev ]; then
     packages+=(clang clang-format-14 clang-tidy python3-matplotlib)

@@ -37,6 +37,7 @@ SOUND = [
     ("a.c", "/* A table:\n *   " + "word   " * 30 + "\n * ends here. */\n"),
     ("a.c", "/* A drawing:\n *\n *   " + "a --> b " * 30 + "\n */\n"),
     ("a.md", f"```\n{LONG}\n```\n"),
+    ("a.md", f"> {LONG}\n"),
     ("a.md", f"| {LONG} | what is left |\n"),
     ("a.md", f"# {LONG}\n"),
     ("a.md", "Fourteen words stand in this line and none of them is the last.\n"

@@ -17,26 +17,13 @@ import subprocess
 
 import pytest
 from harness import check
+from machine import need_root, switched
 
 SECONDS = 250
 USAGE, DATA, CONFIG, SOFTWARE = 64, 65, 78, 70
 # Variables that would go before the file. Empty ones are as if they were not there.
 CLEAN = {"AMB_URL": "", "AMB_CREDENTIALS": "", "AMB_TRUSTED": "", "AMB_SPIN": "", "AMB_CONFIG": "",
          "LC_ALL": "C"}
-BRIDGE = """
-link add bridge0 type bridge
-link set bridge0 up
-"""
-PORT = """
-link add port{host} type veth peer name net0 netns {pid}
-link set port{host} master bridge0
-link set port{host} up
-"""
-SIDE = """
-link set lo up
-addr add 10.79.0.{host}/24 dev net0
-link set net0 up
-"""
 FILE = """\
 # One file for three machines.
 server = {{ name = "head"; workers = 2; insecure = true; }};
@@ -55,55 +42,10 @@ transports = {{ trusted = ( "net0" ); {more} }};
 """
 
 
-class Machine:
-    """Namespaces of networks and mounts, with a /sys that shows that network; as long as a process."""
-
-    def __init__(self, rig):
-        self.rig = rig
-        script = "mount -t sysfs sysfs /sys && echo up || echo none; exec sleep 1000"
-        holder = rig.start(["sh", "-c", script], prefix=("unshare", "--net", "--mount"))
-        self.has_sys = holder.line() == "up"
-        self.pid = holder.pid
-        self.prefix = ("nsenter", f"--net=/proc/{self.pid}/ns/net", f"--mount=/proc/{self.pid}/ns/mnt")
-
-    def ip(self, lines):
-        done = subprocess.run([*self.prefix, "ip", "-batch", "-"], input=lines.encode(),
-                              capture_output=True, check=False)
-        return done.stderr.decode() if done.returncode != 0 else None
-
-    def start(self, program, *arguments):
-        return self.rig.start([self.rig.program(program), *arguments], prefix=self.prefix)
-
-    def run(self, program, *arguments):
-        done = subprocess.run([*self.prefix, self.rig.program(program), *arguments],
-                              capture_output=True, timeout=60, check=False,
-                              env={**os.environ, **self.rig.env})
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-def need_root(*programs):
-    if os.geteuid() != 0:
-        pytest.skip("not root")
-    for program in ("unshare", "nsenter", *programs):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}")
-    if subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True,
-                      check=False).returncode != 0:
-        pytest.skip("no namespaces")
-
-
 @pytest.fixture
 def machines(rig):
     need_root("ip")
-    switch = Machine(rig)
-    sides = [Machine(rig) for _ in range(3)]
-    problem = switch.ip(BRIDGE)
-    for host, side in enumerate(sides, start=1):
-        problem = problem or switch.ip(PORT.format(host=host, pid=side.pid))
-        problem = problem or side.ip(SIDE.format(host=host))
-    if problem is not None:
-        pytest.skip(f"no bridge, or no veth pairs: {problem}")
-    return sides
+    return switched(rig, "10.79.0", 3)
 
 
 def write_config(rig, link="stream", more=""):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences of the project: those of comments in C files, and those of pages.
 
-Code, tables, drawings and headings are no sentences; an item of a list is one, or several."""
+Code, tables, drawings, headings and quotations are no sentences; an item of a list is one, or several."""
 import bisect
 import re
 
@@ -133,7 +133,7 @@ def of_page(name, text):
         elif is_code or not line.strip():
             yield from split_all(name, paragraph)
             is_in_item = is_in_item and not line.strip()
-        elif line.lstrip().startswith(("|", "#", "<")) or (
+        elif line.lstrip().startswith(("|", "#", "<", ">")) or (
                 line.startswith("    ") and not paragraph and not is_in_item):
             yield from split_all(name, paragraph)
         else:
