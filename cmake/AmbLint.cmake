@@ -47,7 +47,13 @@ amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/new_file_t
 amb_lint(rig-tells ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/rig_test.py)
 amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/dev/hook_test.sh)
 amb_lint(test-script ${CMAKE_SOURCE_DIR}/tests/dev/test_script_test.sh)
+amb_lint(hardening-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/hardening_test.py)
 amb_lint(warning-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/warning_test.py)
+if(TARGET brokerd AND TARGET amb)
+    amb_lint(hardening ${Python3_EXECUTABLE} ${dev}/check-hardening
+        --commands ${CMAKE_BINARY_DIR}/compile_commands.json
+        $<TARGET_FILE:brokerd> $<TARGET_FILE:amb> $<TARGET_FILE:broker-ctl>)
+endif()
 if(AMB_JEMALLOC AND TARGET brokerd)
     amb_lint(heap sh -c "ldd \"$0\" | grep jemalloc" $<TARGET_FILE:brokerd>)
 endif()
