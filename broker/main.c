@@ -48,6 +48,7 @@ struct program {
     struct amb_config *config;
     struct former *former;
     struct amb_broker *broker;
+    int out; /* for the ready line; -1: none */
 };
 
 static int show_version(void)
@@ -241,7 +242,7 @@ static int serve(struct program *program, struct amb_signals *signals)
     return result;
 }
 
-static int run_broker(struct program *program, int out)
+static int run_broker(struct program *program)
 {
     static const struct amb_signals_events events = {on_drain, on_reload};
     char error[AMB_CONFIG_ERROR_MAX] = "";
@@ -253,7 +254,7 @@ static int run_broker(struct program *program, int out)
         return exit_status_of(status);
     }
     if (amb_signals_start(&signals, &events, program) == AMB_OK) {
-        say_ready(program->broker, out);
+        say_ready(program->broker, program->out);
         int result = serve(program, &signals);
         amb_signals_detach(&signals);
         amb_broker_destroy(&program->broker);
@@ -286,13 +287,8 @@ static int use_config(struct program *program)
         return EX_UNAVAILABLE;
     }
     amb_log_set_level(program->config->log.level);
-    int out = keep_stdout();
     say_what_starts(program);
-    int result = run_broker(program, out);
-    if (out >= 0) {
-        (void)close(out);
-    }
-    return result;
+    return run_broker(program);
 }
 
 static int run_program(struct program *program)
@@ -316,6 +312,9 @@ static int run_program(struct program *program)
         .machine = &program->machine,
     };
     amb_config_machine_read(&program->machine);
+    if (line->action == AMB_COMMAND_LINE_RUN) {
+        program->out = keep_stdout(); /* Transports are checked with UCX, which may print. */
+    }
     enum amb_status status = load_config(&program->source, error, sizeof(error), &program->config);
     if (status != AMB_OK) {
         (void)fprintf(stderr, "%s\n", error);
@@ -336,6 +335,7 @@ int main(int argc, char **argv)
     struct program program;
     char error[256] = "";
     memset(&program, 0, sizeof(program));
+    program.out = -1;
     amb_signals_block();
     amb_log_set_sink(amb_log_to_stderr, NULL);
     amb_ucx_own_process();
@@ -351,6 +351,9 @@ int main(int argc, char **argv)
         return EX_USAGE;
     }
     int result = run_program(&program);
+    if (program.out >= 0) {
+        (void)close(program.out);
+    }
     amb_command_line_fini(&program.line);
     return result;
 }

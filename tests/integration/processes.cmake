@@ -35,3 +35,6 @@ amb_long(45 integration-stopped integration-reconnect)
 amb_long(25 integration-frozen integration-fence)
 amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)
+if(NOT AMB_SANITIZE) # Of builds as they are shipped.
+    amb_python_test(integration-hardened integration ${CMAKE_CURRENT_LIST_DIR}/hardened_test.py)
+endif()
