@@ -37,4 +37,5 @@ amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)
 if(NOT AMB_SANITIZE) # Of builds as they are shipped.
     amb_python_test(integration-hardened integration ${CMAKE_CURRENT_LIST_DIR}/hardened_test.py)
+    amb_python_test(integration-sbom integration ${CMAKE_CURRENT_LIST_DIR}/sbom_test.py)
 endif()
