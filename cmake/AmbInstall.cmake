@@ -13,6 +13,19 @@ foreach(program IN ITEMS brokerd broker-ctl broker-bench)
     endif()
 endforeach()
 
+# Run paths in the folder of the build are relative too: CMake replaces them when it installs, but the
+# room that they took, and the build's number, would tell one folder from another.
+foreach(target IN ITEMS brokerd broker-ctl broker-bench amb)
+    if(TARGET ${target})
+        set_target_properties(${target} PROPERTIES BUILD_RPATH_USE_ORIGIN ON)
+        if(AMB_UCX STREQUAL "wheel")
+            get_target_property(folder ${target} BINARY_DIR)
+            file(RELATIVE_PATH to_ucx ${folder} ${AMB_UCX_ROOT}/lib)
+            set_target_properties(${target} PROPERTIES BUILD_RPATH "$ORIGIN/${to_ucx}")
+        endif()
+    endif()
+endforeach()
+
 if(TARGET amb)
     set_target_properties(amb PROPERTIES
         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}

@@ -38,4 +38,9 @@ amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py 
 if(NOT AMB_SANITIZE) # Of builds as they are shipped.
     amb_python_test(integration-hardened integration ${CMAKE_CURRENT_LIST_DIR}/hardened_test.py)
     amb_python_test(integration-sbom integration ${CMAKE_CURRENT_LIST_DIR}/sbom_test.py)
+    amb_process_test(stress-same-bytes stress ${CMAKE_SOURCE_DIR}/tools/dev/same-bytes.sh)
+    amb_process_test(stress-same-bytes-planted stress ${CMAKE_SOURCE_DIR}/tools/dev/same-bytes.sh --plant)
+    if(AMB_TESTS)
+        set_tests_properties(stress-same-bytes stress-same-bytes-planted PROPERTIES TIMEOUT 3600)
+    endif()
 endif()
