@@ -68,12 +68,12 @@ for url in "$unix_url" "$tcp_url"; do
     timeout 60 "$examples/example-million" >"$dir/million" || fail "$url: $(cat "$dir/million")"
     grep -q '^1000000 accepted' "$dir/million" || fail "$url: $(cat "$dir/million")"
 
-    # In a loop that never waits, few sources and many, each of which rests now and then.
+    # In a loop that never waits, few sources and many. How often they rest is the machine's matter:
+    # a broker that has a core for itself may keep up with them.
     for sources in '3 100000' '300 2000'; do
         # shellcheck disable=SC2086
         timeout 60 "$examples/example-room" $sources >"$dir/room" || fail "$url: $(cat "$dir/room")"
-        grep -Eq 'of each of [0-9]+, [1-9][0-9]* rests, ok$' "$dir/room" ||
-            fail "$url: $(cat "$dir/room")"
+        grep -Eq 'of each of [0-9]+, [0-9]+ rests, ok$' "$dir/room" || fail "$url: $(cat "$dir/room")"
     done
 
     "$examples/example-keep" >"$dir/keep" || fail "$url: $(cat "$dir/keep")"
