@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/broker.h"
 
+#include "broker/auth/users.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
+#include "broker/control/clients/renew.h"
 #include "broker/control/control_loop.h"
 #include "broker/control/door.h"
 #include "broker/control/drain.h"
@@ -441,12 +443,15 @@ void amb_broker_drain(struct amb_broker *broker)
 struct reload {
     struct amb_mail mail;
     const struct amb_config *config;
+    struct amb_auth_users *users; /* a reference */
 };
 
 static void reload_arrived(struct amb_mail *mail, void *owner)
 {
     struct reload *reload = AMB_CONTAINER_OF(mail, struct reload, mail);
     amb_control_use_config(owner, reload->config);
+    amb_renew_users(owner, reload->users);
+    amb_auth_users_unref(&reload->users);
     free(reload);
 }
 
@@ -457,6 +462,7 @@ enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_co
         return AMB_ENOMEM;
     }
     reload->config = config;
+    reload->users = amb_auth_users_ref(config->auth.users);
     amb_log_set_level(config->log.level);
     amb_mail_post(&broker->control.inbox, &reload->mail, reload_arrived);
     return AMB_OK;

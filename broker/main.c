@@ -105,6 +105,7 @@ static bool adopt_config(struct program *program, struct amb_config *config)
         amb_error("reload refused: no memory");
         return false;
     }
+    amb_config_forget_users(program->config); /* Of 100,000 users each reload would keep a set. */
     *former = (struct former){.next = program->former, .config = program->config};
     program->former = former;
     program->config = config;

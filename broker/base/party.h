@@ -2,7 +2,7 @@
 /*
  * Users and parties: shares of the limits that are the whole broker's.
  *
- *   user   A uid on a Unix socket; all TCP clients are one user.
+ *   user   A uid on a Unix socket; all TCP clients are one user. Or one of a users file.
  *          A user has at most limits.user_share per cent of the part that other users leave.
  *          So each user that comes finds something.
  *          Root and the broker's own user may have all.
@@ -29,6 +29,7 @@
 
 /* Per cent of what other parties leave of a limit that one party may have. */
 #define AMB_PARTY_SHARE 50u
+#define AMB_PARTY_NAMED (UINT64_C(1) << 32) /* with the number of a user of a users file */
 #define AMB_PARTY_TCP UINT64_MAX /* the user of all TCP clients here; no uid, not even -1 */
 
 /* Limits of the whole broker that are counted by user, on the control thread. */
@@ -43,7 +44,7 @@ enum amb_share {
 
 struct amb_user {
     _Atomic uint32_t refs;
-    uint64_t id;  /* a uid, or AMB_PARTY_TCP */
+    uint64_t id;  /* a uid, AMB_PARTY_TCP, or AMB_PARTY_NAMED with a number */
     bool is_free; /* root, or the broker's own: no shares */
     uint32_t used[AMB_SHARE_COUNT];
     _Atomic uint64_t leased; /* bytes of lease segments, closed ones that are still mapped too */

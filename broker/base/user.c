@@ -20,7 +20,7 @@ uint32_t amb_user_overflow(void)
 uint32_t amb_user_of_uid(uint32_t uid, uint32_t overflow)
 {
     /* (uid_t)-1 is none, and (uid_t)-2 the "nobody" of other systems. */
-    return uid == overflow || uid >= AMB_USER_NOBODY ? AMB_USER_NOBODY : uid;
+    return uid == overflow || uid >= AMB_USER_NAMED ? AMB_USER_NOBODY : uid;
 }
 
 const char *amb_user_text(uint32_t user, char text[AMB_USER_TEXT_MAX])
@@ -47,5 +47,5 @@ bool amb_user_parse(const char *text, uint32_t *out)
     }
     unsigned long long uid = strtoull(text, NULL, 10);
     *out = (uint32_t)uid;
-    return uid < AMB_USER_NOBODY;
+    return uid < AMB_USER_NAMED;
 }

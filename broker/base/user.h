@@ -7,6 +7,9 @@
  * The kernel shows the overflow uid (65534) in place of every uid that our user namespace does not
  * know. So clients with that uid have nothing in common: they are nobody, and own no names.
  *
+ * With a users file (auth.users) users are those of the file. They have numbers from AMB_USER_NAMED
+ * on, and a uid that is as large stands for nobody.
+ *
  * Threads: any. Memory: none.
  */
 #pragma once
@@ -15,9 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AMB_USER_TCP UINT32_MAX          /* all TCP clients; no uid has this number */
-#define AMB_USER_NOBODY (UINT32_MAX - 1) /* not the same user as anybody, not even as nobody */
-#define AMB_USER_ANY AMB_USER_TCP        /* of a batch: any user's clients may read it in place */
+#define AMB_USER_TCP UINT32_MAX             /* all TCP clients; no uid has this number */
+#define AMB_USER_NOBODY (UINT32_MAX - 1)    /* not the same user as anybody, not even as nobody */
+#define AMB_USER_NAMED UINT32_C(0x80000000) /* the first number of a users file: auth/numbers.h */
+#define AMB_USER_ANY AMB_USER_TCP /* of a batch: any user's clients may read it in place */
 #define AMB_USER_TEXT_MAX 16u
 #define AMB_USER_NO_NAMES                                                                          \
     "names belong to users, and the kernel does not tell this client's (overflow uid)"
@@ -26,6 +30,12 @@
 uint32_t amb_user_overflow(void);
 /* The user that a uid of a Unix socket's peer stands for. */
 uint32_t amb_user_of_uid(uint32_t uid, uint32_t overflow);
+
+/* Is it a user of a users file? */
+static inline bool amb_user_is_named(uint32_t user)
+{
+    return user >= AMB_USER_NAMED && user < AMB_USER_NOBODY;
+}
 
 /* May the user own names, which outlive a connection or are shared? */
 static inline bool amb_user_has_names(uint32_t user)

@@ -2,6 +2,7 @@
 /* The layers of a configuration, lowest first, and the questions to the result. */
 #include "broker/config/config.h"
 
+#include "broker/auth/users.h"
 #include "broker/config/config_check.h"
 #include "broker/config/config_schema.h"
 #include "wire/base/assert.h"
@@ -282,10 +283,16 @@ void amb_config_destroy(struct amb_config **config)
         return;
     }
     amb_tls_context_unref(&(*config)->tls.context);
+    amb_auth_users_unref(&(*config)->auth.users);
     amb_config_store_fini((*config)->store);
     free((*config)->store);
     free(*config);
     *config = NULL;
+}
+
+void amb_config_forget_users(struct amb_config *config)
+{
+    amb_auth_users_unref(&config->auth.users);
 }
 
 const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, const char *topic)

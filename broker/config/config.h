@@ -156,6 +156,7 @@ struct amb_config_limits {
     int64_t dedup_window_ns;
 };
 
+struct amb_auth_users;
 struct amb_config_store;
 
 struct amb_config {
@@ -173,6 +174,8 @@ struct amb_config {
     struct {
         const char *token; /* "": none asked for. From token or token_file */
         const char *token_file;
+        const char *users_file;       /* "": users are uids, and one for all of TCP */
+        struct amb_auth_users *users; /* as they were in it then; NULL: no file */
     } auth;
     struct {
         enum amb_log_level level;
@@ -219,6 +222,9 @@ AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source 
                                                  struct amb_config **out);
 /* NULL is allowed; sets *config to NULL. */
 void amb_config_destroy(struct amb_config **config);
+/* Another one is in force, and its users are not kept any longer. Readers of the set have
+ * references of their own. */
+void amb_config_forget_users(struct amb_config *config);
 
 /* The first rule whose pattern covers the topic, else a built-in one: for dead letters (the oldest
  * go, 10,000 are kept), for all others (">": block). Never NULL. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_check.h"
 
+#include "broker/config/config_auth.h"
 #include "broker/config/config_listen.h"
 #include "broker/config/config_tls.h"
 #include "wire/base/cpus.h"
@@ -313,6 +314,9 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
     }
     if (status == AMB_OK) {
         status = load_token(build);
+    }
+    if (status == AMB_OK) {
+        status = amb_config_auth_finish(build, former);
     }
     return status == AMB_OK ? amb_config_tls_finish(build) : status;
 }

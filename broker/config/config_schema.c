@@ -495,9 +495,14 @@ static const struct amb_config_key keys[] = {
      .max = 1023,
      .help = "File whose first line is the token; its mode must be 0600 or stricter."},
     {.path = "auth.users",
-     .not_yet = true,
-     .example_value = "( { name = \"robot\"; key = \"...\"; } )",
-     .help = "Users with keys and permissions of their own."},
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(auth.users_file),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = 1023,
+     .help = "File of users, in place of a token: nobody else is let in but root and the broker's "
+             "own user, on the Unix socket. Its mode must be 0600 or stricter. Read again at each "
+             "reload."},
     {.path = "log.level",
      .type = AMB_CONFIG_WORD,
      .offset = FIELD(log.level),
@@ -660,7 +665,7 @@ static const struct {
     {"memory.host", "Main memory."},
     {"memory.cuda", "Memory of GPUs, mapped by local publishers and readers."},
     {"limits", "What clients may take."},
-    {"auth", "Who may connect over TCP. Unix sockets are guarded by their mode and group."},
+    {"auth", "Who may connect. Without users, Unix sockets are guarded by their mode and group."},
     {"log", "Log lines, on standard error."},
 };
 

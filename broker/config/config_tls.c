@@ -2,6 +2,7 @@
 #include "broker/config/config_tls.h"
 
 #include "broker/config/config.h"
+#include "broker/config/config_auth.h"
 
 #define URL_MAX 512u
 #define KEY_MAX 32u
@@ -17,11 +18,6 @@ static const struct amb_url *find_door(const struct amb_config *config)
     return NULL;
 }
 
-static bool asks_who_comes(const struct amb_config *config)
-{
-    return config->auth.token[0] != '\0' || config->tls.clients == AMB_TLS_CLIENTS_REQUIRED;
-}
-
 static enum amb_status check_door(const struct amb_config_build *build, const struct amb_url *door)
 {
     const struct amb_config *config = build->config;
@@ -31,10 +27,10 @@ static enum amb_status check_door(const struct amb_config_build *build, const st
         return amb_config_fail(build, amb_config_place_of(build->store, "tls.certificate"),
                                "tls.certificate", "is missing: %.200s needs it, and tls.key", text);
     }
-    if (!asks_who_comes(config)) {
+    if (!amb_config_auth_asks(config)) {
         return amb_config_fail(build, amb_config_place_of(build->store, "listen"), "listen",
-                               "%.200s would let in everybody: set auth.token_file, or "
-                               "tls.clients = \"required\"",
+                               "%.200s would let in everybody: set auth.users, auth.token_file, "
+                               "or tls.clients = \"required\"",
                                text);
     }
     return AMB_OK;

@@ -93,6 +93,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
 {
     memset(control, 0, sizeof(*control));
     control->config = config;
+    control->users = amb_auth_users_ref(config->auth.users);
     control->budget = budget;
     control->shards = shards;
     control->shard_count = shard_count;
@@ -143,6 +144,7 @@ void amb_control_fini(struct amb_control *control)
     }
     free(control->indices);
     control->indices = NULL;
+    amb_auth_users_unref(&control->users);
     amb_idmap_fini(&control->by_id);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/print/config_print.h"
 
+#include "broker/auth/users.h"
 #include "broker/config/config_schema.h"
 #include "wire/base/assert.h"
 #include "wire/config/config_format.h"
@@ -67,5 +68,9 @@ void amb_config_diff(const struct amb_config *before, const struct amb_config *a
     if (!amb_tls_context_is_same(before->tls.context, after->tls.context) &&
         strstr(live, "tls.") == NULL) {
         append_name(live, live_size, "files of tls");
+    }
+    if (!amb_auth_users_is_same(before->auth.users, after->auth.users) &&
+        strstr(live, "auth.users") == NULL) {
+        append_name(live, live_size, "auth.users");
     }
 }

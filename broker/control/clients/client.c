@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static void client_on_pidfd(struct amb_watch *watch, uint32_t events);
@@ -291,6 +292,7 @@ void amb_client_bury(struct amb_control *control)
         amb_client_leave_party(client);
         amb_idmap_remove(&control->by_id, &client->known);
         amb_control_reader_fini(&client->reader);
+        amb_login_fini(&client->login);
         amb_order_free(client->end_order);
         control->client_count--;
         free(client);
@@ -358,6 +360,8 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
             !client_is_unread(client)) {
             client->control->stats.expired++;
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
+        } else if (amb_login_is_over(&client->login, (int64_t)time(NULL))) {
+            client_tell_refusal(client); /* `until` of its user has come. */
         }
         break;
     case AMB_CLIENT_ENDING:

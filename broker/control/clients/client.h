@@ -18,6 +18,7 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
+#include "broker/control/clients/login.h"
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "wire/base/idmap.h"
@@ -72,7 +73,8 @@ struct amb_client {
     bool is_paused;   /* not read: too many of these */
     uint32_t watched; /* epoll events of the connection */
     uid_t uid;        /* -1: unknown */
-    uint32_t user;    /* user.h */
+    uint32_t user;    /* user.h; by login.user, where there is one */
+    struct amb_login login;
     gid_t gid;
     pid_t pid;
     char name[AMB_CLIENT_NAME_MAX + 1];

@@ -2,6 +2,7 @@
 #include "broker/control/clients/client_share.h"
 
 #include "broker/base/party.h"
+#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
@@ -84,7 +85,9 @@ enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leavin
 {
     char name[80];
     party_name(client, name, sizeof(name));
-    uint64_t user = client->is_unix ? (uint64_t)client->uid : AMB_PARTY_TCP;
+    uint64_t user = amb_user_is_named(client->user) ? AMB_PARTY_NAMED | client->user
+                    : client->is_unix               ? (uint64_t)client->uid
+                                                    : AMB_PARTY_TCP;
     if (client->party == NULL &&
         amb_parties_find(&client->control->parties, user, name, &client->party) != AMB_OK) {
         (void)snprintf(why, size, "no memory");

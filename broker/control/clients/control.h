@@ -33,6 +33,7 @@
 #define AMB_OPENING_MAX 512u
 #define AMB_CONTROL_NETWORKS 4u /* addresses of ours whose interface is remembered */
 
+struct amb_auth_users;
 struct amb_client;
 struct amb_config;
 struct amb_handshakers;
@@ -89,6 +90,8 @@ struct amb_control {
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
     const char *ucx_broken; /* static: UCX could not open a port, and is not asked again; or NULL */
     const char *no_ring;    /* static: why this system has no rings; or NULL */
+    struct amb_auth_users
+        *users; /* a reference; NULL: no users file, and anybody's uid is a user */
     struct amb_directory directory;
     struct amb_identities identities;
     struct amb_parties parties;

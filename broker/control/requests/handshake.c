@@ -8,6 +8,7 @@
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/requests/demand.h"
+#include "broker/control/requests/prove.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"
 #include "broker/worker/porter.h"
@@ -24,9 +25,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,14 +155,6 @@ void amb_copy_printable(char *out, size_t size, const char *in)
     out[len] = '\0';
 }
 
-static const char *client_mechanism(const struct amb_client *client)
-{
-    if (client->is_unix) {
-        return "peer";
-    }
-    return client->control->config->auth.token[0] != '\0' ? "token" : "none";
-}
-
 static void challenge_send(struct amb_client *client)
 {
     struct amb_control *control = client->control;
@@ -177,7 +167,7 @@ static void challenge_send(struct amb_client *client)
     challenge.nonce.len = sizeof(client->nonce);
     challenge.epoch = control->epoch;
     challenge.server_version = (char *)(uintptr_t)AMB_BROKER_VERSION;
-    challenge.mechanism = (char *)(uintptr_t)client_mechanism(client);
+    challenge.mechanism = (char *)(uintptr_t)amb_prove_mechanism(client);
     challenge.link = (char *)(uintptr_t)amb_link_kind_name(client->link);
     challenge.peer = &peer;
     client->asks_for_pidfd = client->is_unix && !control->kernel_names_peers && client->pid <= 0 &&
@@ -241,18 +231,6 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
 }
 
 /* Auth ----------------------------------------------------------------------------------------- */
-
-static bool token_proves(const struct amb_client *client, const ProtobufCBinaryData *proof)
-{
-    const char *token = client->control->config->auth.token;
-    uint8_t expected[EVP_MAX_MD_SIZE];
-    unsigned len = 0;
-    if (HMAC(EVP_sha256(), token, (int)strlen(token), client->nonce, sizeof(client->nonce),
-             expected, &len) == NULL) {
-        return false;
-    }
-    return proof->len == len && CRYPTO_memcmp(proof->data, expected, len) == 0;
-}
 
 static void welcome_fill(const struct amb_client *client, Amb__Control__Welcome *welcome)
 {
@@ -499,7 +477,7 @@ static bool ucx_settle(struct amb_client *client, const Amb__Control__Auth *auth
 
 void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
 {
-    if (strcmp(client_mechanism(client), "token") == 0 && !token_proves(client, &auth->proof)) {
+    if (!amb_prove(client, auth)) {
         amb_client_refuse(client);
         return;
     }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/status.h"
 
-#include "broker/base/user.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
@@ -19,8 +18,9 @@
 #include <unistd.h>
 
 /* "NAME" or "NAME USER", behind "durable rm " */
-static enum amb_status durable_remove(struct amb_directory *directory, const char *words)
+static enum amb_status durable_remove(struct amb_control *control, const char *words)
 {
+    struct amb_directory *directory = &control->directory;
     char name[AMB_QUEUE_NAME_MAX + 1];
     size_t len = strcspn(words, " ");
     if (len >= sizeof(name)) {
@@ -32,14 +32,14 @@ static enum amb_status durable_remove(struct amb_directory *directory, const cha
     if (words[len] == '\0') {
         return amb_queues_remove_durable(directory, name, NULL);
     }
-    return amb_user_parse(words + len + 1, &user)
+    return amb_login_owner_parse(control, words + len + 1, &user)
                ? amb_queues_remove_durable(directory, name, &user)
                : AMB_ENOTFOUND;
 }
 
 static void remove_durable(struct amb_client *client, uint64_t id, const char *words)
 {
-    enum amb_status status = durable_remove(&client->control->directory, words);
+    enum amb_status status = durable_remove(client->control, words);
     if (status != AMB_OK) {
         amb_client_send_error(client, id, status, "durable name: %s",
                               status == AMB_EBUSY    ? "it is in use"

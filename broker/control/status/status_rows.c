@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/status_rows.h"
 
-#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
@@ -18,6 +17,7 @@
 #include "broker/tls/handshaker.h"
 #include "wire/link/link.h"
 #include "wire/link/ucxlib/ucx_release.h"
+#include "wire/tls/tls.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -82,15 +82,16 @@ static json_t *gather_queues(struct amb_status_query *query, struct amb_control 
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->directory.queues) {
         const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
-        char user[AMB_USER_TEXT_MAX];
+        char user[AMB_AUTH_NAME_MAX];
         if (!query_may(query, rows, queue->sub.id)) {
             continue;
         }
         json_t *row = json_pack(
             "{s:s, s:s, s:s, s:s, s:s, s:I, s:I}", "pattern", amb_topic_shown(queue->sub.pattern),
             "group", queue->group, "durable", queue->durable, "user",
-            amb_user_text(queue->user, user), "ack", acks[queue->options.ack], "worker",
-            amb_status_num(queue->sub.session.shard), "members", amb_status_num(queue->members));
+            amb_login_owner_text(control, queue->user, user), "ack", acks[queue->options.ack],
+            "worker", amb_status_num(queue->sub.session.shard), "members",
+            amb_status_num(queue->members));
         (void)json_object_update(row,
                                  (json_t *)(uintptr_t)find_by_id(query, queue->sub.session.shard,
                                                                  "queues", queue->sub.id));
@@ -129,6 +130,19 @@ static void add_heap(json_t *row, const struct amb_heap_account *heap)
         (void)json_object_set_new(row, more[i].name,
                                   json_integer(amb_status_num(at_worker + more[i].value)));
     }
+}
+
+/* Its user, and the proof of that. */
+static void add_login(json_t *row, const struct amb_client *client)
+{
+    char user[AMB_AUTH_NAME_MAX];
+    const struct amb_login *login = &client->login;
+    (void)json_object_set_new(row, "user", json_string(amb_login_user_text(client, user)));
+    (void)json_object_set_new(row, "tenant",
+                              json_string(login->user == NULL ? "" : login->user->tenant));
+    (void)json_object_set_new(row, "mechanism", json_string(amb_mechanism_name(login->mechanism)));
+    (void)json_object_set_new(row, "suite",
+                              json_string(client->tls == NULL ? "" : amb_tls_suite(client->tls)));
 }
 
 /* Why the link is not a better one. To a client of this host that is a ring; why its link to others
@@ -174,6 +188,7 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
             (void)json_object_set_new(row, "pid", json_integer(c->pid));
             (void)json_object_set_new(row, "uid", json_integer((json_int_t)c->uid));
             (void)json_object_set_new(row, "worker", json_integer(c->session.shard));
+            add_login(row, c);
             (void)json_object_set_new(
                 row, "pairs", json_integer(c->account == NULL ? 0 : (json_int_t)c->account->pairs));
             (void)json_object_set_new(row, "quarantined_bytes",

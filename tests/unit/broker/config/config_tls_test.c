@@ -81,7 +81,7 @@ static void test_an_encrypted_listener_needs_files_and_somebody_at_the_door(void
             "default: tls.certificate: is missing: tls://127.0.0.1:1 needs it, and tls.key");
     refuses(text_of("tls://127.0.0.1:1", OWN, ""),
             "configuration:1: listen: tls://127.0.0.1:1 would let in everybody: set "
-            "auth.token_file, or tls.clients = \"required\"");
+            "auth.users, auth.token_file, or tls.clients = \"required\"");
     refuses(text_of("tls://127.0.0.1:1", OWN "ca = \"@/ca.pem\"; clients = \"optional\";", ""),
             "would let in everybody");
     refuses(text_of("tls://127.0.0.1:1?pin=sha256/"

@@ -49,7 +49,6 @@ static void test_keys_of_later_releases_say_so(void **state)
         {"metrics = { listen = 5; };", "metrics"},
         {"metrics = 5;", "metrics"},
         {"cluster = { };", "cluster"},
-        {"auth = { users = ( ); };", "auth.users"},
         {"limits = { resume_grace = \"10s\"; };", "limits.resume_grace"},
         {"log = { format = \"json\"; };", "log.format"},
     };

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/clients/login.h"
+
+#include "broker/base/user.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/control.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *amb_mechanism_name(enum amb_mechanism mechanism)
+{
+    static const char *const names[AMB_MECHANISMS] = {"none", "key", "token", "cert", "uid"};
+    return names[mechanism];
+}
+
+/* ---- the user of a client ---- */
+
+const struct amb_auth_user *amb_login_find(const struct amb_auth_users *users,
+                                           const char *credential)
+{
+    const struct amb_auth_user *user = amb_auth_users_by_credential(users, credential);
+    return user != NULL && amb_auth_user_may_enter(user, (int64_t)time(NULL)) ? user : NULL;
+}
+
+enum amb_status amb_login_set(struct amb_client *client, const struct amb_auth_user *user,
+                              enum amb_mechanism mechanism, const char *credential)
+{
+    char *copy = credential == NULL ? NULL : strdup(credential);
+    if (credential != NULL && copy == NULL) {
+        return AMB_ENOMEM;
+    }
+    amb_login_fini(&client->login);
+    client->login = (struct amb_login){
+        .users = amb_auth_users_ref(client->control->users),
+        .user = user,
+        .mechanism = mechanism,
+        .credential = copy,
+    };
+    if (!user->is_local_admin) {
+        client->user = user->number;
+    }
+    return AMB_OK;
+}
+
+void amb_login_fini(struct amb_login *login)
+{
+    free(login->credential);
+    amb_auth_users_unref(&login->users);
+    *login = (struct amb_login){0};
+}
+
+bool amb_login_is_over(const struct amb_login *login, int64_t now_s)
+{
+    return login->user != NULL && !amb_auth_user_may_enter(login->user, now_s);
+}
+
+/* ---- for people ---- */
+
+const char *amb_login_user_text(const struct amb_client *client, char *out)
+{
+    const struct amb_auth_user *user = client->login.user;
+    if (user == NULL || user->is_local_admin) {
+        return amb_login_owner_text(client->control, client->user, out);
+    }
+    (void)snprintf(out, AMB_AUTH_NAME_MAX, "%s", user->name);
+    return out;
+}
+
+const char *amb_login_owner_text(const struct amb_control *control, uint32_t user, char *out)
+{
+    char text[AMB_USER_TEXT_MAX];
+    if (!amb_user_is_named(user) || control->users == NULL ||
+        !amb_auth_numbers_name(amb_auth_users_numbers(control->users), user, out)) {
+        (void)snprintf(out, AMB_AUTH_NAME_MAX, "%s", amb_user_text(user, text));
+    }
+    return out;
+}
+
+bool amb_login_owner_parse(const struct amb_control *control, const char *text, uint32_t *out)
+{
+    return amb_user_parse(text, out) ||
+           (control->users != NULL &&
+            amb_auth_numbers_find(amb_auth_users_numbers(control->users), text, out));
+}

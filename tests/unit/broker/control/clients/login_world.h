@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For tests of logins: a users file for the stepped control thread, and clients of any uid.
+ * Threads: the test's.
+ */
+#pragma once
+
+#include "broker/base/user.h"
+#include "broker/control/clients/renew.h"
+#include "tests/support/door/stepped_control.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ALICE "alice:plant:camera:-:-:uid/1000\n"
+#define BOB "bob:plant:-:-:-:uid/1001\n"
+
+static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
+                                0x06, 's',  't',  'r',  'e',  'a',  'm'};
+static const uint8_t ask_auth[] = {0x22, 0x00};
+
+/* "": no users file. */
+static inline void use(const char *text)
+{
+    struct amb_control *control = stepped_control();
+    struct amb_auth_users *users = NULL;
+    char why[AMB_AUTH_WHY_MAX] = "", copy[1024];
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    if (text[0] != '\0' && amb_auth_users_parse(copy, strlen(copy), "users", control->users, why,
+                                                sizeof(why), &users) != AMB_OK) {
+        fail_msg("%s", why);
+    }
+    amb_renew_users(control, users);
+    amb_auth_users_unref(&users);
+}
+
+/* A client on a Unix socket, of that uid. */
+static inline struct amb_client *connect_as(uint32_t uid, int *fd)
+{
+    struct amb_client *client = stepped_connect(true, fd);
+    client->uid = uid;
+    client->user = amb_user_of_uid(uid, 65534);
+    stepped_say_body(*fd, hello, sizeof(hello));
+    stepped_say_body(*fd, ask_auth, sizeof(ask_auth));
+    stepped_settle(client);
+    return client;
+}

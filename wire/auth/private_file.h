@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that say who may come in, and files of secrets. Nobody but their owner may read or write
+ * them, and that is root or the user of this process.
+ *
+ * Threads: any. Memory: the caller's, by amb_private_file_free.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_PRIVATE_WHY_MAX 384u /* any reason fits */
+
+struct amb_private_file {
+    char *text; /* len bytes and a NUL */
+    size_t len;
+    int64_t modified_ns; /* since 1970: when it was last written, as it was read */
+};
+
+/*
+ * Reads all of a regular file of at most `max` bytes. It waits for the disk, and for nothing else.
+ * EINVAL: `why` has "PATH can be read by others (got mode 0640, allowed 0600 or stricter)", or
+ * another sentence that begins with the path. ENOMEM, the same.
+ */
+AMB_MUST_CHECK enum amb_status amb_private_file_read(const char *path, size_t max,
+                                                     struct amb_private_file *out,
+                                                     char why[AMB_PRIVATE_WHY_MAX]);
+/* Overwrites the bytes, then frees them. Harmless twice, and on zeros. */
+void amb_private_file_free(struct amb_private_file *file);
+/* Makes a file of mode 0600, which lasts when this returns. A file that is there is left alone.
+ * EINVAL with its reason, as above. */
+AMB_MUST_CHECK enum amb_status amb_private_file_create(const char *path, const char *text,
+                                                       char why[AMB_PRIVATE_WHY_MAX]);
