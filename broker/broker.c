@@ -308,20 +308,29 @@ static void broker_write_urls(struct amb_broker *broker)
     }
 }
 
-/* Only where a listener is encrypted. */
-static enum amb_status broker_start_handshakers(struct amb_broker *broker)
+static bool has_encrypted_door(const struct amb_config *config)
 {
-    const struct amb_config *config = broker->config;
-    _Static_assert(AMB_HANDSHAKERS_MAX >= 4, "tls.threads allows so many");
     for (size_t i = 0; i < config->doors.count; i++) {
         if (config->doors.items[i].scheme == AMB_URL_TLS) {
-            broker->control.handshakers = &broker->handshakers;
-            return amb_handshakers_start(&broker->handshakers, config->tls.threads,
-                                         config->server.max_half_open, &broker->control.inbox,
-                                         amb_door_shaken);
+            return true;
         }
     }
-    return AMB_OK;
+    return false;
+}
+
+static enum amb_status broker_start_handshakers(struct amb_broker *broker,
+                                                const struct amb_config *config)
+{
+    _Static_assert(AMB_HANDSHAKERS_MAX >= 4, "tls.threads allows so many");
+    enum amb_status status = amb_handshakers_start(&broker->handshakers, config->tls.threads,
+                                                   config->server.max_half_open,
+                                                   &broker->control.inbox, amb_door_shaken);
+    if (status == AMB_OK) {
+        broker->control.handshakers = &broker->handshakers;
+    } else {
+        amb_handshakers_stop(&broker->handshakers); /* Those of them that there are. */
+    }
+    return status;
 }
 
 static void *control_main(void *arg)
@@ -371,9 +380,10 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
         status = say_what(amb_worker_start(&broker->workers[i]),
                           "a worker's thread or its first segment", error, error_size);
     }
-    if (status == AMB_OK) {
-        status =
-            say_what(broker_start_handshakers(broker), "the threads for TLS", error, error_size);
+    if (status == AMB_OK &&
+        (has_encrypted_door(broker->config) || broker->config->auth.users != NULL)) {
+        status = say_what(broker_start_handshakers(broker, broker->config), "the threads for TLS",
+                          error, error_size);
     }
     if (status != AMB_OK) {
         return status;
@@ -449,8 +459,14 @@ struct reload {
 static void reload_arrived(struct amb_mail *mail, void *owner)
 {
     struct reload *reload = AMB_CONTAINER_OF(mail, struct reload, mail);
-    amb_control_use_config(owner, reload->config);
-    amb_renew_users(owner, reload->users);
+    struct amb_control *control = owner;
+    if (reload->users != NULL && control->handshakers == NULL &&
+        broker_start_handshakers(AMB_CONTAINER_OF(control, struct amb_broker, control),
+                                 reload->config) != AMB_OK) {
+        amb_error("reload: users cannot log in by keys: no thread for signatures");
+    }
+    amb_control_use_config(control, reload->config);
+    amb_renew_users(control, reload->users);
     amb_auth_users_unref(&reload->users);
     free(reload);
 }

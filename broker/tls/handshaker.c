@@ -244,9 +244,8 @@ enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned thre
     all->most = most / threads > 0 ? most / threads : 1;
     for (unsigned i = 0; i < threads; i++) {
         struct amb_handshaker *handshaker = &all->threads[i];
-        handshaker->all = all;
-        handshaker->epoll_fd = -1;
-        handshaker->next_deadline_ns = FOREVER;
+        *handshaker = (struct amb_handshaker){
+            .all = all, .epoll_fd = -1, .next_deadline_ns = FOREVER}; /* It may have stopped. */
         amb_list_init(&handshaker->under_way);
         enum amb_status status = open_one(handshaker, all->most);
         if (status != AMB_OK) {
@@ -282,6 +281,11 @@ static struct amb_handshaker *next_thread(struct amb_handshakers *all, unsigned 
 {
     *turn = *turn + 1 < all->count ? *turn + 1 : 0;
     return &all->threads[*turn];
+}
+
+struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all)
+{
+    return &next_thread(all, &all->next_other)->inbox;
 }
 
 void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,

@@ -56,10 +56,10 @@ struct amb_handshaker {
 
 struct amb_handshakers {
     struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
-    unsigned count, next, next_evicting; /* threads take turns at either */
-    uint32_t most;                       /* of one thread, before it evicts */
-    _Atomic uint32_t half_open;          /* given, and not through */
-    struct amb_inbox *control;           /* where they go, */
+    unsigned count, next, next_evicting, next_other; /* threads take turns at each */
+    uint32_t most;                                   /* of one thread, before it evicts */
+    _Atomic uint32_t half_open;                      /* given, and not through */
+    struct amb_inbox *control;                       /* where they go, */
     amb_mail_fn on_done; /* ... as struct amb_handshake_way.mail, which is freed there */
     struct amb_handshake_stats stats;
 };
@@ -74,6 +74,8 @@ void amb_handshakers_stop(struct amb_handshakers *all);
 /* Takes the descriptor, also without memory: then it is closed. */
 void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
                           struct amb_tls_context *context, int64_t now_ns, int64_t deadline_ns);
+/* Of the thread whose turn it is, for work of another kind. */
+struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all);
 /* One of a crowd goes, soon. */
 void amb_handshakers_evict(struct amb_handshakers *all);
 /* Of a connection that is through: frees all but socket and TLS, which are the caller's. */

@@ -157,6 +157,11 @@ void amb_client_config_place(const struct amb_client_config *config, const char 
     amb_config_place_format(amb_config_place_of(config->store, key), out, size);
 }
 
+bool amb_client_config_is_given(const struct amb_client_config *config, const char *key)
+{
+    return amb_config_place_of(config->store, key)->origin != AMB_CONFIG_ORIGIN_DEFAULT;
+}
+
 bool amb_client_config_in_file(const struct amb_client_config *config, const char *key, char *out,
                                size_t size)
 {

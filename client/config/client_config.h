@@ -82,6 +82,8 @@ const char *amb_client_config_path(void);
 /* Where the key's value comes from, as errors name it. */
 void amb_client_config_place(const struct amb_client_config *config, const char *key, char *out,
                              size_t size);
+/* Has anybody given the key, or is its value the default? */
+bool amb_client_config_is_given(const struct amb_client_config *config, const char *key);
 /* Does the key's value come from a file? Then *out has "file:line". */
 bool amb_client_config_in_file(const struct amb_client_config *config, const char *key, char *out,
                                size_t size);

@@ -43,7 +43,7 @@ static const struct amb_config_key keys[] = {
      .min = 1,
      .max = AMB_CLIENT_URLS_MAX,
      .help = "The broker, or a comma list of them that is tried in order. The argument of "
-             "amb_connect and $AMB_URL go first."},
+             "amb_connect and $AMB_URL go first; the URL of the credentials is the last."},
     {.path = "client.link",
      .type = AMB_CONFIG_WORD,
      .apply = AMB_CONFIG_NEW_SESSIONS,
@@ -66,7 +66,8 @@ static const struct amb_config_key keys[] = {
      .offset = FIELD(credentials),
      .default_text = "",
      .max = 4095,
-     .help = "File whose first line is the token for a TCP listener; $AMB_CREDENTIALS."},
+     .help = "File of a user's credentials (docs/security.md), or of a token, its first line; "
+             "$AMB_CREDENTIALS."},
     {.path = "client.ca",
      .type = AMB_CONFIG_TEXT,
      .apply = AMB_CONFIG_NEW_SESSIONS,

@@ -16,6 +16,7 @@
 #include "client/session/insist.h"
 #include "client/session/io.h"
 #include "client/session/life.h"
+#include "client/session/own.h"
 #include "client/session/secure.h"
 #include "wire/config/transports.h"
 
@@ -109,6 +110,7 @@ struct reach {
     const struct amb_client_config *config;
     const struct amb_options *options;
     const struct amb_former *former;
+    const struct amb_own *own;
     int64_t deadline_ns;
     int cancel_fd;
 };
@@ -149,7 +151,7 @@ static enum amb_status reach_one(struct amb_conn *conn, struct amb_handshake *wi
                                  const struct reach *reach, struct amb_error *error)
 {
     struct amb_secure secure;
-    enum amb_status status = amb_secure_init(&secure, with->url, reach->config, error);
+    enum amb_status status = amb_secure_init(&secure, with->url, reach->config, reach->own, error);
     if (status == AMB_OK) {
         struct amb_dial dial;
         with->secure = &secure;
@@ -184,7 +186,7 @@ static enum amb_status connect_one(const struct amb_url *url, const struct reach
     }
     struct amb_handshake with = {
         .url = url,
-        .credentials = reach->config->credentials[0] != '\0' ? reach->config->credentials : NULL,
+        .own = reach->own,
         .trusted = transports.net_devices[0] != '\0' ? transports.net_devices : NULL,
         .former = reach->former,
     };
@@ -302,23 +304,42 @@ static enum amb_status connect_any(char *list, const struct reach *reach, struct
     return status;
 }
 
+/* The credentials' URL serves where no other is given. */
+static enum amb_status connect_list(const struct reach *reach, struct amb_error *error,
+                                    struct amb_conn **out)
+{
+    char list[URL_LIST_MAX];
+    const char *own = reach->own->credentials.url;
+    bool is_own = own != NULL && !amb_client_config_is_given(reach->config, "client.url");
+    int len = snprintf(list, sizeof(list), "%s", is_own ? own : reach->config->url);
+    if (len >= (int)sizeof(list)) {
+        set_error(error, AMB_EINVAL, "the URL is longer than 2047 bytes");
+        return AMB_EINVAL;
+    }
+    return connect_any(list, reach, error, out);
+}
+
 enum amb_status amb_connect_session(const struct amb_client_config *config,
                                     const struct amb_options *options,
                                     const struct amb_former *former, int64_t deadline_ns,
                                     int cancel_fd, struct amb_error *error, struct amb_conn **out)
 {
-    char list[URL_LIST_MAX];
-    int len = snprintf(list, sizeof(list), "%s", config->url);
-    if (len >= (int)sizeof(list)) {
-        set_error(error, AMB_EINVAL, "the URL is longer than 2047 bytes");
-        return AMB_EINVAL;
+    struct amb_own own;
+    enum amb_status status = amb_own_read(&own, config, error);
+    if (status == AMB_EINVAL && former != NULL) {
+        status = error->status = AMB_EUNREACHABLE; /* The file was right, and may be again. */
     }
-    const struct reach reach = {.config = config,
-                                .options = options,
-                                .former = former,
-                                .deadline_ns = deadline_ns,
-                                .cancel_fd = cancel_fd};
-    return connect_any(list, &reach, error, out);
+    if (status == AMB_OK) {
+        const struct reach reach = {.config = config,
+                                    .options = options,
+                                    .former = former,
+                                    .own = &own,
+                                    .deadline_ns = deadline_ns,
+                                    .cancel_fd = cancel_fd};
+        status = connect_list(&reach, error, out);
+    }
+    amb_own_fini(&own);
+    return status;
 }
 
 /* Until it is reached or time is up, where the program wants that. */

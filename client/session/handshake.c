@@ -11,17 +11,13 @@
 #include "wire/tls/tls_bind.h"
 
 #include <errno.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define TOKEN_MAX 4096u
 #define TRUSTED_MAX 16u
-#define NONCE_SIZE 32u
 #define BATCH_BYTES_MIN 4096u /* even if the broker says less */
 
 /* Splits a comma list in place. */
@@ -79,60 +75,6 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
     return amb_dial_send(dial, &message, -1);
 }
 
-/* The first line of a file. */
-static enum amb_status read_token(struct amb_dial *dial, const char *path, char token[TOKEN_MAX])
-{
-    if (path == NULL || path[0] == '\0') {
-        return amb_dial_fail(dial, AMB_EAUTH,
-                             "the broker wants a token: name its file in "
-                             "options.credentials or AMB_CREDENTIALS");
-    }
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return amb_dial_fail(dial, AMB_EAUTH, "credentials %s: %s", path, strerrordesc_np(errno));
-    }
-    const char *line = fgets(token, TOKEN_MAX, file);
-    (void)fclose(file);
-    if (line == NULL) {
-        return amb_dial_fail(dial, AMB_EAUTH, "credentials %s: the file is empty", path);
-    }
-    token[strcspn(token, "\r\n")] = '\0';
-    return AMB_OK;
-}
-
-static enum amb_status prove(struct amb_dial *dial, const struct amb_handshake *with,
-                             const Amb__Control__Challenge *challenge, uint8_t proof[32],
-                             size_t *proof_len)
-{
-    *proof_len = 0;
-    if (strcmp(challenge->mechanism, "token") != 0) {
-        if (strcmp(challenge->mechanism, "peer") == 0 ||
-            strcmp(challenge->mechanism, "none") == 0) {
-            return AMB_OK;
-        }
-        return amb_dial_fail(dial, AMB_EAUTH,
-                             "the broker asks for an authentication that this "
-                             "library does not know");
-    }
-    char token[TOKEN_MAX];
-    enum amb_status status = read_token(dial, with->credentials, token);
-    if (status != AMB_OK) {
-        return status;
-    }
-    if (challenge->nonce.len != NONCE_SIZE) {
-        return amb_dial_fail(dial, AMB_EPROTO, "the broker's nonce does not have %u bytes",
-                             NONCE_SIZE);
-    }
-    unsigned len = 0;
-    if (HMAC(EVP_sha256(), token, (int)strlen(token), challenge->nonce.data, challenge->nonce.len,
-             proof, &len) == NULL) {
-        return amb_dial_fail(dial, AMB_EINTERNAL, "HMAC-SHA256 is not available");
-    }
-    explicit_bzero(token, sizeof(token));
-    *proof_len = len;
-    return AMB_OK;
-}
-
 /* The broker has chosen the ucx link, and has told its release. Where no UCX here fits that one,
  * and the URL does not insist, Auth says why, and a stream serves. */
 static enum amb_status prepare_ucx(struct amb_conn *conn, struct amb_dial *dial,
@@ -165,17 +107,15 @@ static enum amb_status say_auth(struct amb_conn *conn, struct amb_dial *dial,
                              challenge->version, AMB_CONTROL_VERSION);
     }
     conn->session.epoch = challenge->epoch;
-    uint8_t proof[EVP_MAX_MD_SIZE];
     char reason[AMB_CONTROL_TEXT_MAX];
-    size_t proof_len;
-    enum amb_status status = prove(dial, with, challenge, proof, &proof_len);
+    struct amb_own_answer room;
+    Amb__Control__Auth auth;
+    amb__control__auth__init(&auth);
+    enum amb_status status =
+        amb_own_answer(with->own, dial, with->url->scheme == AMB_URL_UNIX, challenge, &room, &auth);
     if (status != AMB_OK) {
         return status;
     }
-    Amb__Control__Auth auth;
-    amb__control__auth__init(&auth);
-    auth.proof.data = proof;
-    auth.proof.len = proof_len;
     Amb__Control__Former former;
     amb__control__former__init(&former);
     if (with->former != NULL && with->former->epoch == conn->session.epoch) {

@@ -7,6 +7,7 @@
 
 #include "client/conn/conn.h"
 #include "client/session/dial.h"
+#include "client/session/own.h"
 #include "client/session/secure.h"
 
 struct amb_client_ucx;
@@ -22,7 +23,7 @@ struct amb_former {
 struct amb_handshake {
     const struct amb_url *url;
     const char *name;
-    const char *credentials;          /* path, or NULL */
+    const struct amb_own *own;
     const char *trusted;              /* comma list of UCX's devices, or NULL */
     const struct amb_client_ucx *ucx; /* how UCX is to use them; NULL without trusted */
     const struct amb_former *former;  /* or NULL */

@@ -2,6 +2,7 @@
 #include "client/session/secure.h"
 
 #include "client/config/client_config.h"
+#include "client/session/own.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -12,15 +13,21 @@
 #define KEY_MAX 24u
 
 enum amb_status amb_secure_init(struct amb_secure *secure, const struct amb_url *url,
-                                const struct amb_client_config *config, struct amb_error *error)
+                                const struct amb_client_config *config, const struct amb_own *own,
+                                struct amb_error *error)
 {
     *secure = (struct amb_secure){.config = config};
     amb_tls_outlive_exit();
     if (url->scheme != AMB_URL_TLS) {
         return AMB_OK;
     }
+    bool has_own = config->ca[0] == '\0' && own->credentials.ca != NULL;
     const struct amb_tls_files files = {
-        .certificate = config->certificate, .key = config->key, .ca = config->ca};
+        .certificate = config->certificate,
+        .key = config->key,
+        .ca = has_own ? own->path : config->ca,
+        .ca_text = has_own ? own->credentials.ca : NULL,
+    };
     struct amb_tls_complaint complaint;
     enum amb_status status = amb_tls_context_create_client(&files, &complaint, &secure->context);
     if (status != AMB_OK) {

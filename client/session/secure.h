@@ -10,6 +10,7 @@
 #include "wire/tls/tls.h"
 
 struct amb_client_config;
+struct amb_own;
 
 /* The program's wishes. */
 struct amb_secure {
@@ -18,12 +19,13 @@ struct amb_secure {
 };
 
 /*
- * Reads the files for that URL; nothing for one that is not encrypted. EINVAL, and a sentence: the
+ * Reads the files for that URL; nothing for one that is not encrypted. The authorities of the
+ * client's credentials serve where none are named. EINVAL, and a sentence: the
  * authorities, or the certificate of this client, do not do.
  */
 AMB_MUST_CHECK enum amb_status amb_secure_init(struct amb_secure *secure, const struct amb_url *url,
                                                const struct amb_client_config *config,
-                                               struct amb_error *error);
+                                               const struct amb_own *own, struct amb_error *error);
 void amb_secure_fini(struct amb_secure *secure);
 /* The handshake, within the dial's deadline; nothing without a context. EUNREACHABLE: it is another
  * broker, or none; EAUTH: it does not take our certificate. */

@@ -3,9 +3,11 @@
 
     login_test.py
 
-Skipped unless root, where clients are to have other uids.
+Those of other uids are skipped unless root.
 """
+import json
 import os
+import pathlib
 import signal
 import subprocess
 
@@ -55,8 +57,8 @@ class Users:
         return done.returncode == 0
 
 
-@pytest.fixture(autouse=True)
-def needs_root(rig):
+@pytest.fixture
+def other_uids(rig):
     if os.geteuid() != 0:
         pytest.skip("not root")
     probe = subprocess.run([*as_user(STRANGER), "test", "-x", rig.program("broker-ctl")],
@@ -65,6 +67,7 @@ def needs_root(rig):
         pytest.skip(f"other users cannot get at {rig.build}")
 
 
+@pytest.mark.usefixtures("other_uids")
 def test_who_is_listed_is_in(rig):
     users = Users(rig)
     for user, may in ((ALICE, True), (BOB, True), (STRANGER, False), (OVERFLOW, False), (0, True)):
@@ -86,6 +89,7 @@ def test_who_is_listed_is_in(rig):
     users.broker.stop()
 
 
+@pytest.mark.usefixtures("other_uids")
 def test_a_reload_is_whole_or_nothing(rig):
     users = Users(rig)
     waiter = rig.client("test-waiter", users.broker.unix_url, prefix=as_user(ALICE))
@@ -132,3 +136,130 @@ def test_wrong_files_at_the_start(rig):
                               capture_output=True, timeout=30, check=False, text=True)
         check(done.returncode == CONFIG and words in done.stderr, f"{done}")
         check(not (rig.folder / "none.sock").exists(), "no socket is opened")
+
+
+class Doors:
+    """A broker with users behind each door, their files made by broker-ctl as README says."""
+
+    def __init__(self, rig, *options):
+        self.rig, self.folder = rig, rig.folder / "doors"
+        self.folder.mkdir()
+        self.tool("tls", "init", "--dir", self.folder, "--name", "127.0.0.1")
+        self.tool("tls", "issue", "web", "--dir", self.folder, "--name", "spiffe://plant/web")
+        self.key = self.tool("key", "new", self.path("cam7.cred"), "--user", "cam7", "--ca",
+                             self.path("ca.pem"))
+        self.token = self.tool("key", "new", "--token", self.path("web.token"))
+        self.users = self.folder / "users"
+        self.write(f"cam7:plant:camera:-:-:{self.key}",
+                   f"web:plant:viewer:-:-:{self.token},cert/uri=spiffe://plant/web")
+        self.broker = rig.broker(
+            "--listen", "tls://127.0.0.1:0", "-o", f"auth.users={self.users}",
+            "-o", f"tls.certificate={self.path('server.pem')}",
+            "-o", f"tls.key={self.path('server.key')}", "-o", f"tls.ca={self.path('ca.pem')}",
+            "-o", "tls.clients=optional", *options)
+        self.urls = {"unix": self.broker.unix_url, "tcp": self.broker.tcp_url,
+                     "tls": self.broker.tls_url}
+
+    def path(self, file):
+        return str(self.folder / file)
+
+    def write(self, *lines):
+        self.users.write_text("".join(line + "\n" for line in lines))
+        self.users.chmod(0o600)
+
+    def tool(self, *words):
+        done = subprocess.run([self.rig.program("broker-ctl"), *map(str, words)], text=True,
+                              capture_output=True, timeout=30, check=False)
+        check(done.returncode == 0, f"{done}")
+        return done.stdout.strip()
+
+    def pub(self, door, credentials=None, **env):
+        extra = {"AMB_CA": self.path("ca.pem")}
+        if credentials is not None:
+            extra["AMB_CREDENTIALS"] = self.path(credentials)
+        extra.update({name: self.path(file) for name, file in env.items()})
+        url = ("--url", self.urls[door]) if door in self.urls else ()
+        return subprocess.run([self.rig.program("broker-ctl"), *url, "pub", "fine", "--count", "1",
+                               "--size", "1", "--timeout", "5"], text=True, capture_output=True,
+                              timeout=30, check=False, env={**os.environ, **extra}, input="")
+
+
+def test_keys_tokens_and_certificates(rig):
+    doors = Doors(rig)
+    cert = {"AMB_CERTIFICATE": "web.pem", "AMB_KEY": "web.key"}
+    for door, credentials, env, words in (
+        ("unix", "cam7.cred", {}, None),
+        ("tcp", "cam7.cred", {}, None),
+        ("tls", "cam7.cred", {}, None),
+        ("unix", "web.token", {}, None),
+        ("tls", "web.token", {}, None),
+        ("tls", None, cert, None),
+        ("tcp", "web.token", {}, "takes a token by tls:// or unix:// only"),
+        ("tcp", None, {}, "wants a user's credentials"),
+        ("tls", None, {}, "wants a user's credentials"),
+        ("tls", "none.cred", {}, "none.cred cannot be read"),
+    ):
+        done = doors.pub(door, credentials, **env)
+        expected = 0 if words is None else FORBIDDEN
+        check(done.returncode == expected and (words or "") in done.stderr,
+              f"{door} {credentials}: {done}")
+    # Keys that nobody has, and a key of another user's name.
+    doors.tool("key", "new", doors.path("strange.cred"))
+    text = pathlib.Path(doors.path("cam7.cred")).read_text()
+    for name, changed in (("other", text.replace("user = cam7", "user = web")),):
+        pathlib.Path(doors.path(f"{name}.cred")).write_text(changed)
+        os.chmod(doors.path(f"{name}.cred"), 0o600)
+    for credentials in ("strange.cred", "other.cred"):
+        done = doors.pub("tls", credentials)
+        check(done.returncode == FORBIDDEN and "not authenticated" in done.stderr, f"{done}")
+    check("not authenticated: " in doors.broker.log(), "the log has a reason")
+    # A file that others may read is used nowhere.
+    os.chmod(doors.path("cam7.cred"), 0o644)
+    done = doors.pub("unix", "cam7.cred")
+    check(done.returncode != 0 and "can be read by others (got mode 0644" in done.stderr, f"{done}")
+    doors.broker.stop()
+
+
+def test_a_file_says_where_and_who(rig):
+    doors = Doors(rig)
+    doors.tool("--url", doors.urls["tls"], "key", "new", doors.path("all.cred"), "--user", "cam8",
+               "--ca", doors.path("ca.pem"))
+    shown = json.loads(doors.tool("-o", "json", "key", "show", doors.path("all.cred")))[0]
+    check(shown["user"] == "cam8" and shown["url"] == doors.urls["tls"], f"{shown}")
+    doors.write(f"cam7:plant:camera:-:-:{doors.key}", f"cam8:plant:-:-:-:{shown['credential']}")
+    doors.broker.signal(signal.SIGHUP)
+    until(10, lambda: "in force from now on: auth.users" in doors.broker.log(), "the reload")
+    env = {name: value for name, value in os.environ.items() if name not in ("AMB_CA", "AMB_URL")}
+    env["AMB_CREDENTIALS"] = doors.path("all.cred")
+    sub = rig.start([rig.program("broker-ctl"), "sub", "fine", "--count", "1"], env=env)
+    until(20, lambda: [row for row in doors.broker.clients() if row["user"] == "cam8"], "cam8")
+    row = next(row for row in doors.broker.clients() if row["user"] == "cam8")
+    check(row["mechanism"] == "key" and row["suite"].startswith("TLS_") and
+          row["tenant"] == "plant", f"{row}")
+    until(20, lambda: doors.broker.ask("subs"), "its subscription")
+    check(doors.pub("unix", "cam7.cred").returncode == 0, "a message")
+    check(sub.wait() == 0, sub.log())
+    # Nothing is overwritten, and what is no file of ours is said.
+    for words in (("new", doors.path("all.cred")), ("show", doors.path("ca.pem") + ".none"),
+                  ("new", doors.path("x.cred"), "--ca", doors.path("server.key"))):
+        done = subprocess.run([rig.program("broker-ctl"), "key", *words], capture_output=True,
+                              timeout=30, check=False, text=True)
+        check(done.returncode == 65 and done.stderr != "", f"{done}")
+    doors.broker.stop()
+
+
+def test_a_key_that_is_taken_back_ends_its_sessions(rig):
+    doors = Doors(rig)
+    web = {"AMB_CREDENTIALS": doors.path("web.token"), "AMB_CA": doors.path("ca.pem")}
+    cam = {"AMB_CREDENTIALS": doors.path("cam7.cred"), "AMB_CA": doors.path("ca.pem")}
+    subs = {name: rig.start([rig.program("broker-ctl"), "--url", doors.urls["tls"], "sub", "fine",
+                             "--reconnect"], env=env)
+            for name, env in (("web", web), ("cam7", cam))}
+    until(20, lambda: {row["user"] for row in doors.broker.clients()} == {"web", "cam7"}, "both")
+    doors.write(f"web:plant:viewer:-:-:{doors.token}")
+    doors.broker.signal(signal.SIGHUP)
+    check(subs["cam7"].wait() == FORBIDDEN, f"it ends for good: {subs['cam7'].log()}")
+    check({row["user"] for row in doors.broker.clients()} == {"web"}, "web has noticed nothing")
+    check(doors.pub("tls", "cam7.cred").returncode == FORBIDDEN, "and is not let in again")
+    subs["web"].kill()
+    doors.broker.stop()

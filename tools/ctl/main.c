@@ -9,6 +9,7 @@
 #include "tools/ctl/admin.h"
 #include "tools/ctl/config.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/key.h"
 #include "tools/ctl/local.h"
 #include "tools/ctl/pub.h"
 #include "tools/ctl/request.h"
@@ -46,6 +47,9 @@ static const struct amb_ctl_command commands[] = {
      "init | issue NAME | renew [NAME] | show\n"
      "             [--dir D] [--name HOST]... [--days N]",
      "certificates of one's own, as files; asks no broker"},
+    {"key", amb_ctl_key, "new FILE [--user NAME] [--ca FILE] [--token] | show FILE",
+     "a user's credentials, as a file for the client and a text for the users file; asks no "
+     "broker"},
     {"pub", amb_ctl_pub,
      "TOPIC [--file F]... [--count N] [--size S] [--rate R]\n"
      "             [--wait-subscribers N] [--prop NAME=VALUE]... [--ttl T] [--stats] [--hold]\n"
@@ -89,7 +93,7 @@ static void print_help(void)
         "                       ($AMB_URL, else client.url of $AMB_CONFIG,\n"
         "                       else unix:///run/ambroker/broker.sock)\n"
         "  -o, --output FORM    table or json\n"
-        "  --credentials FILE   the token for a TCP listener is its first line\n"
+        "  --credentials FILE   of a user (key new), or a token, its first line\n"
         "  --client-name NAME   how the broker shows this client\n"
         "  --timeout T          give up after T: 10 (seconds), 500ms, 2m\n"
         "  --help, --version\n\n"

@@ -31,19 +31,28 @@ static enum amb_status complain(char *why, const char *path, const char *format,
     return AMB_EINVAL;
 }
 
+bool amb_private_file_check(const char *path, const struct stat *st, char why[AMB_PRIVATE_WHY_MAX])
+{
+    if ((st->st_mode & 0077) != 0) {
+        (void)complain(why, path, "can be read by others (got mode %04o, allowed 0600 or stricter)",
+                       (unsigned)st->st_mode & 07777);
+        return false;
+    }
+    if (st->st_uid != 0 && st->st_uid != geteuid()) {
+        (void)complain(why, path, "is another user's (got uid %u, allowed %u or 0)",
+                       (unsigned)st->st_uid, (unsigned)geteuid());
+        return false;
+    }
+    return true;
+}
+
 static enum amb_status check(const char *path, const struct stat *st, size_t max, char *why)
 {
     if (!S_ISREG(st->st_mode)) {
         return complain(why, path, "is not a regular file");
     }
-    if ((st->st_mode & 0077) != 0) {
-        return complain(why, path,
-                        "can be read by others (got mode %04o, allowed 0600 or stricter)",
-                        (unsigned)st->st_mode & 07777);
-    }
-    if (st->st_uid != 0 && st->st_uid != geteuid()) {
-        return complain(why, path, "is another user's (got uid %u, allowed %u or 0)",
-                        (unsigned)st->st_uid, (unsigned)geteuid());
+    if (!amb_private_file_check(path, st, why)) {
+        return AMB_EINVAL;
     }
     if (st->st_size < 0 || (uint64_t)st->st_size > max) {
         return complain(why, path, "is too large (allowed %zu bytes)", max);

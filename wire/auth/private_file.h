@@ -9,10 +9,13 @@
 
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define AMB_PRIVATE_WHY_MAX 384u /* any reason fits */
+
+struct stat;
 
 struct amb_private_file {
     char *text; /* len bytes and a NUL */
@@ -28,6 +31,8 @@ struct amb_private_file {
 AMB_MUST_CHECK enum amb_status amb_private_file_read(const char *path, size_t max,
                                                      struct amb_private_file *out,
                                                      char why[AMB_PRIVATE_WHY_MAX]);
+/* Is it its owner's alone, and he root or us? False, with the reason. */
+bool amb_private_file_check(const char *path, const struct stat *st, char why[AMB_PRIVATE_WHY_MAX]);
 /* Overwrites the bytes, then frees them. Harmless twice, and on zeros. */
 void amb_private_file_free(struct amb_private_file *file);
 /* Makes a file of mode 0600, which lasts when this returns. A file that is there is left alone.

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ATTACH_LABEL "EXPORTER-ambroker-attach-1"
+#define LOGIN_LABEL "EXPORTER-ambroker-login-1"
 #define BINDING_LABEL "EXPORTER-Channel-Binding" /* RFC 9266 */
 
 bool amb_tls_bind(struct amb_tls *control, struct amb_tls *link, uint32_t session,
@@ -29,6 +30,12 @@ bool amb_tls_bind(struct amb_tls *control, struct amb_tls *link, uint32_t sessio
     OPENSSL_cleanse(key, sizeof(key));
     OPENSSL_cleanse(binding, sizeof(binding));
     return is_good;
+}
+
+bool amb_tls_login_exporter(const struct amb_tls *tls, uint8_t out[AMB_TLS_EXPORTER_SIZE])
+{
+    return SSL_export_keying_material(tls->ssl, out, AMB_TLS_EXPORTER_SIZE, LOGIN_LABEL,
+                                      strlen(LOGIN_LABEL), NULL, 0, 1) == 1;
 }
 
 bool amb_tls_proof_is(const uint8_t *proof, size_t len, const uint8_t expected[AMB_TLS_PROOF_SIZE])

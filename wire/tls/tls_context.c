@@ -149,7 +149,8 @@ static enum amb_status load_others(struct amb_tls_context *context,
                                     : AMB_OK;
     }
     note_file(context, AMB_TLS_CA, files->ca);
-    enum amb_status status = amb_tls_load_authorities(files->ca, complaint, &loaded->authorities);
+    enum amb_status status =
+        amb_tls_load_authorities(files->ca, files->ca_text, complaint, &loaded->authorities);
     if (status != AMB_OK) {
         return status;
     }

@@ -24,8 +24,9 @@ struct stat;
 struct amb_tls_files {
     const char *certificate; /* its own first, then those that issued it */
     const char *key;
-    const char *ca;  /* the authorities that a peer's certificate may be of */
-    const char *crl; /* certificates of theirs that are revoked */
+    const char *ca;      /* the authorities that a peer's certificate may be of */
+    const char *ca_text; /* their PEM, which was read of the file `ca` before; NULL: it is read */
+    const char *crl;     /* certificates of theirs that are revoked */
 };
 
 enum amb_tls_file {

@@ -166,12 +166,19 @@ enum amb_status amb_tls_check_time(const X509 *certificate, const char *path,
     return AMB_OK;
 }
 
-/* All certificates of a file, at least one. */
-static enum amb_status load_all(const char *path, struct amb_tls_complaint *complaint,
-                                STACK_OF(X509) * *out)
+static enum amb_status open_text(const char *text, struct amb_tls_complaint *complaint, BIO **out)
+{
+    *out = BIO_new_mem_buf(text, -1);
+    return *out == NULL ? out_of_memory(complaint) : AMB_OK;
+}
+
+/* All certificates of a file, or of its text where that is not NULL; at least one. */
+static enum amb_status load_all(const char *path, const char *text,
+                                struct amb_tls_complaint *complaint, STACK_OF(X509) * *out)
 {
     BIO *bio;
-    enum amb_status status = read_file(path, false, complaint, &bio);
+    enum amb_status status =
+        text != NULL ? open_text(text, complaint, &bio) : read_file(path, false, complaint, &bio);
     if (status != AMB_OK) {
         return status;
     }
@@ -205,7 +212,7 @@ enum amb_status amb_tls_load_certificate(const char *path, struct amb_tls_compla
                                          X509 **certificate, STACK_OF(X509) * *chain)
 {
     STACK_OF(X509) * all;
-    enum amb_status status = load_all(path, complaint, &all);
+    enum amb_status status = load_all(path, NULL, complaint, &all);
     if (status != AMB_OK) {
         return status;
     }
@@ -214,11 +221,11 @@ enum amb_status amb_tls_load_certificate(const char *path, struct amb_tls_compla
     return AMB_OK;
 }
 
-enum amb_status amb_tls_load_authorities(const char *path, struct amb_tls_complaint *complaint,
-                                         STACK_OF(X509) * *out)
+enum amb_status amb_tls_load_authorities(const char *path, const char *text,
+                                         struct amb_tls_complaint *complaint, STACK_OF(X509) * *out)
 {
     STACK_OF(X509) * all;
-    enum amb_status status = load_all(path, complaint, &all);
+    enum amb_status status = load_all(path, text, complaint, &all);
     if (status != AMB_OK) {
         return status;
     }

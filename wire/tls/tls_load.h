@@ -20,8 +20,9 @@ enum amb_status amb_tls_check_time(const X509 *certificate, const char *path,
 /* A key that others may read is refused, and so is one with a passphrase. */
 enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *complaint,
                                  EVP_PKEY **out);
-/* At least one of them is valid now. */
-enum amb_status amb_tls_load_authorities(const char *path, struct amb_tls_complaint *complaint,
+/* At least one of them is valid now. text: the file's PEM, or NULL: it is read. */
+enum amb_status amb_tls_load_authorities(const char *path, const char *text,
+                                         struct amb_tls_complaint *complaint,
                                          STACK_OF(X509) * *out);
 /* Each is signed by one of `authorities`, and none is past its time. */
 enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * authorities,

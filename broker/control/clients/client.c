@@ -292,6 +292,7 @@ void amb_client_bury(struct amb_control *control)
         amb_client_leave_party(client);
         amb_idmap_remove(&control->by_id, &client->known);
         amb_control_reader_fini(&client->reader);
+        amb_control_free(client->kept);
         amb_login_fini(&client->login);
         amb_order_free(client->end_order);
         control->client_count--;

@@ -114,12 +114,13 @@ struct amb_client {
     enum amb_status end_status; /* that it was told as the end of its session; OK: none */
 
     struct amb_control_reader reader;
-    bool asks_for_pidfd;      /* Challenge does: one may come with Auth */
-    int passed_fd;            /* a pidfd that came with Auth; -1: none */
-    struct amb_list_node out; /* struct client_out */
-    uint64_t out_bytes;       /* of the heap */
-    bool owes_pong;           /* once all of that is sent: the newest alone is answered */
-    int64_t pong_ns;          /* ... of the Ping's */
+    Amb__Control__Control *kept; /* a message that is handled later, and freed then; NULL */
+    bool asks_for_pidfd;         /* Challenge does: one may come with Auth */
+    int passed_fd;               /* a pidfd that came with Auth; -1: none */
+    struct amb_list_node out;    /* struct client_out */
+    uint64_t out_bytes;          /* of the heap */
+    bool owes_pong;              /* once all of that is sent: the newest alone is answered */
+    int64_t pong_ns;             /* ... of the Ping's */
     struct amb_heap_account heap;
 
     struct amb_client_table publishers; /* struct amb_dir_publisher */

@@ -404,7 +404,9 @@ bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len
     if (message != NULL) {
         client->seen_ns = client->control->now_ns;
         client->control->on_request(client, message);
-        amb_control_free(message);
+        if (client->kept != message) {
+            amb_control_free(message);
+        }
     }
     if (client->state == AMB_CLIENT_LIVE && client->work >= AMB_CLIENT_WORK_MAX) {
         client->is_paused = true;

@@ -167,7 +167,8 @@ static void challenge_send(struct amb_client *client)
     challenge.nonce.len = sizeof(client->nonce);
     challenge.epoch = control->epoch;
     challenge.server_version = (char *)(uintptr_t)AMB_BROKER_VERSION;
-    challenge.mechanism = (char *)(uintptr_t)amb_prove_mechanism(client);
+    char *mechanisms[AMB_MECHANISMS];
+    amb_prove_ask(client, &challenge, mechanisms);
     challenge.link = (char *)(uintptr_t)amb_link_kind_name(client->link);
     challenge.peer = &peer;
     client->asks_for_pidfd = client->is_unix && !control->kernel_names_peers && client->pid <= 0 &&
@@ -475,12 +476,9 @@ static bool ucx_settle(struct amb_client *client, const Amb__Control__Auth *auth
     return true;
 }
 
-void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth)
+/* The client is who it says. */
+static void auth_proved(struct amb_client *client, const Amb__Control__Auth *auth)
 {
-    if (!amb_prove(client, auth)) {
-        amb_client_refuse(client);
-        return;
-    }
     bool may_have_address = client->link == AMB_LINK_UCX;
     if (may_have_address && client->ucx_late && !ucx_settle(client, auth)) {
         return;
@@ -512,6 +510,38 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *aut
     }
     /* One that is being made has said nothing. */
     session_order(client, auth, old != NULL && old->state == AMB_CLIENT_ENDING ? old : NULL);
+}
+
+/* A handshaker has had its signature. */
+static void auth_answered(struct amb_client *client, bool is_proved)
+{
+    Amb__Control__Control *message = client->kept;
+    client->kept = NULL;
+    client->is_paused = false;
+    if (is_proved) {
+        auth_proved(client, message->auth);
+    } else {
+        amb_client_refuse(client);
+    }
+    amb_control_free(message);
+    amb_client_rewatch(client);
+    amb_client_note_unread(client);
+}
+
+void amb_handshake_auth(struct amb_client *client, const Amb__Control__Control *message)
+{
+    switch (amb_prove(client, message->auth, auth_answered)) {
+    case AMB_PROOF_GOOD:
+        auth_proved(client, message->auth);
+        break;
+    case AMB_PROOF_BAD:
+        amb_client_refuse(client);
+        break;
+    case AMB_PROOF_LATER: /* Nothing more of it is read until then. */
+        client->kept = (Amb__Control__Control *)(uintptr_t)message;
+        client->is_paused = true;
+        break;
+    }
 }
 
 /* Attach --------------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *hello);
 /* A client's words about itself, as logs and people may see them: printable ASCII only. */
 void amb_copy_printable(char *out, size_t size, const char *in);
-void amb_handshake_auth(struct amb_client *client, const Amb__Control__Auth *auth);
+/* Keeps the message (client->kept) where its signature takes time. */
+void amb_handshake_auth(struct amb_client *client, const Amb__Control__Control *message);
 void amb_handshake_attach(struct amb_client *client, uint64_t id,
                           const Amb__Control__Attach *attach);

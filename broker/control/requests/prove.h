@@ -2,19 +2,34 @@
 /*
  * The identity of a client: a Challenge asks for a proof, and Auth has it or has not.
  *
- *   without a users file   "peer" on a Unix socket, "token" where the broker has one, else "none"
- *   with one               "uid" on a Unix socket: the kernel's word, never that of the overflow
+ * Without a users file: "peer" on a Unix socket, "token" where the broker has one, else "none".
+ * With one Challenge has a list, and Auth uses one of it:
+ *
+ *   key    Ed25519 over the login's text (signer.h): everywhere; over plain TCP a signature could
+ * be passed on, for there is no exporter token  inside TLS or a Unix socket cert   over TLS, where
+ * the client has shown one uid    on a Unix socket: the kernel's word, never that of the overflow
  * uid
  *
  * A failure has one text, whatever it is; the log has the reason.
  *
- * Threads: the control thread. Memory: none.
+ * Threads: the control thread; signatures are checked by a handshaker. Memory: an allocation for
+ * each signature under way.
  */
 #pragma once
 
 #include "broker/control/clients/client.h"
 
-/* For Challenge.mechanism. */
-const char *amb_prove_mechanism(const struct amb_client *client);
-/* False: not authenticated, and nothing has been sent. */
-bool amb_prove(struct amb_client *client, const Amb__Control__Auth *auth);
+enum amb_proof {
+    AMB_PROOF_GOOD,  /* client->login has the user, if the broker has users */
+    AMB_PROOF_BAD,   /* not authenticated, and nothing has been sent */
+    AMB_PROOF_LATER, /* the answer comes by the function */
+};
+
+/* The client is in AUTH still. */
+typedef void (*amb_proved_fn)(struct amb_client *client, bool is_proved);
+
+/* Fills in what Challenge asks for. The list's strings are static. */
+void amb_prove_ask(const struct amb_client *client, Amb__Control__Challenge *challenge,
+                   char *mechanisms[AMB_MECHANISMS]);
+enum amb_proof amb_prove(struct amb_client *client, const Amb__Control__Auth *auth,
+                         amb_proved_fn on_proved);

@@ -217,7 +217,7 @@ void amb_request_handle(struct amb_client *client, const Amb__Control__Control *
         amb_handshake_attach(client, message->id, message->attach);
     } else if (client->state == AMB_CLIENT_AUTH &&
                message->body_case == AMB__CONTROL__CONTROL__BODY_AUTH) {
-        amb_handshake_auth(client, message->auth);
+        amb_handshake_auth(client, message);
     } else {
         amb_client_send_error(client, 0, AMB_EAUTH, "authentication comes first");
     }

@@ -11,5 +11,6 @@
 
 struct amb_gpu_pool;
 
-/* The message stays the caller's. The client may have ended afterwards. */
+/* The message stays the caller's, unless it is client->kept then. The client may have ended
+ * afterwards. */
 void amb_request_handle(struct amb_client *client, const Amb__Control__Control *message);

@@ -96,7 +96,8 @@ struct amb_options {
     uint32_t size;
     enum amb_progress progress;
     const char *name;        /* how the broker shows this client; the program's name */
-    const char *credentials; /* path of a file whose first line is the token; $AMB_CREDENTIALS */
+    const char *credentials; /* path of a user's credentials (docs/security.md), or of a file whose
+                              * first line is a token; $AMB_CREDENTIALS */
     amb_event_fn on_event;
     void *event_arg;
     struct amb_error *error;    /* written when amb_connect fails */

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/key.h"
+
+#include "tools/ctl/connect.h"
+#include "wire/auth/credential.h"
+#include "wire/auth/credentials_file.h"
+#include "wire/codec/url.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define TOKEN_BYTES 32u /* 256 random bits */
+#define TOKEN_TEXT (2 * TOKEN_BYTES + 1)
+
+enum {
+    OPT_USER = 256,
+    OPT_CA,
+    OPT_TOKEN,
+};
+
+struct wanted {
+    const char *user, *ca;
+    bool is_token;
+};
+
+static enum amb_exit failed(const char *why)
+{
+    amb_tool_error("key: %s", why);
+    return AMB_EXIT_DATA;
+}
+
+/* A secret does not stay in the heap. */
+static void forget(char *text)
+{
+    if (text != NULL) {
+        explicit_bzero(text, strlen(text));
+        free(text);
+    }
+}
+
+static void show(const struct amb_ctl *ctl, const char *path, const char *credential,
+                 const struct amb_credentials *credentials)
+{
+    if (!ctl->is_json) {
+        (void)printf("%s\n", credential);
+        return;
+    }
+    json_t *row = json_pack("{s:s, s:s}", "file", path, "credential", credential);
+    if (credentials->user != NULL) {
+        (void)json_object_set_new(row, "user", json_string(credentials->user));
+    }
+    if (credentials->url != NULL) {
+        (void)json_object_set_new(row, "url", json_string(credentials->url));
+    }
+    amb_ctl_print(ctl, json_pack("[o]", row));
+}
+
+/* The credential of a file, as the users file has it. */
+static enum amb_exit describe(const struct amb_ctl *ctl, const char *path,
+                              const struct amb_credentials *credentials)
+{
+    char credential[AMB_CREDENTIAL_MAX + 1] = "";
+    uint8_t key[AMB_CREDENTIAL_KEY_SIZE];
+    const char *token = credentials->token;
+    if (credentials->signer != NULL) {
+        amb_signer_public(credentials->signer, key);
+        amb_credential_of_key(key, credential);
+    } else if (token == NULL) {
+        amb_tool_error("key: %s has no key and is no token", path);
+        return AMB_EXIT_DATA;
+    } else if (!amb_credential_of_token(token, strlen(token), credential)) {
+        amb_tool_error("key: SHA-256 is not available");
+        return AMB_EXIT_SOFTWARE;
+    }
+    show(ctl, path, credential, credentials);
+    return AMB_EXIT_OK;
+}
+
+/* ---- new ---- */
+
+static enum amb_exit create(const struct amb_ctl *ctl, const char *path, const char *text,
+                            const struct amb_credentials *credentials)
+{
+    char why[AMB_PRIVATE_WHY_MAX];
+    if (amb_private_file_create(path, text, why) != AMB_OK) {
+        return failed(why);
+    }
+    return describe(ctl, path, credentials);
+}
+
+static enum amb_exit new_token(const struct amb_ctl *ctl, const char *path)
+{
+    uint8_t bytes[TOKEN_BYTES];
+    char text[TOKEN_TEXT], line[TOKEN_TEXT + 1];
+    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
+        amb_tool_error("key: the system has no random numbers");
+        return AMB_EXIT_SOFTWARE;
+    }
+    for (unsigned i = 0; i < TOKEN_BYTES; i++) {
+        (void)snprintf(text + (size_t)2 * i, 3, "%02x", bytes[i]);
+    }
+    (void)snprintf(line, sizeof(line), "%s\n", text);
+    const struct amb_credentials credentials = {.token = text};
+    enum amb_exit code = create(ctl, path, line, &credentials);
+    explicit_bzero(bytes, sizeof(bytes));
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(line, sizeof(line));
+    return code;
+}
+
+/* The authorities of a file, as its text. */
+static enum amb_exit read_ca(const char *path, char **out)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = fopen(path, "re");
+    ssize_t len = file == NULL ? -1 : getdelim(&text, &size, '\0', file);
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    bool is_pem = len > 0 && strstr(text, "-----BEGIN CERTIFICATE-----") != NULL &&
+                  strstr(text, "PRIVATE KEY") == NULL;
+    if (!is_pem) {
+        free(text);
+        amb_tool_error("key: %s has no certificates in PEM, or a private key too", path);
+        return AMB_EXIT_DATA;
+    }
+    *out = text;
+    return AMB_EXIT_OK;
+}
+
+/* Is what has been put together a file that a client can read? */
+static bool is_readable(const char *text)
+{
+    char why[AMB_PRIVATE_WHY_MAX];
+    struct amb_credentials again;
+    char *copy = strdup(text);
+    bool is_good = copy != NULL &&
+                   amb_credentials_parse(copy, strlen(copy), "the file", &again, why) == AMB_OK;
+    if (is_good) {
+        amb_credentials_fini(&again);
+    } else if (copy != NULL) {
+        amb_tool_error("key: %s", why);
+    }
+    forget(copy);
+    return is_good;
+}
+
+static enum amb_exit new_key(const struct amb_ctl *ctl, const struct wanted *wanted,
+                             const char *path)
+{
+    struct amb_credentials credentials = {.url = (char *)(uintptr_t)ctl->url,
+                                          .user = (char *)(uintptr_t)wanted->user};
+    enum amb_exit code = wanted->ca == NULL ? AMB_EXIT_OK : read_ca(wanted->ca, &credentials.ca);
+    if (code == AMB_EXIT_OK && amb_signer_create(&credentials.signer) != AMB_OK) {
+        amb_tool_error("key: Ed25519 is not available");
+        code = AMB_EXIT_SOFTWARE;
+    }
+    if (code == AMB_EXIT_OK) {
+        char *text = amb_credentials_format(&credentials);
+        code = text == NULL || !is_readable(text) ? AMB_EXIT_DATA
+                                                  : create(ctl, path, text, &credentials);
+        forget(text);
+    }
+    free(credentials.ca);
+    amb_signer_free(&credentials.signer);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static enum amb_exit run_new(const struct amb_ctl *ctl, const struct wanted *wanted,
+                             const char *path)
+{
+    char why[160];
+    struct amb_url url;
+    if (wanted->is_token && (wanted->user != NULL || wanted->ca != NULL || ctl->url != NULL)) {
+        amb_tool_error("key: a token's file has nothing else: no --user, --ca or --url");
+        return AMB_EXIT_USAGE;
+    }
+    if (wanted->user != NULL && !amb_user_name_is(wanted->user)) {
+        return amb_ctl_bad("--user", wanted->user, "letters, digits and -_@, a letter first");
+    }
+    /* Of a comma list the first one: those behind it may be bare hosts. */
+    if (ctl->url != NULL && strchr(ctl->url, ',') == NULL &&
+        amb_url_parse(ctl->url, &url, why, sizeof(why)) != AMB_OK) {
+        return failed(why);
+    }
+    return wanted->is_token ? new_token(ctl, path) : new_key(ctl, wanted, path);
+}
+
+static enum amb_exit run_show(const struct amb_ctl *ctl, const char *path)
+{
+    char why[AMB_PRIVATE_WHY_MAX];
+    struct amb_credentials credentials;
+    bool is_file;
+    if (amb_credentials_read(path, &credentials, &is_file, why) != AMB_OK) {
+        return failed(why);
+    }
+    enum amb_exit code = describe(ctl, path, &credentials);
+    amb_credentials_fini(&credentials);
+    return code;
+}
+
+static enum amb_exit run(const struct amb_ctl *ctl, const struct wanted *wanted, int argc,
+                         char **argv)
+{
+    if (argc == 2 && strcmp(argv[0], "new") == 0) {
+        return run_new(ctl, wanted, argv[1]);
+    }
+    if (argc == 2 && strcmp(argv[0], "show") == 0) {
+        return run_show(ctl, argv[1]);
+    }
+    amb_tool_error("key: new FILE or show FILE");
+    return AMB_EXIT_USAGE;
+}
+
+enum amb_exit amb_ctl_key(struct amb_ctl *ctl, int argc, char **argv)
+{
+    static const struct option options[] = {AMB_CTL_OPTIONS,
+                                            {"user", required_argument, NULL, OPT_USER},
+                                            {"ca", required_argument, NULL, OPT_CA},
+                                            {"token", no_argument, NULL, OPT_TOKEN},
+                                            {NULL, 0, NULL, 0}};
+    struct wanted wanted = {.user = NULL};
+    int option;
+    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+        bool is_good = true;
+        if (option == OPT_USER) {
+            wanted.user = optarg;
+        } else if (option == OPT_CA) {
+            wanted.ca = optarg;
+        } else if (option == OPT_TOKEN) {
+            wanted.is_token = true;
+        } else {
+            is_good = amb_ctl_option(ctl, option, optarg);
+        }
+        if (!is_good) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    return ctl->is_help_wanted ? AMB_EXIT_OK : run(ctl, &wanted, argc - optind, argv + optind);
+}
