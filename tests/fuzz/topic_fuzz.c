@@ -4,6 +4,25 @@
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
 
+/* Both are patterns. */
+static void check_sets(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    bool is_met = amb_pattern_meets(a, a_len, b, b_len);
+    amb_assert(is_met == amb_pattern_meets(b, b_len, a, a_len));
+    amb_assert(amb_pattern_contains(a, a_len, a, a_len));
+    bool is_within = amb_pattern_contains(a, a_len, b, b_len);
+    amb_assert(!is_within || is_met);
+    if (is_within && amb_pattern_contains(b, b_len, a, a_len)) {
+        amb_assert(a_len == b_len && memcmp(a, b, a_len) == 0);
+    }
+    bool is_name = amb_pattern_is_literal(b, b_len);
+    amb_assert(amb_pattern_allows(a, a_len, true, b, b_len) == (is_within && is_name));
+    if (is_name) {
+        amb_assert(is_within == amb_pattern_matches(a, a_len, b, b_len));
+        amb_assert(is_within == is_met);
+    }
+}
+
 static void check_pair(const char *pattern, size_t pattern_len, const char *topic, size_t topic_len)
 {
     const char *reason = NULL;
@@ -19,6 +38,10 @@ static void check_pair(const char *pattern, size_t pattern_len, const char *topi
         amb_assert(amb_pattern_matches(topic, topic_len, topic, topic_len));
         bool is_reserved = amb_topic_is_reserved(topic, topic_len);
         amb_assert(amb_pattern_matches(">", 1, topic, topic_len) == !is_reserved);
+    }
+    if (pattern_ok && amb_pattern_check(topic, topic_len, NULL) == AMB_OK) {
+        check_sets(pattern, pattern_len, topic, topic_len);
+        check_sets(topic, topic_len, pattern, pattern_len);
     }
     if (!topic_ok || !pattern_ok) {
         return;

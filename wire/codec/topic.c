@@ -251,3 +251,38 @@ bool amb_pattern_meets(const char *pattern, size_t len, const char *other, size_
         b++;
     }
 }
+
+bool amb_pattern_contains(const char *outer, size_t outer_len, const char *inner, size_t inner_len)
+{
+    if (begins_wild(outer, outer_len) && amb_topic_is_reserved(inner, inner_len)) {
+        return false;
+    }
+    size_t o = 0, i = 0;
+    for (;;) {
+        size_t o_size = token_len(outer, outer_len, o), i_size = token_len(inner, inner_len, i);
+        bool o_wild = is_wildcard(outer + o, o_size), i_wild = is_wildcard(inner + i, i_size);
+        if (o_wild && outer[o] == '>') {
+            return true; /* At least one token is left of each topic. */
+        }
+        if (i_wild && (!o_wild || inner[i] == '>')) {
+            return false; /* Any token, or more tokens, where the outer one has just one. */
+        }
+        if (!o_wild && (o_size != i_size || memcmp(outer + o, inner + i, o_size) != 0)) {
+            return false;
+        }
+        o += o_size;
+        i += i_size;
+        if (o == outer_len || i == inner_len) {
+            return o == outer_len && i == inner_len;
+        }
+        o++;
+        i++;
+    }
+}
+
+bool amb_pattern_allows(const char *pattern, size_t len, bool names_only, const char *asked,
+                        size_t asked_len)
+{
+    return (!names_only || amb_pattern_is_literal(asked, asked_len)) &&
+           amb_pattern_contains(pattern, len, asked, asked_len);
+}

@@ -48,3 +48,15 @@ bool amb_pattern_matches(const char *pattern, size_t pattern_len, const char *to
                          size_t topic_len);
 /* Two patterns, checked before: is there a topic that both match? Linear in the lengths. */
 bool amb_pattern_meets(const char *pattern, size_t len, const char *other, size_t other_len);
+/*
+ * Two patterns, checked before: does `outer` match all topics that `inner` matches? Linear in the
+ * lengths. A topic's greatest length is not looked at: ">" is never within "*".
+ */
+bool amb_pattern_contains(const char *outer, size_t outer_len, const char *inner, size_t inner_len);
+/*
+ * May `asked`, a topic or a pattern, be had by a right to `pattern`? It has to lie within that.
+ * names_only: the right is to names, so a pattern with a wildcard is never within. All were checked
+ * before. Linear in the lengths.
+ */
+bool amb_pattern_allows(const char *pattern, size_t len, bool names_only, const char *asked,
+                        size_t asked_len);
