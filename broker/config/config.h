@@ -13,6 +13,7 @@
 #include "wire/base/cpus.h"
 #include "wire/base/log.h"
 #include "wire/base/status.h"
+#include "wire/config/config_types.h"
 #include "wire/config/transports.h"
 #include "wire/tls/tls_context.h"
 
@@ -100,6 +101,42 @@ struct amb_topic_rules {
     size_t count;
 };
 
+#define AMB_ROLES_MAX 1024u
+#define AMB_ROLE_PATTERNS_MAX 128u /* of a user: all lists of all its roles */
+#define AMB_ROLE_NAME_MAX 64u      /* of roles, and of the users and tenants in patterns */
+
+/* Levels of administration: each has those below it. */
+enum amb_admin {
+    AMB_ADMIN_NONE,
+    AMB_ADMIN_READ,    /* views of its own tenant */
+    AMB_ADMIN_OPERATE, /* kick, block, remove durable names, reload, drain */
+    AMB_ADMIN_ADMIN,   /* of all tenants */
+};
+
+/*
+ * Patterns of topics. A token "%u" is the name of the user, "%t" that of its tenant. Of `allow` of
+ * subscribe one that begins with '=' is for names alone: no pattern with a wildcard lies within it.
+ */
+struct amb_role_patterns {
+    struct amb_config_strings allow, deny;
+};
+
+/* Rights that users have by its name. Nothing is allowed that is not listed. */
+struct amb_role {
+    const char *name;
+    struct amb_role_patterns publish, subscribe;
+    struct amb_config_strings shared; /* names that belong to the tenant, not to the user */
+    bool request;                     /* it has inboxes */
+    bool reply;                       /* it may publish to those that it is told */
+    enum amb_admin admin;
+    bool ucx; /* it may have links that are no security boundary */
+};
+
+struct amb_roles {
+    struct amb_role *items; /* by name */
+    size_t count;
+};
+
 struct amb_config_server {
     const char *name;
     uint32_t workers; /* 1..AMB_WORKERS_MAX, resolved */
@@ -170,6 +207,7 @@ struct amb_config {
         struct amb_config_cuda_memory cuda;
     } memory;
     struct amb_topic_rules topics;
+    struct amb_roles roles;
     struct amb_config_limits limits;
     struct {
         const char *token; /* "": none asked for. From token or token_file */

@@ -3,6 +3,7 @@
 
 #include "broker/config/config_auth.h"
 #include "broker/config/config_listen.h"
+#include "broker/config/config_roles.h"
 #include "broker/config/config_tls.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
@@ -299,6 +300,7 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
             return AMB_ENOMEM;
         }
     }
+    amb_config_roles_finish(&config->roles);
     enum amb_status status = check_workers(build, machine);
     if (status == AMB_OK) {
         status = check_memory(build);

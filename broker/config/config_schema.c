@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_schema.h"
 
-#include "broker/config/config_rules.h"
+#include "broker/config/config_roles.h"
 #include "wire/base/clock.h"
 #include "wire/codec/expect.h"
+#include "wire/config/config_elements.h"
 
 #include <string.h>
 
@@ -70,6 +71,15 @@ static const struct amb_config_word level_words[] = {
     {"debug", AMB_LOG_DEBUG, false}, {"trace", AMB_LOG_TRACE, false}, {NULL, 0, false}};
 
 /* Rows of one group stand together: the printers open and close groups as the paths change. */
+static const struct amb_config_elements topics_kind = {
+    .keys = amb_config_rule_keys,
+    .size = sizeof(struct amb_topic_rule),
+    .name = "match",
+    .name_offset = RULE(match),
+    .name_help = "a pattern as \"camera.>\"",
+    .example = "{ match = \"a.>\"; }",
+};
+
 static const struct amb_config_key keys[] = {
     {.path = "server.name",
      .type = AMB_CONFIG_TEXT,
@@ -326,13 +336,21 @@ static const struct amb_config_key keys[] = {
      .help = "Which local clients may map it, writable and as a whole: user is the broker's own "
              "user and root, all is every one, none leaves copies only."},
     {.path = "topics",
-     .type = AMB_CONFIG_RULES,
-     .rules_set = amb_config_rules_set,
-     .rules_print = amb_config_rules_print,
+     .type = AMB_CONFIG_ELEMENTS,
+     .elements = &topics_kind,
      .offset = FIELD(topics),
      .default_text = "",
      .max = 1024,
      .help = "Rules for topics; the first whose pattern matches a topic holds for it."},
+    {.path = "roles",
+     .type = AMB_CONFIG_ELEMENTS,
+     .elements = &amb_config_roles_kind,
+     .offset = FIELD(roles),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = AMB_ROLES_MAX,
+     .help = "What users may do who have these roles; a user may do nothing else. Of all roles of "
+             "a user the allows add up, and any deny wins."},
     {.path = "limits.max_topics",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_topics),

@@ -268,6 +268,7 @@ static const struct amb_config_key keys[] = {
     {.path = "tls", .elsewhere = true, .help = BROKERS},
     {.path = "memory", .elsewhere = true, .help = BROKERS},
     {.path = "topics", .elsewhere = true, .help = BROKERS},
+    {.path = "roles", .elsewhere = true, .help = BROKERS},
     {.path = "limits", .elsewhere = true, .help = BROKERS},
     {.path = "auth", .elsewhere = true, .help = BROKERS},
     {.path = "log", .elsewhere = true, .help = BROKERS},

@@ -2,6 +2,7 @@
 #include "wire/config/config_format.h"
 
 #include "wire/base/text.h"
+#include "wire/config/config_elements.h"
 #include "wire/config/config_groups.h"
 
 #include <inttypes.h>
@@ -87,6 +88,8 @@ static void print_number(const struct amb_config_key *key, uint64_t number, FILE
     print_quoted(text, out);
 }
 
+static void print_elements(const struct amb_config_elements *kind, const void *field, FILE *out);
+
 void amb_config_value_print(const struct amb_config_key *key, const void *base, FILE *out)
 {
     const void *field = (const char *)base + key->offset;
@@ -120,10 +123,52 @@ void amb_config_value_print(const struct amb_config_key *key, const void *base, 
     case AMB_CONFIG_PAIRS:
         print_pairs(field, out);
         return;
-    case AMB_CONFIG_RULES:
-        key->rules_print(field, out);
+    case AMB_CONFIG_ELEMENTS:
+        print_elements(key->elements, field, out);
         return;
     }
+}
+
+/* Bytes of "group." in front of a key's name; 0: it is in none. */
+static size_t group_len(const char *path)
+{
+    const char *dot = strchr(path, '.');
+    return dot == NULL ? 0 : (size_t)(dot - path) + 1;
+}
+
+/* Keys of one group within an element stand together. */
+static void print_element_key(const struct amb_config_key *keys, size_t count, size_t k,
+                              const void *element, FILE *out)
+{
+    const char *path = keys[k].path;
+    size_t group = group_len(path);
+    if (group > 0 && (k == 0 || strncmp(keys[k - 1].path, path, group) != 0)) {
+        (void)fprintf(out, "%.*s = { ", (int)group - 1, path);
+    }
+    (void)fprintf(out, "%s = ", path + group);
+    amb_config_value_print(&keys[k], element, out);
+    bool is_last = k + 1 == count || strncmp(keys[k + 1].path, path, group) != 0;
+    (void)fprintf(out, group > 0 && is_last ? "; }; " : "; ");
+}
+
+static void print_elements(const struct amb_config_elements *kind, const void *field, FILE *out)
+{
+    size_t key_count, count;
+    const struct amb_config_key *keys = kind->keys(&key_count);
+    const char *items;
+    memcpy(&items, field, sizeof(items));
+    memcpy(&count, (const char *)field + sizeof(items), sizeof(count));
+    (void)fprintf(out, "(");
+    for (size_t i = 0; i < count; i++) {
+        (void)fprintf(out, "%s\n    { ", i == 0 ? "" : ",");
+        for (size_t k = 0; k < key_count; k++) {
+            if (!keys[k].not_yet) {
+                print_element_key(keys, key_count, k, items + i * kind->size, out);
+            }
+        }
+        (void)fprintf(out, "}");
+    }
+    (void)fprintf(out, "%s)", count == 0 ? " " : "\n");
 }
 
 struct walk {

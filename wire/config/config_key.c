@@ -3,6 +3,7 @@
 
 #include "wire/base/assert.h"
 #include "wire/base/text.h"
+#include "wire/config/config_elements.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -193,8 +194,8 @@ void amb_config_allowed(const struct amb_config_key *key, char *out, size_t size
     case AMB_CONFIG_PAIRS:
         (void)snprintf(out, size, "a group { NAME = \"value\"; }, %s of them", range);
         return;
-    case AMB_CONFIG_RULES:
-        (void)snprintf(out, size, "a list of groups as ( { match = \"a.>\"; } ), %s of them",
+    case AMB_CONFIG_ELEMENTS:
+        (void)snprintf(out, size, "a list of groups as ( %s ), %s of them", key->elements->example,
                        range);
         return;
     }

@@ -13,23 +13,22 @@
 #include <stdio.h>
 
 #define AMB_CONFIG_PATH_MAX 64u
-#define AMB_CONFIG_KEYS_MAX 64u /* of one schema */
+#define AMB_CONFIG_KEYS_MAX 96u /* of one schema */
 
-struct amb_config_target;
-struct amb_config_value;
+struct amb_config_elements;
 
 /* The kind of a row's field, and so the way in which its text is read. */
 enum amb_config_type {
-    AMB_CONFIG_BOOL,    /* bool */
-    AMB_CONFIG_COUNT,   /* uint32_t */
-    AMB_CONFIG_SIZE,    /* uint64_t, bytes */
-    AMB_CONFIG_TIME,    /* int64_t, ns */
-    AMB_CONFIG_WORD,    /* int: one of the row's words */
-    AMB_CONFIG_TEXT,    /* const char * */
-    AMB_CONFIG_STRINGS, /* struct amb_config_strings */
-    AMB_CONFIG_URLS,    /* struct amb_config_urls */
-    AMB_CONFIG_PAIRS,   /* struct amb_config_pairs: a group with free names */
-    AMB_CONFIG_RULES,   /* a list of groups, which the row's own functions read and print */
+    AMB_CONFIG_BOOL,     /* bool */
+    AMB_CONFIG_COUNT,    /* uint32_t */
+    AMB_CONFIG_SIZE,     /* uint64_t, bytes */
+    AMB_CONFIG_TIME,     /* int64_t, ns */
+    AMB_CONFIG_WORD,     /* int: one of the row's words */
+    AMB_CONFIG_TEXT,     /* const char * */
+    AMB_CONFIG_STRINGS,  /* struct amb_config_strings */
+    AMB_CONFIG_URLS,     /* struct amb_config_urls */
+    AMB_CONFIG_PAIRS,    /* struct amb_config_pairs: a group with free names */
+    AMB_CONFIG_ELEMENTS, /* a list of groups: config_elements.h */
 };
 
 enum amb_config_apply {
@@ -54,14 +53,14 @@ struct amb_config_key {
     bool power_of_two;
     enum amb_config_apply apply;
     size_t offset;             /* of the field */
-    const char *default_text;  /* "" is the empty string or list; NULL: required (rules only) */
+    const char *default_text;  /* "" is the empty string or list; NULL: required (elements only) */
     const char *dev_text;      /* of the --dev profile; NULL: the same */
     const char *example_value; /* of a row without a field: how it looks, for the documents */
     uint64_t min, max;         /* of numbers; of the length of texts; of the number of items */
     const struct amb_config_word *words;
-    enum amb_status (*rules_set)(const struct amb_config_target *target,
-                                 const struct amb_config_value *value);
-    void (*rules_print)(const void *field, FILE *out);
+    const struct amb_config_elements *elements; /* of the kind ELEMENTS */
+    /* Of STRINGS: the fault of one, static; NULL: none. NULL: they are names of interfaces. */
+    const char *(*item_fault)(const char *item);
     const char *help; /* one sentence */
 };
 

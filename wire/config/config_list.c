@@ -107,16 +107,26 @@ static enum amb_status read_texts(const struct amb_config_target *target,
 
 /* Names of interfaces go into UCX's comma lists, and into paths of sysfs. Those of GPUs do not: a
  * part of one may be "MIG-GPU-UUID/13/0". NULL: fine. */
-static const char *name_problem(const struct amb_config_key *key, const struct texts *texts,
-                                size_t index)
+static const char *device_fault(const struct amb_config_key *key, const char *name)
 {
-    const char *name = texts->items[index];
     size_t len = strlen(name);
     bool is_gpu = strcmp(key->path, "memory.cuda.devices") == 0;
     bool is_folder = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
     const char *letters = is_gpu ? NAME_LETTERS "/" : NAME_LETTERS;
     if (len == 0 || len > 63 || strspn(name, letters) != len || is_folder) {
         return is_gpu ? "not the name of a GPU" : "not the name of an interface";
+    }
+    return NULL;
+}
+
+/* NULL: fine. */
+static const char *name_problem(const struct amb_config_key *key, const struct texts *texts,
+                                size_t index)
+{
+    const char *name = texts->items[index];
+    const char *fault = key->item_fault != NULL ? key->item_fault(name) : device_fault(key, name);
+    if (fault != NULL) {
+        return fault;
     }
     for (size_t i = 0; i < index; i++) {
         if (strcmp(texts->items[i], name) == 0) {
@@ -135,7 +145,7 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
     const struct amb_config_word *word =
         has_text ? amb_config_word_find(target->key->words, value->text) : NULL;
     if (word != NULL) { /* The table stays, and so does the word in it. */
-        *field = (struct amb_config_strings){&word->word, word->value == 0 ? 0 : 1};
+        *field = (struct amb_config_strings){&word->word, word->value == 0 ? 0 : 1, NULL};
         return AMB_OK;
     }
     struct texts texts = {NULL, NULL, 0};
@@ -153,7 +163,7 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
                                                                 .text = texts.items[i]});
         }
     }
-    *field = (struct amb_config_strings){texts.items, texts.count};
+    *field = (struct amb_config_strings){texts.items, texts.count, texts.places};
     return AMB_OK;
 }
 

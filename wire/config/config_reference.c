@@ -20,7 +20,7 @@ void amb_config_default_print(const struct amb_config_key *key, FILE *out)
         (void)fprintf(out, "\"%s\"", text);
     } else if (key->type == AMB_CONFIG_PAIRS) {
         (void)fprintf(out, "{ }");
-    } else if (is_list || key->type == AMB_CONFIG_RULES) {
+    } else if (is_list || key->type == AMB_CONFIG_ELEMENTS) {
         (void)fprintf(out, text[0] == '\0' ? "( )" : "( \"%s\" )", text);
     } else {
         (void)fprintf(out, is_bare ? "%s" : "\"%s\"", text);

@@ -21,9 +21,12 @@ enum amb_switch {
     AMB_SWITCH_OFF,
 };
 
+struct amb_config_place;
+
 struct amb_config_strings {
     const char *const *items;
     size_t count;
+    const struct amb_config_place *places; /* of each; NULL: they were not written one by one */
 };
 
 /* One setting of UCX, without its UCX_ prefix. */

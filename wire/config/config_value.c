@@ -5,6 +5,7 @@
 #include "wire/base/text.h"
 #include "wire/codec/topic.h"
 #include "wire/config/config_build.h"
+#include "wire/config/config_elements.h"
 #include "wire/config/config_list.h"
 #include "wire/config/config_tree.h"
 
@@ -222,7 +223,7 @@ static bool needs_tree(const struct amb_config_key *key, const struct amb_config
     if (value->kind != AMB_CONFIG_VALUE_UNTYPED || value->text[0] == '\0') {
         return false;
     }
-    if (key->type == AMB_CONFIG_PAIRS || key->type == AMB_CONFIG_RULES) {
+    if (key->type == AMB_CONFIG_PAIRS || key->type == AMB_CONFIG_ELEMENTS) {
         return true;
     }
     bool is_list = key->type == AMB_CONFIG_STRINGS || key->type == AMB_CONFIG_URLS;
@@ -253,8 +254,8 @@ enum amb_status amb_config_value_set(const struct amb_config_target *target,
         return amb_config_urls_set(target, value);
     case AMB_CONFIG_PAIRS:
         return amb_config_pairs_set(target, value);
-    case AMB_CONFIG_RULES:
-        return target->key->rules_set(target, value);
+    case AMB_CONFIG_ELEMENTS:
+        return amb_config_elements_set(target, value);
     }
     return AMB_EINTERNAL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/print/config_docs.h"
 
+#include "broker/config/config_roles.h"
 #include "broker/config/config_schema.h"
 #include "wire/config/config_groups.h"
 #include "wire/config/config_reference.h"
@@ -47,14 +48,14 @@ static void example_key(const struct amb_config_key *key, unsigned depth, const 
         (void)fprintf(out, "; };\n");
         return;
     }
-    if (key->type != AMB_CONFIG_RULES || key->not_yet) {
+    if (key->type != AMB_CONFIG_ELEMENTS || key->not_yet) {
         (void)fprintf(out, "%*s%s%s = ", indent, "", comment, last_part(key->path));
         amb_config_default_print(key, out);
         (void)fprintf(out, ";\n");
         return;
     }
     size_t count;
-    const struct amb_config_key *keys = amb_config_rule_keys(&count);
+    const struct amb_config_key *keys = key->elements->keys(&count);
     (void)fprintf(out, "%s = (\n# {\n", key->path);
     for (size_t i = 0; i < count; i++) {
         example_key(&keys[i], 1, "# ", out);
@@ -107,5 +108,10 @@ void amb_config_print_reference(FILE *out)
                        "The first element whose `match` covers a topic holds for it; a topic that "
                        "none covers gets the defaults.\n\n");
     keys = amb_config_rule_keys(&count);
+    amb_config_table_print(keys, count, out);
+    (void)fprintf(out, "\n## Keys of one element of `roles`\n\n"
+                       "A user has the rights of all its roles, and no others; "
+                       "[security.md](security.md) says what each is for.\n\n");
+    keys = amb_config_role_keys(&count);
     amb_config_table_print(keys, count, out);
 }

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/rights/rights_compare.h"
+
+#include "wire/codec/topic.h"
+
+static bool contains(const struct amb_right *outer, const struct amb_right *inner)
+{
+    return amb_pattern_contains(outer->pattern, outer->len, inner->pattern, inner->len);
+}
+
+static bool list_contains(const struct amb_right_list *list, const struct amb_right *inner)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (contains(&list->items[i], inner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Everything that the line allows, names or patterns too, one line of the list does. */
+static bool list_allows(const struct amb_right_list *list, const struct amb_right *inner)
+{
+    bool needs_patterns = !inner->names_only && !amb_pattern_is_literal(inner->pattern, inner->len);
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct amb_right *outer = &list->items[i];
+        if (!(needs_patterns && outer->names_only) && contains(outer, inner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool list_meets(const struct amb_right_list *list, const struct amb_right *right)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct amb_right *other = &list->items[i];
+        if (amb_pattern_meets(other->pattern, other->len, right->pattern, right->len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool side_loses(const struct amb_rights_side *former, const struct amb_rights_side *later)
+{
+    for (uint32_t i = 0; i < former->allow.count; i++) {
+        const struct amb_right *allow = &former->allow.items[i];
+        if (!list_contains(&former->deny, allow) && !list_allows(&later->allow, allow)) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < later->deny.count; i++) {
+        const struct amb_right *deny = &later->deny.items[i];
+        if (!list_contains(&former->deny, deny) && list_meets(&former->allow, deny)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool amb_rights_lose(const struct amb_rights *former, const struct amb_rights *later)
+{
+    if (former == later || later == NULL) {
+        return false;
+    }
+    if (former == NULL || side_loses(&former->publish, &later->publish) ||
+        side_loses(&former->subscribe, &later->subscribe)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < former->shared_count; i++) {
+        if (!amb_rights_shares(later, former->shared[i])) {
+            return true;
+        }
+    }
+    return (former->request && !later->request) || (former->reply && !later->reply) ||
+           (former->ucx && !later->ucx) || former->admin > later->admin;
+}
