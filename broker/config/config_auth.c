@@ -2,11 +2,45 @@
 #include "broker/config/config_auth.h"
 
 #include "broker/auth/users.h"
+#include "broker/config/config_roles.h"
+
+#include <string.h>
 
 static enum amb_status fail(const struct amb_config_build *build, const char *reason)
 {
     return amb_config_fail(build, amb_config_place_of(build->store, "auth.users"), "auth.users",
                            "%s", reason);
+}
+
+/* NULL: the roles of the user are there, and have no more patterns than a user may. */
+static const char *roles_fault(const struct amb_config *config, const struct amb_auth_user *user,
+                               const char **role)
+{
+    size_t patterns = 0;
+    for (unsigned i = 0; i < user->role_count; i++) {
+        *role = user->roles[i];
+        const struct amb_role *found = amb_config_role(&config->roles, *role, strlen(*role));
+        if (found == NULL) {
+            return "no role is called";
+        }
+        patterns += amb_config_role_patterns(found);
+    }
+    return patterns > AMB_ROLE_PATTERNS_MAX ? "its roles have more than 128 patterns, with" : NULL;
+}
+
+static enum amb_status roles_check(const struct amb_config_build *build,
+                                   const struct amb_config *config)
+{
+    for (size_t i = 0; i < amb_auth_users_count(config->auth.users); i++) {
+        const struct amb_auth_user *user = amb_auth_users_at(config->auth.users, i);
+        const char *role = "", *fault = roles_fault(config, user, &role);
+        if (fault != NULL) {
+            return amb_config_fail(build, amb_config_place_of(build->store, "auth.users"),
+                                   "auth.users", "%s:%u: %s \"%s\"", config->auth.users_file,
+                                   user->line, fault, role);
+        }
+    }
+    return AMB_OK;
 }
 
 enum amb_status amb_config_auth_finish(const struct amb_config_build *build,
@@ -26,7 +60,10 @@ enum amb_status amb_config_auth_finish(const struct amb_config_build *build,
     enum amb_status status =
         amb_auth_users_load(config->auth.users_file, former == NULL ? NULL : former->auth.users,
                             why, sizeof(why), &config->auth.users);
-    return status == AMB_EINVAL ? fail(build, why) : status;
+    if (status != AMB_OK) {
+        return status == AMB_EINVAL ? fail(build, why) : status;
+    }
+    return roles_check(build, config);
 }
 
 bool amb_config_auth_asks(const struct amb_config *config)

@@ -164,6 +164,12 @@ const struct amb_config_key *amb_config_role_keys(size_t *count)
 
 /* One role ------------------------------------------------------------------------------------ */
 
+size_t amb_config_role_patterns(const struct amb_role *role)
+{
+    return role->publish.allow.count + role->publish.deny.count + role->subscribe.allow.count +
+           role->subscribe.deny.count;
+}
+
 static enum amb_status role_check(const struct amb_config_target *element)
 {
     const struct amb_role *role = element->base;
@@ -171,8 +177,7 @@ static enum amb_status role_check(const struct amb_config_target *element)
         return amb_config_fail(element->build, element->place, element->path,
                                "name is none (allowed letters, digits and -_@)");
     }
-    size_t patterns = role->publish.allow.count + role->publish.deny.count +
-                      role->subscribe.allow.count + role->subscribe.deny.count;
+    size_t patterns = amb_config_role_patterns(role);
     if (patterns > AMB_ROLE_PATTERNS_MAX) {
         return amb_config_fail(element->build, element->place, element->path,
                                "too many patterns (got %zu, allowed %u in all lists)", patterns,

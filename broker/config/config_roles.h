@@ -12,6 +12,8 @@ extern const struct amb_config_elements amb_config_roles_kind;
 
 /* The rows of one element: offsets into struct amb_role. */
 const struct amb_config_key *amb_config_role_keys(size_t *count);
+/* Patterns in all lists of the role. */
+size_t amb_config_role_patterns(const struct amb_role *role);
 /* Once all layers are there: orders roles by name. */
 void amb_config_roles_finish(struct amb_roles *roles);
 

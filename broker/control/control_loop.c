@@ -9,6 +9,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/expiry.h"
+#include "broker/control/clients/renew.h"
 #include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
@@ -68,6 +69,9 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
     if (status == AMB_OK) {
         status = amb_parties_init(&control->parties);
     }
+    if (status == AMB_OK) {
+        status = amb_rights_table_init(&control->rights);
+    }
     for (size_t i = 0; i < control->config->doors.count && status == AMB_OK; i++) {
         status = amb_door_open(control, &control->config->doors.items[i], error, error_size);
     }
@@ -116,6 +120,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_list_init(&control->clients);
     amb_list_init(&control->dead);
     amb_list_init(&control->unread);
+    amb_list_init(&control->revoked);
     control->indices = calloc(shard_count, sizeof(*control->indices));
     if (control->indices == NULL) {
         return AMB_ENOMEM;
@@ -145,6 +150,7 @@ void amb_control_fini(struct amb_control *control)
     free(control->indices);
     control->indices = NULL;
     amb_auth_users_unref(&control->users);
+    amb_rights_table_fini(&control->rights);
     amb_idmap_fini(&control->by_id);
 }
 
@@ -195,7 +201,8 @@ static void control_tick(struct amb_control *control)
 static int control_timeout_ms(const struct amb_control *control)
 {
     int64_t ns = CONTROL_TICK_NS - control->now_ns % CONTROL_TICK_NS + CONTROL_BEHIND_NS;
-    if (amb_directory_is_busy(&control->directory) || !amb_list_is_empty(&control->unread)) {
+    if (amb_directory_is_busy(&control->directory) || !amb_list_is_empty(&control->unread) ||
+        !amb_list_is_empty(&control->revoked)) {
         return 0;
     }
     if (control->is_draining) {
@@ -249,6 +256,7 @@ static void control_round(struct amb_control *control)
     amb_client_read_on(control);
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
+    amb_renew_end_some(control);
     amb_client_raise_fallen(control);
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/rights/rights.h"
 
+#include "broker/config/config_roles.h"
 #include "broker/rights/rights_table.h"
 #include "wire/base/assert.h"
 #include "wire/codec/topic.h"
@@ -19,16 +20,11 @@ struct space {
     char *text;
 };
 
-static size_t side_count(const struct amb_role_patterns *patterns)
-{
-    return patterns->allow.count + patterns->deny.count;
-}
-
 size_t amb_rights_count(const struct amb_rights_of *of)
 {
     size_t count = 0;
     for (size_t i = 0; i < of->role_count; i++) {
-        count += side_count(&of->roles[i]->publish) + side_count(&of->roles[i]->subscribe);
+        count += amb_config_role_patterns(of->roles[i]);
     }
     return count;
 }

@@ -36,7 +36,8 @@ struct amb_control_request {
     /* PubOpened */
     uint32_t topic, subscribers;
     uint64_t window, last_seq;
-    int64_t time_ns; /* Ok */
+    int64_t time_ns;  /* Ok */
+    bool is_narrowed; /* Ok */
     /* LeaseOpened: its on_answer has the descriptor, -1: none came */
     bool is_for_segment; /* no other request is answered so */
     uint64_t segment, size;

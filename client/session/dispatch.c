@@ -110,6 +110,7 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
         amb_control_answer(conn, request, AMB_OK, "");
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_OK) {
         request->time_ns = message->ok->time_ns;
+        request->is_narrowed = message->ok->narrowed != 0;
         amb_control_answer(conn, request, AMB_OK, "");
     } else if (message->body_case == AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY) {
         take_json(conn, request, message->admin_reply);

@@ -19,6 +19,9 @@ static void on_resumed(struct amb_conn *conn, struct amb_control_request *reques
 {
     struct amb_sub *sub = conn->handles.subs[request->handle];
     enum amb_status status = request->status;
+    if (sub != NULL && status == AMB_OK) {
+        sub->life.is_narrowed = request->is_narrowed;
+    }
     if (sub != NULL && status != AMB_OK && amb_status_scope_of(status) != AMB_SCOPE_SESSION) {
         (void)amb_conn_fail(conn, status, "a subscription did not come back: %s", request->text);
         amb_event_sub_closed(conn, sub, status, request->text);

@@ -47,6 +47,7 @@ enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *inf
     count_outstanding(sub, &full);
     full.delivered = sub->arrivals.delivered;
     full.lost = sub->arrivals.lost;
+    full.narrowed = sub->life.is_narrowed;
     full.last_seq = sub->arrivals.last_seq;
     full.staged_bytes = amb_landing_staged(sub);
     amb_spinlock_unlock(&own->lock);

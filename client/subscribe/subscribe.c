@@ -145,6 +145,7 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
     status = amb_control_wait(conn, &request, conn->settings.timeout_ns, 0);
     if (status == AMB_OK) {
         amb_position_begun(sub, options, request.time_ns);
+        sub->life.is_narrowed = request.is_narrowed;
         sub->life.is_open = true;
         return AMB_OK;
     }

@@ -18,8 +18,9 @@ ALICE, BOB, STRANGER, OVERFLOW = 12345, 12346, 12347, 65534
 FORBIDDEN, CONFIG = 77, 78
 LINES = {
     "alice": f"alice:plant:camera:-:-:uid/{ALICE}",
-    "bob": f"bob:plant:-:-:-:uid/{BOB}",
+    "bob": f"bob:plant:camera:-:-:uid/{BOB}",
 }
+ROLES = 'roles=( { name = "camera"; publish = ( ">" ); subscribe = ( ">" ); } )'
 
 
 def as_user(number):
@@ -33,7 +34,7 @@ class Users:
         self.rig = rig
         self.path = rig.folder / "users"
         self.write(*lines)
-        self.broker = rig.broker("-o", f"auth.users={self.path}", *options,
+        self.broker = rig.broker("-o", f"auth.users={self.path}", "-o", ROLES, *options,
                                  socket_query="?mode=0666", tcp=False, **more)
 
     def write(self, *lines, mode=0o600):

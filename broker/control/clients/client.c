@@ -2,6 +2,7 @@
 #include "broker/control/clients/client.h"
 
 #include "broker/base/peer.h"
+#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
@@ -48,6 +49,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     client->fd = fd;
     client->pidfd = -1;
     client->passed_fd = client->closing_fd = -1;
+    client->tenant = AMB_USER_NOBODY;
     client->is_unix = is_unix;
     client->connected_ns = control->now_ns;
     client->seen_ns = control->now_ns;
@@ -56,6 +58,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     amb_control_reader_init(&client->reader);
     amb_list_init(&client->out);
     amb_list_init(&client->of_unread);
+    amb_list_init(&client->of_revoked);
     amb_heap_init(&client->heap,
                   amb_heap_control_share(control->config->limits.max_heap_per_session));
     amb_heap_take(&client->heap, sizeof(*client) + AMB_CONTROL_MAX + 2 * AMB_HEAP_OVERHEAD);
@@ -267,6 +270,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     }
     bool is_opening = client->state == AMB_CLIENT_OPENING;
     client->state = AMB_CLIENT_ENDING;
+    amb_list_remove(&client->of_revoked);
     client_await_process(client);
     amb_client_close_connection(client);
     client_leave_directory(client);
@@ -294,6 +298,7 @@ void amb_client_bury(struct amb_control *control)
         amb_control_reader_fini(&client->reader);
         amb_control_free(client->kept);
         amb_login_fini(&client->login);
+        amb_rights_unref(&client->rights);
         amb_order_free(client->end_order);
         control->client_count--;
         free(client);

@@ -21,6 +21,7 @@
 #include "broker/control/clients/login.h"
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
+#include "broker/rights/rights.h"
 #include "wire/base/idmap.h"
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"
@@ -75,6 +76,10 @@ struct amb_client {
     uid_t uid;        /* -1: unknown */
     uint32_t user;    /* user.h; by login.user, where there is one */
     struct amb_login login;
+    uint32_t tenant; /* the owner of names that users of its tenant have in common; the same */
+    struct amb_rights *rights;       /* of its user, a reference; NULL: it may do everything */
+    struct amb_list_node of_revoked; /* of control->revoked: it is to end, */
+    enum amb_status revoked;         /* ... with that; OK: it is not */
     gid_t gid;
     pid_t pid;
     char name[AMB_CLIENT_NAME_MAX + 1];

@@ -16,6 +16,7 @@
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
+#include "broker/rights/rights_table.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/url.h"
@@ -72,7 +73,7 @@ struct amb_control_network {
 
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, expired, quarantined, attached, violations, events_failed, passed,
+        bad_message, forbidden, expired, quarantined, attached, violations, events_failed, passed,
         unknown_processes, longest_round_ns;
 };
 
@@ -92,6 +93,7 @@ struct amb_control {
     const char *no_ring;    /* static: why this system has no rings; or NULL */
     struct amb_auth_users
         *users; /* a reference; NULL: no users file, and anybody's uid is a user */
+    struct amb_rights_table rights; /* of those who have logged in */
     struct amb_directory directory;
     struct amb_identities identities;
     struct amb_parties parties;
@@ -109,6 +111,7 @@ struct amb_control {
     } rates; /* bytes a second of this machine's memory and sockets; 0: not measured yet */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
+    struct amb_list_node revoked;       /* struct amb_client.of_revoked: renew.h */
     struct amb_list_node unread;        /* struct amb_client.of_unread: no socket tells of them */
     bool has_fallen;                    /* amb_user.has_fallen of some user */
     struct amb_control_network networks[AMB_CONTROL_NETWORKS];

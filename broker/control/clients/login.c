@@ -2,6 +2,8 @@
 #include "broker/control/clients/login.h"
 
 #include "broker/base/user.h"
+#include "broker/config/config.h"
+#include "broker/config/config_roles.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 
@@ -25,12 +27,56 @@ const struct amb_auth_user *amb_login_find(const struct amb_auth_users *users,
     return user != NULL && amb_auth_user_may_enter(user, (int64_t)time(NULL)) ? user : NULL;
 }
 
+enum amb_status amb_login_rights(struct amb_control *control, const struct amb_auth_user *user,
+                                 struct amb_rights **out)
+{
+    const struct amb_role *roles[AMB_USER_ROLES_MAX];
+    struct amb_rights_of of = {.roles = roles, .user = user->name, .tenant = user->tenant};
+    if (user->is_local_admin) {
+        *out = NULL;
+        return AMB_OK;
+    }
+    for (unsigned i = 0; i < user->role_count && i < AMB_USER_ROLES_MAX; i++) {
+        const char *name = user->roles[i];
+        const struct amb_role *role = amb_config_role(&control->config->roles, name, strlen(name));
+        if (role != NULL) { /* The configuration has checked that there is one. */
+            roles[of.role_count++] = role;
+        }
+    }
+    return amb_rights_take(&control->rights, &of, out);
+}
+
+/* The rights of the user, and the number that stands for its tenant. */
+static enum amb_status take_rights(struct amb_client *client, const struct amb_auth_user *user)
+{
+    struct amb_control *control = client->control;
+    struct amb_rights *rights;
+    uint32_t tenant = AMB_USER_NOBODY;
+    enum amb_status status = AMB_OK;
+    if (!user->is_local_admin) {
+        status = amb_auth_numbers_take(amb_auth_users_numbers(control->users), user->tenant, "",
+                                       &tenant);
+    }
+    status = status == AMB_OK ? amb_login_rights(control, user, &rights) : status;
+    if (status == AMB_OK) {
+        amb_rights_unref(&client->rights);
+        client->rights = rights;
+        client->tenant = tenant;
+    }
+    return status;
+}
+
 enum amb_status amb_login_set(struct amb_client *client, const struct amb_auth_user *user,
                               enum amb_mechanism mechanism, const char *credential)
 {
     char *copy = credential == NULL ? NULL : strdup(credential);
     if (credential != NULL && copy == NULL) {
         return AMB_ENOMEM;
+    }
+    enum amb_status status = take_rights(client, user);
+    if (status != AMB_OK) {
+        free(copy);
+        return status;
     }
     amb_login_fini(&client->login);
     client->login = (struct amb_login){

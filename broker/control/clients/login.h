@@ -2,7 +2,7 @@
 /*
  * The user of a client, by the broker's users file. client->login.user is set from the moment that
  * its Auth is good, and has a reference to the set it is of. NULL: the broker has no users file,
- * or the client has not logged in.
+ * or the client has not logged in. client->rights are those of its roles.
  *
  * A reload brings another set: see renew.h.
  *
@@ -14,6 +14,7 @@
 
 struct amb_client;
 struct amb_control;
+struct amb_rights;
 
 /* How a client proves who it is. */
 enum amb_mechanism {
@@ -38,10 +39,16 @@ const char *amb_mechanism_name(enum amb_mechanism mechanism);
 /* The user who has that credential and may enter now; else NULL. */
 const struct amb_auth_user *amb_login_find(const struct amb_auth_users *users,
                                            const char *credential);
-/* The client is that user of the control thread's set. credential may be NULL. ENOMEM. */
+/* The client is that user of the control thread's set, with its rights. credential may be NULL.
+ * ENOMEM, ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_login_set(struct amb_client *client,
                                              const struct amb_auth_user *user,
                                              enum amb_mechanism mechanism, const char *credential);
+/* The rights of the user by the roles in force, with a reference; NULL: it may do everything.
+ * ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_login_rights(struct amb_control *control,
+                                                const struct amb_auth_user *user,
+                                                struct amb_rights **out);
 /* Harmless twice, and on zeros. */
 void amb_login_fini(struct amb_login *login);
 /* May its user not be here any more? now_s since 1970. */

@@ -4,8 +4,17 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/events.h"
+#include "broker/control/directory/queues.h"
+#include "broker/rights/rights_compare.h"
+#include "wire/base/log.h"
 
+#include <jansson.h>
 #include <string.h>
+
+#define END_SLICE 32u /* clients that are ended in a round */
+
+/* ---- clients ---- */
 
 /* The user that the client is of the new set; NULL: none any more. */
 static const struct amb_auth_user *find_again(const struct amb_login *login,
@@ -18,16 +27,40 @@ static const struct amb_auth_user *find_again(const struct amb_login *login,
     return user != NULL && strcmp(user->name, login->user->name) == 0 ? user : NULL;
 }
 
+/* Nothing more of it is carried out, and it ends in its turn. */
+static void revoke(struct amb_client *client, enum amb_status status)
+{
+    client->revoked = status;
+    amb_list_push_back(&client->control->revoked, &client->of_revoked);
+}
+
+/* The roles of its user are other ones, or say something else. False: that takes rights away. */
+static bool renew_rights(struct amb_client *client, const struct amb_auth_user *user)
+{
+    struct amb_rights *later;
+    if (amb_login_rights(client->control, user, &later) != AMB_OK) {
+        return false;
+    }
+    if (amb_rights_lose(client->rights, later)) {
+        amb_rights_unref(&later);
+        return false;
+    }
+    amb_rights_unref(&client->rights);
+    client->rights = later;
+    return true;
+}
+
 /* Goes over to the set in force, or ends. */
 static void renew(struct amb_client *client)
 {
     struct amb_control *control = client->control;
     struct amb_login *login = &client->login;
-    if (client->state != AMB_CLIENT_OPENING && client->state != AMB_CLIENT_LIVE) {
+    if ((client->state != AMB_CLIENT_OPENING && client->state != AMB_CLIENT_LIVE) ||
+        client->revoked != AMB_OK) {
         return;
     }
     if ((login->user == NULL) != (control->users == NULL)) {
-        amb_client_send_error(client, 0, AMB_ELOST, "the broker's users have changed");
+        revoke(client, AMB_ELOST);
         return;
     }
     if (control->users == NULL) {
@@ -35,13 +68,82 @@ static void renew(struct amb_client *client)
     }
     const struct amb_auth_user *user = find_again(login, control->users);
     if (user == NULL) {
-        amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
-    } else if (user->number != login->user->number) {
-        amb_client_send_error(client, 0, AMB_ELOST, "the broker's users have changed");
+        revoke(client, AMB_EAUTH);
+    } else if (user->number != login->user->number || !renew_rights(client, user)) {
+        revoke(client, AMB_ELOST);
     } else {
         amb_auth_users_unref(&login->users);
         login->users = amb_auth_users_ref(control->users);
         login->user = user;
+    }
+}
+
+void amb_renew_end_some(struct amb_control *control)
+{
+    for (unsigned i = 0; i < END_SLICE && !amb_list_is_empty(&control->revoked); i++) {
+        struct amb_list_node *node = amb_list_pop_front(&control->revoked);
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, of_revoked);
+        amb_client_send_error(client, 0, client->revoked, "%s",
+                              client->revoked == AMB_EAUTH ? "not authenticated"
+                                                           : "rights changed");
+    }
+}
+
+/* ---- queues ---- */
+
+/* The user who has that number; NULL: there is none any more. */
+static const struct amb_auth_user *find_owner(const struct amb_control *control, uint32_t number)
+{
+    char text[AMB_AUTH_NAME_MAX];
+    if (!amb_auth_numbers_name(amb_auth_users_numbers(control->users), number, text)) {
+        return NULL;
+    }
+    const char *colon = strchr(text, ':');
+    const struct amb_auth_user *user =
+        colon == NULL ? NULL : amb_auth_users_find(control->users, colon + 1);
+    return user != NULL && user->number == number ? user : NULL;
+}
+
+/* Names that belong to a tenant stay: each member is asked by its own rights. */
+static bool is_of_tenant(const struct amb_control *control, uint32_t number)
+{
+    char text[AMB_AUTH_NAME_MAX];
+    return amb_auth_numbers_name(amb_auth_users_numbers(control->users), number, text) &&
+           text[strlen(text) - 1] == ':';
+}
+
+/* May its owner read its pattern, as a whole? */
+static bool queue_may_stay(const struct amb_dir_queue *queue, void *arg)
+{
+    struct amb_control *control = arg;
+    if (!amb_user_is_named(queue->user) || is_of_tenant(control, queue->user)) {
+        return true;
+    }
+    const struct amb_auth_user *owner = find_owner(control, queue->user);
+    struct amb_rights *rights = NULL;
+    struct amb_rights_cut cut;
+    if (owner == NULL || amb_login_rights(control, owner, &rights) != AMB_OK) {
+        return false;
+    }
+    bool is_whole = amb_rights_subscribe(rights, queue->sub.pattern, queue->sub.pattern_len, &cut,
+                                         NULL) == AMB_RIGHTS_WHOLE;
+    amb_rights_unref(&rights);
+    return is_whole;
+}
+
+static void queue_goes(const struct amb_dir_queue *queue, void *arg)
+{
+    struct amb_control *control = arg;
+    char owner[AMB_AUTH_NAME_MAX];
+    (void)amb_login_owner_text(control, queue->user, owner);
+    amb_info("durable name \"%s\", group \"%s\" of %s: it goes, rights changed", queue->durable,
+             queue->group, owner);
+    if (amb_events_are_wanted(control)) {
+        amb_events_publish(control, "$SYS.queue.gone",
+                           json_pack("{s:s, s:s, s:s, s:s, s:s}", "durable", queue->durable,
+                                     "group", queue->group, "pattern",
+                                     amb_topic_shown(queue->sub.pattern), "user", owner, "why",
+                                     "rights changed"));
     }
 }
 
@@ -52,8 +154,13 @@ void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
         return;
     }
     control->users = amb_auth_users_ref(users);
+    amb_rights_table_renew(&control->rights);
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         renew(AMB_CONTAINER_OF(node, struct amb_client, node));
+    }
+    amb_renew_end_some(control);
+    if (users != NULL) {
+        amb_queues_review(&control->directory, queue_may_stay, queue_goes, control);
     }
     amb_auth_users_unref(&former);
 }

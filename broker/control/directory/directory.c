@@ -238,7 +238,9 @@ static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
     amb_list_init(&sub->same);
     sub->filed = amb_patterns_add(&directory->patterns, sub->pattern, sub->pattern_len, &sub->same,
                                   sub->may_map ? &sub->user : NULL);
-    if (sub->filed == NULL) { /* Later topics cannot find it, so its client is ended. */
+    if (sub->filed != NULL) {
+        sub->filed->narrowed += sub->rights != NULL;
+    } else { /* Later topics cannot find it, so its client is ended. */
         sub->over = "no memory";
         amb_list_push_back(&directory->over, &sub->of_over);
     }
@@ -246,6 +248,10 @@ static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
 
 static void sub_remove(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
+    if (sub->filed != NULL) {
+        sub->filed->narrowed -= sub->rights != NULL;
+    }
+    amb_rights_unref(&sub->rights);
     amb_patterns_remove(&directory->patterns, &sub->filed, &sub->same,
                         sub->may_map ? &sub->user : NULL);
 }

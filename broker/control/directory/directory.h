@@ -37,6 +37,7 @@
 #include "broker/control/directory/patterns.h"
 #include "broker/control/directory/readers.h"
 #include "broker/delivery/reader/subscription.h"
+#include "broker/rights/rights.h"
 #include "broker/topic/begin.h"
 #include "broker/worker/orders.h"
 #include "wire/base/hash.h"
@@ -208,6 +209,10 @@ struct amb_dir_sub {
     bool is_closing; /* as that of a publisher */
     bool is_idle;    /* takes no messages: a member that has stopped, a queue without others */
     bool may_map;    /* its client reads in place */
+    /* Its pattern was narrowed: it never connects to topics that these denies match. A reference
+     * until it leaves; NULL: it was not. */
+    struct amb_rights *rights;
+    struct amb_rights_cut cut;
     uint32_t user;
     struct amb_subscription_options options;
     struct amb_dir_queue *queue; /* NULL: it reads itself, else is a member there */

@@ -4,6 +4,7 @@
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/directory_connect.h"
 #include "broker/control/directory/directory_counts.h"
+#include "broker/control/directory/directory_narrowed.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/control/directory/directory_wake.h"
 
@@ -107,7 +108,8 @@ static struct amb_dir_topic *topic_next(const struct amb_directory *directory,
         struct amb_dir_topic *topic = directory->by_cell[(*cell)++];
         --*looks;
         if (topic != NULL && topic->main == NULL &&
-            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len)) {
+            amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len) &&
+            !amb_dir_sub_leaves_out(sub, topic)) {
             return topic;
         }
     }

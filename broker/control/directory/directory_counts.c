@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/directory/directory_counts.h"
 
+#include "broker/control/directory/directory_narrowed.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_session.h"
@@ -8,13 +9,40 @@
 #include "wire/base/clock.h"
 
 #define COUNT_STEPS 4096u
+#define COUNT_LOOKS 1024u            /* at subscriptions that are narrowed */
 #define WALK_STEPS (4 * COUNT_STEPS) /* of all counts of a round */
 #define WALK_LOOKS 2048u             /* at cells, in a round */
 #define WALK_EVERY_NS (250 * AMB_NS_PER_MS)
 
+struct count {
+    struct amb_dir_topic *topic;
+    uint32_t looks; /* at subscriptions, that may be had yet */
+};
+
+/* Subscriptions to the pattern, each: some leave topics out. */
+static void count_narrowed(struct amb_pattern *pattern, struct count *count)
+{
+    AMB_LIST_FOR_EACH (node, &pattern->subs) {
+        const struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, same);
+        if (!amb_dir_sub_leaves_out(sub, count->topic)) {
+            count->topic->wild.count++;
+            if (sub->may_map) {
+                amb_readers_add(&count->topic->wild.readers, sub->user);
+            }
+        }
+    }
+}
+
 static bool count_pattern(struct amb_pattern *pattern, void *arg)
 {
-    struct amb_dir_wild *wild = arg;
+    struct count *count = arg;
+    struct amb_dir_wild *wild = &count->topic->wild;
+    if (pattern->narrowed > 0 && pattern->count <= count->looks) {
+        count->looks -= pattern->count;
+        count_narrowed(pattern, count);
+        return true;
+    }
+    /* Too many are narrowed: until the topic wakes, those that leave it out are counted, too. */
     wild->count += pattern->count;
     amb_readers_merge(&wild->readers, &pattern->readers);
     return true;
@@ -28,10 +56,11 @@ static uint32_t topic_count(struct amb_dir_topic *topic)
         return 0;
     }
     uint32_t steps = COUNT_STEPS;
+    struct count count = {.topic = topic, .looks = COUNT_LOOKS};
     topic->wild = (struct amb_dir_wild){.generation = patterns->generation + 1};
-    topic->wild.is_cut = !amb_patterns_match(patterns, topic->name, topic->name_len, &steps,
-                                             count_pattern, &topic->wild);
-    return COUNT_STEPS - steps;
+    topic->wild.is_cut =
+        !amb_patterns_match(patterns, topic->name, topic->name_len, &steps, count_pattern, &count);
+    return COUNT_STEPS - steps + COUNT_LOOKS - count.looks;
 }
 
 uint32_t amb_directory_matched(struct amb_dir_topic *topic)

@@ -11,7 +11,8 @@
  * are few, and four times a second where there are many.
  *
  * A match costs a step for each branch of the patterns' tree that it comes to. A count has so many
- * steps (COUNT_STEPS), past which the readers are "at least so many", and their users anybody.
+ * steps (COUNT_STEPS), past which the readers are "at least so many", and their users anybody. Of
+ * subscriptions that are narrowed each is looked at, up to COUNT_LOOKS.
  *
  * Threads: the control thread. Memory: orders.
  */

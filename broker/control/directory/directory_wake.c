@@ -4,6 +4,7 @@
 #include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_connect.h"
 #include "broker/control/directory/directory_counts.h"
+#include "broker/control/directory/directory_narrowed.h"
 #include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
@@ -91,7 +92,9 @@ static bool wake_for(struct amb_pattern *pattern, void *arg)
         }
         wake->made++;
         sub->woken = wake->topic->serial;
-        (void)amb_directory_connect(wake->directory, wake->topic, sub, NULL, NULL);
+        if (!amb_dir_sub_leaves_out(sub, wake->topic)) {
+            (void)amb_directory_connect(wake->directory, wake->topic, sub, NULL, NULL);
+        }
     }
     return true;
 }

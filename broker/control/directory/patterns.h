@@ -27,8 +27,9 @@ struct amb_map;
 struct amb_pattern_branch;
 
 struct amb_pattern {
-    struct amb_list_node subs;         /* struct amb_dir_sub.same, in the order of their coming */
-    uint32_t count;                    /* of them */
+    struct amb_list_node subs; /* struct amb_dir_sub.same, in the order of their coming */
+    uint32_t count;            /* of them */
+    uint32_t narrowed; /* those of them that do not read all topics of it; the directory counts */
     struct amb_readers readers;        /* those of them that read in place where they may */
     struct amb_pattern_branch *branch; /* where it ends; NULL: it is a name */
     uint32_t len;

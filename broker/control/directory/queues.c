@@ -150,6 +150,10 @@ static enum amb_status queue_fits(const struct amb_dir_queue *queue, const struc
         *why = "ack: its members acknowledge in another way";
         return AMB_EINVAL;
     }
+    if (queue->is_forbidden) {
+        *why = "the durable name goes: rights have changed";
+        return AMB_EBUSY;
+    }
     if (queue->group[0] == '\0' && queue->members > 0) {
         *why = "the durable name is in use; several members need a group";
         return AMB_EBUSY;
@@ -304,10 +308,26 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
         return;
     }
     queue->idle_ns = directory->now_ns;
-    if (queue->durable[0] == '\0' || directory->is_ending) {
+    if (queue->durable[0] == '\0' || directory->is_ending || queue->is_forbidden) {
         queue_remove(directory, queue);
     } else if (queue->sub.account != NULL) {
         amb_party_charge(queue->sub.account->party, AMB_SHARE_SUBSCRIPTIONS, &queue->party);
+    }
+}
+
+void amb_queues_review(struct amb_directory *directory, amb_queue_ask_fn may_stay,
+                       amb_queue_gone_fn gone, void *arg)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &directory->queues) {
+        struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+        if (queue->is_forbidden || may_stay(queue, arg)) {
+            continue;
+        }
+        gone(queue, arg);
+        queue->is_forbidden = true;
+        if (queue->members == 0) {
+            queue_remove(directory, queue);
+        }
     }
 }
 

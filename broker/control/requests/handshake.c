@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/requests/handshake.h"
 
+#include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
@@ -434,7 +435,11 @@ static struct amb_client *find_former(const struct amb_client *client,
     }
     struct amb_client *old = amb_control_session_client(client->control, former->session,
                                                         former->generation, former->secret);
-    return old != client && old != NULL && old->has_session ? old : NULL;
+    bool is_own = old != client && old != NULL && old->has_session;
+    /* Users of a file take the place of nobody else's session, whatever they know of it. */
+    return is_own && (client->login.user == NULL || amb_user_is_same(old->user, client->user))
+               ? old
+               : NULL;
 }
 
 /* Its client has a new session, so the old one is ended first. Then nothing is delivered to both,
@@ -476,11 +481,32 @@ static bool ucx_settle(struct amb_client *client, const Amb__Control__Auth *auth
     return true;
 }
 
+/* A ucx link is no security boundary, so its user needs a role that says so. Without one it has a
+ * stream, where its URL does not insist. False: refused, and the client told. */
+static bool ucx_permit(struct amb_client *client)
+{
+    static const char why[] = "link ucx: no role of this user has ucx";
+    if (amb_rights_may_ucx(client->rights)) {
+        return true;
+    }
+    if (client->insists || !client->ucx_late) {
+        client->control->stats.forbidden++;
+        amb_client_send_error(client, 0, AMB_EFORBIDDEN, "%s", why);
+        return false;
+    }
+    client->link = AMB_LINK_STREAM;
+    client->link_reason = client->ucx_obstacle = why;
+    return true;
+}
+
 /* The client is who it says. */
 static void auth_proved(struct amb_client *client, const Amb__Control__Auth *auth)
 {
     bool may_have_address = client->link == AMB_LINK_UCX;
-    if (may_have_address && client->ucx_late && !ucx_settle(client, auth)) {
+    if (may_have_address && !ucx_permit(client)) {
+        return;
+    }
+    if (client->link == AMB_LINK_UCX && client->ucx_late && !ucx_settle(client, auth)) {
         return;
     }
     const size_t len = auth->ucx_address.len;
@@ -556,6 +582,14 @@ static struct amb_client *attach_find(const struct amb_control *control,
                : NULL;
 }
 
+/* With a users file: is the connection of the process of a session's user? By TLS and
+ * TCP the kernel shows none, and more has to be proved there. */
+static bool attach_is_own(const struct amb_client *target, const struct amb_client *client)
+{
+    return target->login.user == NULL ||
+           (target->is_unix == client->is_unix && (!target->is_unix || target->uid == client->uid));
+}
+
 /* Both connections are plain, or both are of one client's TLS. */
 static bool attach_proves(const struct amb_client *target, const struct amb_client *client,
                           const Amb__Control__Attach *attach)
@@ -585,7 +619,8 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
 {
     struct amb_control *control = client->control;
     struct amb_client *target = attach_find(control, attach);
-    if (target == NULL || !attach_proves(target, client, attach)) {
+    if (target == NULL || !attach_is_own(target, client) ||
+        !attach_proves(target, client, attach)) {
         amb_client_refuse(client);
         return;
     }

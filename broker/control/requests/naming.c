@@ -6,6 +6,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_counts.h"
+#include "broker/control/requests/permit.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/shard/shard.h"
 
@@ -39,6 +40,9 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
     if (amb_topic_is_reserved(open->topic, len) && !amb_topic_is_inbox(open->topic, len)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN,
                               "topic: names that begin with '$' are the broker's");
+        return false;
+    }
+    if (!amb_permit_publish(client, id, open->topic)) {
         return false;
     }
     if (open->priority > AMB_PRIORITY_LOW) {
@@ -112,7 +116,8 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
     if (open->name[0] == '\0') {
         return true;
     }
-    if (!amb_user_has_names(client->user)) {
+    uint32_t owner = amb_permit_owner(client, open->name);
+    if (!amb_user_has_names(owner)) {
         amb_client_send_error(client, id, AMB_EFORBIDDEN, "publisher's name: %s",
                               AMB_USER_NO_NAMES);
         return false;
@@ -121,16 +126,14 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
     const struct amb_config_limits *limits = &control->config->limits;
     const char *full = amb_identities_full(&control->identities, client->party, limits->user_share,
                                            control->now_ns, limits->dedup_window_ns);
-    if (full != NULL &&
-        !amb_identity_is_of(&control->identities, client->party, client->user, open->name,
-                            open->topic, (enum amb_priority)open->priority)) {
+    if (full != NULL && !amb_identity_is_of(&control->identities, client->party, owner, open->name,
+                                            open->topic, (enum amb_priority)open->priority)) {
         amb_client_send_error(client, id, AMB_ELIMIT, "publisher's name: %s", full);
         return false;
     }
-    enum amb_status status =
-        amb_identity_take(&control->identities, client->user, open->name, open->topic,
-                          (enum amb_priority)open->priority, control->now_ns,
-                          control->config->limits.dedup_window_ns, out);
+    enum amb_status status = amb_identity_take(&control->identities, owner, open->name, open->topic,
+                                               (enum amb_priority)open->priority, control->now_ns,
+                                               control->config->limits.dedup_window_ns, out);
     if (status == AMB_OK) {
         amb_identity_charge(&control->identities, *out, client->party);
         return true;

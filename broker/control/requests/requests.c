@@ -207,6 +207,9 @@ static void request_live(struct amb_client *client, const Amb__Control__Control 
 
 void amb_request_handle(struct amb_client *client, const Amb__Control__Control *message)
 {
+    if (client->revoked != AMB_OK) {
+        return; /* It is told in its turn. */
+    }
     if (client->state == AMB_CLIENT_LIVE) {
         request_live(client, message);
     } else if (client->state == AMB_CLIENT_HELLO &&

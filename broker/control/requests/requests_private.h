@@ -23,6 +23,7 @@ struct amb_request {
     uint32_t topic;          /* id, of a publisher */
     uint32_t subscribers;    /* of it, told to the topic before the publisher */
     uint64_t sub;            /* id of a subscription */
+    bool is_narrowed;        /* that does not read all topics of its pattern */
     bool gpu_reject;         /* a publisher's GPU memory stays on its GPU or is not published */
     const char *gpu_why;     /* it may not lease such memory because; static; NULL: it may */
     int64_t time_ns;         /* when it came */

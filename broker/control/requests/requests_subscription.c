@@ -7,6 +7,7 @@
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/requests/demand.h"
+#include "broker/control/requests/permit.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/control/requests/wish.h"
 #include "broker/shard/gpuslot.h"
@@ -58,6 +59,7 @@ static void subscribe_step(void *control, struct amb_order *order)
             Amb__Control__Ok ok = AMB__CONTROL__OK__INIT;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             ok.time_ns = request->time_ns;
+            ok.narrowed = request->is_narrowed;
             message.id = request->id;
             message.body_case = AMB__CONTROL__CONTROL__BODY_OK;
             message.ok = &ok;
@@ -135,7 +137,9 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
                            const Amb__Control__Subscribe *subscribe)
 {
     struct amb_filter *filter;
-    if (!amb_wish_check(client, id, subscribe) || !amb_demand_subscribe(client, id, subscribe) ||
+    struct amb_rights_cut cut;
+    if (!amb_wish_check(client, id, subscribe, &cut) ||
+        !amb_demand_subscribe(client, id, subscribe) ||
         !amb_wish_filter(client, id, subscribe, &filter)) {
         return;
     }
@@ -161,6 +165,11 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     struct amb_request *request = ask->order.context;
     request->sub = sub->id;
     request->time_ns = amb_clock_realtime_ns();
+    if (!amb_rights_cut_is_empty(&cut)) { /* Then it is no member of a queue. */
+        sub->rights = amb_rights_ref(client->rights);
+        sub->cut = cut;
+        request->is_narrowed = true;
+    }
     /* The session first, then the cursors: orders to one worker arrive in this order. */
     ask->handle = subscribe->handle;
     ask->options = sub->options;
@@ -173,7 +182,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
         return;
     }
     struct amb_queue_wish wish;
-    amb_queues_wish(subscribe, client->user, &sub->options, &wish);
+    amb_queues_wish(subscribe, amb_permit_queue_owner(client, subscribe), &sub->options, &wish);
     const char *why = "";
     unsigned posted;
     enum amb_status status = amb_queues_subscribe(&control->directory, sub, &wish, ask,

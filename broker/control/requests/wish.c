@@ -7,6 +7,7 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/requests/permit.h"
 #include "wire/codec/filter.h"
 #include "wire/codec/position.h"
 
@@ -23,14 +24,16 @@ static bool wish_may_read(const struct amb_client *client, const char *pattern)
 
 /* Its user leaves something for others. A durable name counts while nobody uses it, so to use it
  * again takes nothing. */
-static bool user_has_room(struct amb_client *client, uint64_t id, const char *durable)
+static bool user_has_room(struct amb_client *client, uint64_t id,
+                          const Amb__Control__Subscribe *subscribe)
 {
     const struct amb_directory *directory = &client->control->directory;
     const struct amb_config_limits *limits = &client->control->config->limits;
     const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
     if (amb_user_has_room(user, AMB_SHARE_SUBSCRIPTIONS, 0, limits->max_subscriptions,
                           directory->sub_count, limits->user_share) ||
-        amb_queues_wait_for(directory, durable, client->user)) {
+        amb_queues_wait_for(directory, subscribe->durable,
+                            amb_permit_queue_owner(client, subscribe))) {
         return true;
     }
     amb_client_send_error(client, id, AMB_ELIMIT,
@@ -41,7 +44,7 @@ static bool user_has_room(struct amb_client *client, uint64_t id, const char *du
 }
 
 bool amb_wish_check(struct amb_client *client, uint64_t id,
-                    const Amb__Control__Subscribe *subscribe)
+                    const Amb__Control__Subscribe *subscribe, struct amb_rights_cut *cut)
 {
     const char *reason = "";
     if (subscribe->handle >= AMB_HANDLES_MAX || amb_client_sub(client, subscribe->handle) != NULL) {
@@ -55,11 +58,14 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
                               client->control->config->limits.max_subscriptions);
         return false;
     }
-    if (!user_has_room(client, id, subscribe->durable)) {
+    if (!user_has_room(client, id, subscribe)) {
         return false;
     }
     if (amb_pattern_check(subscribe->pattern, strlen(subscribe->pattern), &reason) != AMB_OK) {
         amb_client_send_error(client, id, AMB_ETOPIC, "pattern: %s", reason);
+        return false;
+    }
+    if (!amb_permit_subscribe(client, id, subscribe, cut)) {
         return false;
     }
     const char *lacks = amb_directory_lacks_pairs(&client->control->directory, client->account,

@@ -114,10 +114,28 @@ static void status_collected(void *owner, struct amb_order *order)
     }
 }
 
-/* Admin questions are for the broker's own user and root, on a Unix socket. */
-static bool client_may_ask(const struct amb_client *client)
+/* Why the client may not ask that; NULL: it may. Questions are for the broker's own user and root,
+ * on a Unix socket, and for users with a role that has the level. All that there is may be seen by
+ * operators, and by users that administrate all tenants. */
+static const char *client_obstacle(const struct amb_client *client, enum amb_admin level)
 {
-    return client->is_unix && (client->uid == 0 || client->uid == geteuid());
+    const struct amb_rights *rights = client->rights;
+    if (rights == NULL) {
+        return client->is_unix && (client->uid == 0 || client->uid == geteuid())
+                   ? NULL
+                   : "only the broker's own user or root, on a unix:// URL";
+    }
+    if (!client->is_unix && client->tls == NULL) {
+        return "only on a unix:// or a tls:// URL";
+    }
+    if (rights->admin < level) {
+        return level == AMB_ADMIN_READ ? "no role of this user has admin = \"read\""
+                                       : "no role of this user has admin = \"operate\"";
+    }
+    return rights->admin == AMB_ADMIN_ADMIN ||
+                   strcmp(client->login.user->tenant, AMB_USER_OPERATORS) == 0
+               ? NULL
+               : "views of one tenant are not there yet: the user's is to be \"$\"";
 }
 
 /* The rest of the query behind that word; NULL: it does not begin so. */
@@ -132,9 +150,11 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
     const char *removed = behind(query, "durable rm "), *topics = behind(query, "topics "),
                *paths = behind(query, "paths ");
     const struct amb_status_view *view = amb_status_view_find(query);
-    if (!client_may_ask(client)) {
-        amb_client_send_error(client, id, AMB_EFORBIDDEN,
-                              "admin: only the broker's own user or root, on a unix:// URL");
+    const char *obstacle =
+        client_obstacle(client, removed != NULL ? AMB_ADMIN_OPERATE : AMB_ADMIN_READ);
+    if (obstacle != NULL) {
+        client->control->stats.forbidden++;
+        amb_client_send_error(client, id, AMB_EFORBIDDEN, "admin: %s", obstacle);
         return;
     }
     if (removed != NULL) {

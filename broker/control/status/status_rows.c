@@ -67,8 +67,9 @@ static json_t *gather_subs(struct amb_status_query *query, struct amb_control *c
             continue;
         }
         json_t *row =
-            json_pack("{s:s, s:I, s:I}", "pattern", amb_topic_shown(sub->pattern), "client",
-                      amb_status_num(sub->client_id), "worker", amb_status_num(sub->session.shard));
+            json_pack("{s:s, s:I, s:I, s:b}", "pattern", amb_topic_shown(sub->pattern), "client",
+                      amb_status_num(sub->client_id), "worker", amb_status_num(sub->session.shard),
+                      "narrowed", sub->rights != NULL);
         (void)json_object_update(
             row, (json_t *)(uintptr_t)find_by_id(query, sub->session.shard, "subs", sub->id));
         (void)json_array_append_new(rows, row);
@@ -330,17 +331,17 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
         "rejected", amb_status_num(rejected), "expired", amb_status_num(st->expired), "redelivered",
         amb_status_num(redelivered), "dead_letters", amb_status_num(dead), "dead_letters_lost",
         amb_status_num(dead_lost));
-    json_t *doors =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
-                  amb_status_num(st->accepted), "refused_limit", amb_status_num(st->refused_limit),
-                  "refused_auth", amb_status_num(st->refused_auth), "refused_version",
-                  amb_status_num(st->refused_version), "handshake_timeouts",
-                  amb_status_num(st->handshake_timeout), "bad_magic", amb_status_num(st->bad_magic),
-                  "bad_messages", amb_status_num(st->bad_message), "quarantined",
-                  amb_status_num(st->quarantined), "violations", amb_status_num(st->violations),
-                  "passed_descriptors", amb_status_num(st->passed), "unknown_processes",
-                  amb_status_num(st->unknown_processes), "longest_round_ns",
-                  amb_status_num(st->longest_round_ns));
+    json_t *doors = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
+        amb_status_num(st->accepted), "refused_limit", amb_status_num(st->refused_limit),
+        "refused_auth", amb_status_num(st->refused_auth), "refused_version",
+        amb_status_num(st->refused_version), "handshake_timeouts",
+        amb_status_num(st->handshake_timeout), "bad_magic", amb_status_num(st->bad_magic),
+        "bad_messages", amb_status_num(st->bad_message), "forbidden", amb_status_num(st->forbidden),
+        "quarantined", amb_status_num(st->quarantined), "violations",
+        amb_status_num(st->violations), "passed_descriptors", amb_status_num(st->passed),
+        "unknown_processes", amb_status_num(st->unknown_processes), "longest_round_ns",
+        amb_status_num(st->longest_round_ns));
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);
     add_handshakes(status, control->handshakers);

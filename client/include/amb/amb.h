@@ -583,7 +583,7 @@ AMB_CHECK enum amb_status amb_next_many(struct amb_sub *sub, int64_t timeout_ns,
 
 struct amb_sub_info {
     uint32_t size;
-    uint32_t reserved;
+    uint32_t narrowed; /* 1: roles of the user deny some topics of the pattern, which never come */
     uint64_t pending_msgs, pending_bytes; /* arrived and not yet taken */
     uint64_t held_msgs, held_bytes;       /* taken and not yet released; bytes of whole batches */
     uint64_t delivered;                   /* messages taken, since subscribe */

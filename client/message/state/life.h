@@ -41,7 +41,8 @@ struct amb_sub_life {
     bool is_ending;       /* the broker was asked to end it, */
     bool is_ended;        /* and has */
     bool is_gone;         /* its handle is another one's: no word on it can be sent any more */
-    bool is_open;         /* the broker has answered */
+    bool is_open;         /* the broker has answered, */
+    bool is_narrowed;     /* ... and leaves out some topics, by roles of the user */
     bool is_restarted;    /* the broker is another one: nobody knows what was lost before the next
                              message */
     uint8_t *ask;         /* the Subscribe, packed, for another session */

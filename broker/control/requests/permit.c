@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/requests/permit.h"
+
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/directory/queues.h"
+#include "wire/codec/topic.h"
+
+#include <string.h>
+
+/* Answers false. why: static. */
+static bool refuse(struct amb_client *client, uint64_t id, const char *what, const char *why)
+{
+    client->control->stats.forbidden++;
+    amb_client_send_error(client, id, AMB_EFORBIDDEN, "%s: %s", what, why);
+    return false;
+}
+
+/* by: the line that refuses it; NULL: there is none that allows it. */
+static const char *reason(const struct amb_right *by)
+{
+    return by != NULL ? "a role of this user denies it" : "no role of this user allows it";
+}
+
+bool amb_permit_publish(struct amb_client *client, uint64_t id, const char *topic)
+{
+    const struct amb_rights *rights = client->rights;
+    size_t len = strlen(topic);
+    const struct amb_right *by;
+    if (amb_topic_is_inbox(topic, len)) {
+        return amb_rights_may_reply(rights) ||
+               refuse(client, id, "topic", "no role of this user has reply");
+    }
+    return amb_rights_publish(rights, topic, len, &by) || refuse(client, id, "topic", reason(by));
+}
+
+bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
+                          const Amb__Control__Subscribe *subscribe, struct amb_rights_cut *cut)
+{
+    const struct amb_rights *rights = client->rights;
+    const char *pattern = subscribe->pattern;
+    size_t len = strlen(pattern);
+    const struct amb_right *by;
+    *cut = (struct amb_rights_cut){{0, 0}};
+    if (amb_pattern_is_inbox(pattern, len)) {
+        return amb_rights_may_request(rights) ||
+               refuse(client, id, "pattern", "no role of this user has request");
+    }
+    switch (amb_rights_subscribe(rights, pattern, len, cut, &by)) {
+    case AMB_RIGHTS_NO:
+        return refuse(client, id, "pattern", reason(by));
+    case AMB_RIGHTS_NARROWED:
+        return !amb_queues_are_wanted(subscribe) ||
+               refuse(client, id, "pattern",
+                      "a role of this user denies some of it, and acknowledgements, groups and "
+                      "durable names take a pattern as a whole");
+    case AMB_RIGHTS_WHOLE:
+        break;
+    }
+    return true;
+}
+
+uint32_t amb_permit_owner(const struct amb_client *client, const char *name)
+{
+    return amb_rights_shares(client->rights, name) ? client->tenant : client->user;
+}
+
+uint32_t amb_permit_queue_owner(const struct amb_client *client,
+                                const Amb__Control__Subscribe *subscribe)
+{
+    const char *durable = subscribe->durable;
+    return amb_permit_owner(client, durable[0] != '\0' ? durable : subscribe->group);
+}

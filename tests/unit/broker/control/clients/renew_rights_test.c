@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/renew: other roles take rights away. Sessions end by that, and queues that their owner may
+ * read no more.
+ */
+#include "broker/config/config.h"
+#include "broker/control/directory/queues.h"
+#include "broker/control/requests/requests.h"
+#include "broker/rights/rights_table.h"
+#include "tests/unit/broker/control/clients/login_world.h"
+#include "wire/base/hash.h"
+
+#include <sys/socket.h>
+
+static struct amb_config *sources[8];
+static unsigned source_count;
+
+/* The control thread's configuration with these roles, as of a reload; users come by use(). */
+static void use_roles(const char *roles)
+{
+    static struct amb_config changed[8];
+    struct amb_control *control = stepped_control();
+    char text[512], error[AMB_CONFIG_ERROR_MAX];
+    (void)snprintf(text, sizeof(text), "roles = ( %s );", roles);
+    const struct amb_config_source source = {.text = text, .text_len = strlen(text)};
+    if (amb_config_create(&source, error, sizeof(error), &sources[source_count]) != AMB_OK) {
+        fail_msg("%s", error);
+    }
+    changed[source_count] = *control->config;
+    changed[source_count].roles = sources[source_count]->roles;
+    control->config = &changed[source_count++];
+}
+
+static int forget_roles(void **state)
+{
+    (void)state;
+    while (source_count > 0) { /* Nobody is there any more. */
+        amb_config_destroy(&sources[--source_count]);
+    }
+    return 0;
+}
+
+#define CAMERA(rest) "{ name = \"camera\"; " rest " }"
+
+static bool may_publish(const struct amb_client *client, const char *topic)
+{
+    return amb_rights_publish(client->rights, topic, strlen(topic), NULL);
+}
+
+static void test_a_login_has_the_rights_of_its_roles(void **state)
+{
+    (void)state;
+    int alice_fd, bob_fd, carol_fd, root_fd;
+    use_roles(CAMERA("publish = ( \"cam.%t.>\" );"));
+    use(ALICE BOB "carol:plant:camera:-:-:uid/1002\n");
+    struct amb_client *alice = connect_as(1000, &alice_fd), *bob = connect_as(1001, &bob_fd);
+    struct amb_client *carol = connect_as(1002, &carol_fd), *root = connect_as(0, &root_fd);
+    assert_true(may_publish(alice, "cam.plant.a"));
+    assert_false(may_publish(alice, "cam.other.a"));
+    assert_ptr_equal(alice->rights, carol->rights); /* They share them. */
+    assert_int_equal(alice->tenant, carol->tenant);
+    assert_int_not_equal(alice->tenant, alice->user);
+    assert_false(may_publish(bob, "cam.plant.a")); /* No roles, no rights. */
+    assert_null(root->rights);
+    assert_true(may_publish(root, "anything"));
+    assert_int_equal(amb_map_count(alice->control->rights.by_key), 2);
+    stepped_leave(alice, alice_fd);
+    stepped_leave(bob, bob_fd);
+    stepped_leave(carol, carol_fd);
+    stepped_leave(root, root_fd);
+    assert_int_equal(amb_map_count(stepped_control()->rights.by_key), 0);
+    use("");
+}
+
+static void test_losses_end_sessions_and_gains_do_not(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *roles;
+        bool is_lost;
+    } changes[] = {
+        {CAMERA("publish = ( \"cam.>\" ); request = true;"), false},
+        {CAMERA("publish = ( \"cam.>\", \"log\" ); subscribe = ( \"cfg\" ); request = true;"),
+         false},
+        {CAMERA("publish = { allow = ( \"cam.>\" ); deny = ( \"other\" ); }; request = true;"),
+         false},
+        {CAMERA("publish = { allow = ( \"cam.>\" ); deny = ( \"cam.x\" ); }; request = true;"),
+         true},
+        {CAMERA("publish = ( \"cam.*\" ); request = true;"), true},
+        {CAMERA("publish = ( \"cam.>\" );"), true},
+        {"{ name = \"other\"; }", true},
+    };
+    for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        int fd, root_fd;
+        use_roles(CAMERA("publish = ( \"cam.>\" ); request = true;"));
+        use(ALICE);
+        struct amb_client *client = connect_as(1000, &fd), *root = connect_as(0, &root_fd);
+        assert_int_equal(client->state, AMB_CLIENT_LIVE);
+        use_roles(changes[i].roles);
+        use(ALICE);
+        assert_int_equal(client->state, changes[i].is_lost ? AMB_CLIENT_ENDING : AMB_CLIENT_LIVE);
+        assert_int_equal(client->end_status, changes[i].is_lost ? AMB_ELOST : AMB_OK);
+        assert_int_equal(root->state, AMB_CLIENT_LIVE);
+        if (i == 1) {
+            assert_true(may_publish(client, "log")); /* The gain holds at once. */
+        }
+        stepped_leave(client, fd);
+        stepped_leave(root, root_fd);
+        use("");
+        (void)forget_roles(NULL);
+    }
+}
+
+/* The roles of a line are other ones. */
+static void test_a_role_less_is_a_loss(void **state)
+{
+    (void)state;
+    int fd;
+    use_roles(CAMERA("publish = ( \"a\" );") ", { name = \"more\"; publish = ( \"b\" ); }");
+    use("alice:plant:camera,more:-:-:uid/1000\n");
+    struct amb_client *client = connect_as(1000, &fd);
+    use("alice:plant:more,camera:-:-:uid/1000\n");
+    assert_int_equal(client->state, AMB_CLIENT_LIVE);
+    use(ALICE);
+    assert_int_equal(client->end_status, AMB_ELOST);
+    stepped_leave(client, fd);
+    use("");
+}
+
+/* Many clients are ended in slices: meanwhile nothing that one asks for is carried out. */
+static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
+{
+    (void)state;
+    int fd;
+    use_roles(CAMERA("publish = ( \"a\" );"));
+    use(ALICE);
+    struct amb_client *client = connect_as(1000, &fd);
+    Amb__Control__PubOpen open;
+    Amb__Control__Control message;
+    amb__control__pub_open__init(&open);
+    amb__control__control__init(&message);
+    open.topic = (char *)(uintptr_t) "a";
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    message.pub_open = &open;
+    client->revoked = AMB_ELOST; /* as renew.c does */
+    amb_list_push_back(&client->control->revoked, &client->of_revoked);
+    amb_request_handle(client, &message);
+    assert_int_equal(client->publisher_count, 0);
+    amb_renew_end_some(client->control);
+    assert_int_equal(client->state, AMB_CLIENT_ENDING);
+    assert_true(amb_list_is_empty(&client->control->revoked));
+    stepped_leave(client, fd);
+    use("");
+}
+
+static void say(struct amb_client *client, int fd, const Amb__Control__Control *message)
+{
+    uint8_t bytes[512];
+    size_t len = amb_control_packed_size(message);
+    assert_true(len > 0 && len <= sizeof(bytes));
+    amb_control_pack(message, bytes);
+    stepped_say(fd, bytes, len);
+    stepped_settle(client);
+}
+
+static void subscribe(struct amb_client *client, int fd, uint32_t handle, const char *pattern,
+                      const char *durable)
+{
+    Amb__Control__Subscribe subscribe;
+    Amb__Control__Control message;
+    amb__control__subscribe__init(&subscribe);
+    amb__control__control__init(&message);
+    subscribe.handle = handle;
+    subscribe.pattern = (char *)(uintptr_t)pattern;
+    subscribe.durable = (char *)(uintptr_t)durable;
+    subscribe.ack = AMB_ACK_EXPLICIT;
+    subscribe.credit_msgs = 1;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    message.subscribe = &subscribe;
+    say(client, fd, &message);
+    assert_non_null(amb_client_sub(client, handle));
+}
+
+static unsigned queue_count(void)
+{
+    unsigned count = 0;
+    AMB_LIST_FOR_EACH (node, &stepped_control()->directory.queues) {
+        count++;
+    }
+    return count;
+}
+
+static bool has_queue(const char *durable)
+{
+    AMB_LIST_FOR_EACH (node, &stepped_control()->directory.queues) {
+        if (strcmp(AMB_CONTAINER_OF(node, struct amb_dir_queue, node)->durable, durable) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remove_idle(const char *durable)
+{
+    assert_int_equal(amb_queues_remove_durable(&stepped_control()->directory, durable, NULL),
+                     AMB_OK);
+}
+
+static void test_queues_go_when_their_owner_loses_the_right(void **state)
+{
+    (void)state;
+    int fd, root_fd;
+    use_roles(CAMERA("subscribe = ( \"job.>\", \"log\" ); shared = ( \"all\" );"));
+    use(ALICE);
+    struct amb_client *root = connect_as(0, &root_fd); /* It stays, and so does its own. */
+    subscribe(root, root_fd, 0, "job.a", "of-root");
+    struct amb_client *alice = connect_as(1000, &fd);
+    subscribe(alice, fd, 0, "job.a", "idle");
+    subscribe(alice, fd, 1, "log", "kept");
+    subscribe(alice, fd, 2, "job.b", "all");
+    stepped_leave(alice, fd);
+    alice = connect_as(1000, &fd);
+    subscribe(alice, fd, 0, "job.c", "used");
+    assert_int_equal(queue_count(), 5);
+    use_roles(CAMERA("subscribe = { allow = ( \"job.>\", \"log\" ); deny = ( \"job.*\" ); }; "
+                     "shared = ( \"all\" );"));
+    use(ALICE);
+    assert_int_equal(alice->end_status, AMB_ELOST);
+    stepped_leave(alice, fd);
+    assert_int_equal(queue_count(), 3); /* of root, kept, and the tenant's */
+    use(BOB);                           /* There is no alice any more. */
+    assert_int_equal(queue_count(), 2);
+    assert_true(has_queue("all") && has_queue("of-root"));
+    remove_idle("all");
+    Amb__Control__Unsubscribe unsubscribe;
+    Amb__Control__Control message;
+    amb__control__unsubscribe__init(&unsubscribe);
+    amb__control__control__init(&message);
+    message.id = 2;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
+    message.unsubscribe = &unsubscribe;
+    say(root, root_fd, &message);
+    remove_idle("of-root");
+    stepped_leave(root, root_fd);
+    use("");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_a_login_has_the_rights_of_its_roles, forget_roles),
+        cmocka_unit_test_teardown(test_losses_end_sessions_and_gains_do_not, forget_roles),
+        cmocka_unit_test_teardown(test_a_role_less_is_a_loss, forget_roles),
+        cmocka_unit_test_teardown(test_a_client_that_waits_for_its_end_is_not_heard, forget_roles),
+        cmocka_unit_test_teardown(test_queues_go_when_their_owner_loses_the_right, forget_roles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
