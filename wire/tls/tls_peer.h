@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificate that a client has shown, and that was checked in the handshake: its public key
- * and its names, by which a user may be known. Threads: the connection's. Memory: none.
+ * The certificate that a client has shown, and that the handshake has checked. A user may be known
+ * by its public key, or by one of its names.
+ *
+ * Threads: the connection's. Memory: none.
  */
 #pragma once
 
