@@ -82,6 +82,7 @@ static int setup(void **state)
                                options[3],
                                "tls.clients=optional",
                                "server.handshake_timeout=1m",
+                               "roles=( { name = \"camera\"; publish = ( \"a.b\" ); } )",
                                NULL};
     if (door_try(&door, urls, all, error, sizeof(error)) != AMB_OK) {
         fail_msg("the broker does not start: %s", error);
