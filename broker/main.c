@@ -9,6 +9,7 @@
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
 #include "broker/eof.h"
+#include "broker/quick.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
 #include "wire/base/log.h"
@@ -170,6 +171,7 @@ static void say_what_starts(const struct program *program)
     amb_info("brokerd %s starts as %s with %u workers, configuration %s", AMB_VERSION,
              config->server.name, (unsigned)config->server.workers,
              path == NULL ? "built in" : path);
+    amb_quick_say(config);
     struct amb_transports transports;
     bool is_known =
         amb_transports_init(&transports, &config->transports, config->store, "", NULL, 0) == AMB_OK;
@@ -311,6 +313,7 @@ static int run_program(struct program *program)
         .listen = line->listen,
         .listen_count = line->listen_count,
         .machine = &program->machine,
+        .quick = line->action == AMB_COMMAND_LINE_RUN ? amb_quick_start : NULL,
     };
     amb_config_machine_read(&program->machine);
     if (line->action == AMB_COMMAND_LINE_RUN) {

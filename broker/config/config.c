@@ -4,6 +4,7 @@
 
 #include "broker/auth/users.h"
 #include "broker/config/config_check.h"
+#include "broker/config/config_quick.h"
 #include "broker/config/config_schema.h"
 #include "wire/base/assert.h"
 #include "wire/base/cpus.h"
@@ -236,6 +237,9 @@ static enum amb_status apply_all(struct amb_config_build *build,
     }
     if (status == AMB_OK) {
         status = apply_listen(build, source);
+    }
+    if (status == AMB_OK) {
+        status = amb_config_quick_apply(build, source);
     }
     return status == AMB_OK ? amb_config_finish(build, machine, source->former) : status;
 }

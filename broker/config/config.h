@@ -232,6 +232,19 @@ struct amb_config_machine {
     int (*resolve)(const char *host);        /* 0, or EAI_; NULL: getaddrinfo */
 };
 
+#define AMB_CONFIG_QUICK_WHY_MAX 400u
+
+/* Files of a quick start: config_quick.h. */
+struct amb_config_quick {
+    char certificate[216], key[216], users[216];
+};
+
+/* Finds or makes them for that listener. Else `why` has a sentence. */
+typedef enum amb_status (*amb_config_quick_fn)(const struct amb_url *door,
+                                               const char *const *environment,
+                                               struct amb_config_quick *out,
+                                               char why[AMB_CONFIG_QUICK_WHY_MAX]);
+
 /* Where a configuration comes from. All zero: built-in defaults alone. */
 struct amb_config_source {
     bool dev;         /* the --dev profile below the file */
@@ -245,6 +258,7 @@ struct amb_config_source {
     size_t listen_count;
     const struct amb_config_machine *machine; /* NULL: this one */
     const struct amb_config *former;          /* of a reload: the one in force; else NULL */
+    amb_config_quick_fn quick;                /* NULL: there is no quick start */
 };
 
 /*

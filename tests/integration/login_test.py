@@ -152,9 +152,9 @@ class Doors:
         self.token = self.tool("key", "new", "--token", self.path("web.token"))
         self.users = self.folder / "users"
         self.write(f"cam7:plant:camera:-:-:{self.key}",
-                   f"web:plant:viewer:-:-:{self.token},cert/uri=spiffe://plant/web")
+                   f"web:plant:camera:-:-:{self.token},cert/uri=spiffe://plant/web")
         self.broker = rig.broker(
-            "--listen", "tls://127.0.0.1:0", "-o", f"auth.users={self.users}",
+            "--listen", "tls://127.0.0.1:0", "-o", f"auth.users={self.users}", "-o", ROLES,
             "-o", f"tls.certificate={self.path('server.pem')}",
             "-o", f"tls.key={self.path('server.key')}", "-o", f"tls.ca={self.path('ca.pem')}",
             "-o", "tls.clients=optional", *options)
@@ -227,7 +227,7 @@ def test_a_file_says_where_and_who(rig):
                "--ca", doors.path("ca.pem"))
     shown = json.loads(doors.tool("-o", "json", "key", "show", doors.path("all.cred")))[0]
     check(shown["user"] == "cam8" and shown["url"] == doors.urls["tls"], f"{shown}")
-    doors.write(f"cam7:plant:camera:-:-:{doors.key}", f"cam8:plant:-:-:-:{shown['credential']}")
+    doors.write(f"cam7:plant:camera:-:-:{doors.key}", f"cam8:plant:camera:-:-:{shown['credential']}")
     doors.broker.signal(signal.SIGHUP)
     until(10, lambda: "in force from now on: auth.users" in doors.broker.log(), "the reload")
     env = {name: value for name, value in os.environ.items() if name not in ("AMB_CA", "AMB_URL")}
@@ -257,10 +257,100 @@ def test_a_key_that_is_taken_back_ends_its_sessions(rig):
                              "--reconnect"], env=env)
             for name, env in (("web", web), ("cam7", cam))}
     until(20, lambda: {row["user"] for row in doors.broker.clients()} == {"web", "cam7"}, "both")
-    doors.write(f"web:plant:viewer:-:-:{doors.token}")
+    doors.write(f"web:plant:camera:-:-:{doors.token}")
     doors.broker.signal(signal.SIGHUP)
     check(subs["cam7"].wait() == FORBIDDEN, f"it ends for good: {subs['cam7'].log()}")
     check({row["user"] for row in doors.broker.clients()} == {"web"}, "web has noticed nothing")
     check(doors.pub("tls", "cam7.cred").returncode == FORBIDDEN, "and is not let in again")
     subs["web"].kill()
     doors.broker.stop()
+
+
+class TwoHosts:
+    """Two network namespaces with a wire between them. Nothing else is in them."""
+
+    def __init__(self):
+        number = os.getpid()
+        self.names = [f"amb-a{number}", f"amb-b{number}"]
+        self.addresses = ["10.77.0.1", "10.77.0.2"]
+
+    def ip(self, *words):
+        return subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
+
+    def __enter__(self):
+        try:
+            for name in self.names:
+                self.ip("netns", "add", name)
+            ends = [f"va{os.getpid()}", f"vb{os.getpid()}"]
+            self.ip("link", "add", ends[0], "netns", self.names[0], "type", "veth", "peer", "name",
+                    ends[1], "netns", self.names[1])
+            for name, end, address in zip(self.names, ends, self.addresses):
+                self.ip("-n", name, "address", "add", f"{address}/24", "dev", end)
+                self.ip("-n", name, "link", "set", end, "up")
+                self.ip("-n", name, "link", "set", "lo", "up")
+        except (OSError, subprocess.SubprocessError) as error:
+            self.__exit__()
+            pytest.skip(f"no network namespaces: {error}")
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True,
+                           timeout=30)
+
+    def on(self, host):
+        return ("ip", "netns", "exec", self.names[host])
+
+
+def test_two_hosts_and_one_file(rig):
+    """The two commands of a quick start: all that the other host needs is the file."""
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+    state = {"XDG_STATE_HOME": str(rig.folder)}
+    clean = {name: value for name, value in os.environ.items()
+             if name not in ("AMB_CA", "AMB_URL", "AMB_CREDENTIALS")}
+    with TwoHosts() as hosts:
+        def start_broker():
+            broker = rig.start([rig.program("brokerd"), "--dev", "--listen", "tls://0.0.0.0:4733"],
+                               env=state, prefix=hosts.on(0))
+            broker.expect("ready")
+            return broker
+
+        broker = start_broker()
+        made = rig.folder / "ambroker" / "dev"
+        check(f"user dev are in {made}" in broker.log(), broker.log())
+        # The other host has the file alone.
+        elsewhere = rig.folder / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "dev.cred").write_text((made / "dev.cred").read_text())
+        os.chmod(elsewhere / "dev.cred", 0o600)
+        env = {**clean, "AMB_CREDENTIALS": str(elsewhere / "dev.cred")}
+        sent = os.urandom(300_000)
+        sub = rig.start([rig.program("broker-ctl"), "sub", ">", "--count", "1", "--out-dir",
+                         str(elsewhere)], env=env, prefix=hosts.on(1))
+        pub = subprocess.run([*hosts.on(0), rig.program("broker-ctl"), "pub", "files",
+                              "--wait-subscribers", "1", "--file", "/dev/stdin"], input=sent,
+                             env=env, capture_output=True, timeout=60, check=False)
+        check(pub.returncode == 0, f"{pub}")
+        check(sub.wait(60) == 0, sub.log())
+        got = [path for path in elsewhere.iterdir() if path.name != "dev.cred"]
+        check(len(got) == 1 and got[0].read_bytes() == sent, f"{got}")
+        for words, refused in ((("-tls1_2",), True), (("-tls1_3", "-alpn", "amb/1"), False)):
+            shown = subprocess.run([*hosts.on(1), "openssl", "s_client", "-connect",
+                                    f"{hosts.addresses[0]}:4733", "-CAfile", str(made / "ca.pem"),
+                                    *words], input=b"", capture_output=True, timeout=30,
+                                   check=False)
+            text = shown.stdout.decode(errors="replace")
+            check(refused != ("Verify return code: 0 (ok)" in text and
+                              "ambroker dev authority" in text), f"{words}: {text}")
+        before = {path.name: path.read_bytes() for path in made.iterdir()}
+        broker.signal(signal.SIGTERM)
+        check(broker.wait() == 0, broker.log())
+        # The next start makes nothing anew.
+        broker = start_broker()
+        check(before == {path.name: path.read_bytes() for path in made.iterdir()}, "other files")
+        again = subprocess.run([*hosts.on(1), rig.program("broker-ctl"), "status"], env=env,
+                               capture_output=True, timeout=60, check=False)
+        check(again.returncode == 0, f"{again}")
+        broker.signal(signal.SIGTERM)
+        check(broker.wait() == 0, broker.log())

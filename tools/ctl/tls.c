@@ -3,8 +3,8 @@
 
 #include "tools/ctl/connect.h"
 #include "tools/ctl/tls_files.h"
-#include "wire/base/interface.h"
 #include "wire/tls/tls_issue.h"
+#include "wire/tls/tls_names.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -61,32 +61,6 @@ static enum amb_exit issue(const struct wanted *wanted, enum amb_tls_role role, 
     return status == AMB_OK ? AMB_EXIT_OK : failed(status, error);
 }
 
-/* The addresses of this machine that others can use, and its names. Texts of them in *text. */
-static void add_own_names(struct wanted *wanted, char (*text)[AMB_INTERFACE_ADDRESS_MAX],
-                          size_t text_count)
-{
-    static char host[HOST_NAME_MAX + 1];
-    struct amb_interfaces here = {NULL, 0};
-    if (gethostname(host, sizeof(host) - 1) == 0 && strcmp(host, "localhost") != 0) {
-        wanted->names[wanted->name_count++] = host;
-    }
-    wanted->names[wanted->name_count++] = "localhost";
-    wanted->names[wanted->name_count++] = "127.0.0.1";
-    wanted->names[wanted->name_count++] = "::1";
-    if (amb_interfaces_read(&here) != AMB_OK) {
-        return;
-    }
-    size_t used = 0;
-    const struct amb_interface *row = NULL;
-    while (used < text_count && (row = amb_interfaces_next(&here, NULL, row)) != NULL) {
-        if (amb_interface_reach(row) == AMB_REACH_OTHERS) {
-            amb_interface_text(row, text[used]);
-            wanted->names[wanted->name_count++] = text[used++];
-        }
-    }
-    amb_interfaces_fini(&here);
-}
-
 static void say_made(const struct amb_ctl *ctl, const struct wanted *wanted, const char *base,
                      const struct amb_tls_pair *pair)
 {
@@ -104,10 +78,12 @@ static void say_made(const struct amb_ctl *ctl, const struct wanted *wanted, con
 
 static enum amb_exit init(struct amb_ctl *ctl, struct wanted *wanted)
 {
-    char texts[AMB_TLS_NAMES_MAX - 4][AMB_INTERFACE_ADDRESS_MAX];
+    struct amb_tls_own_names own;
     static const char *const bases[] = {"ca", "server"};
     if (wanted->name_count == 0) {
-        add_own_names(wanted, texts, sizeof(texts) / sizeof(texts[0]));
+        amb_tls_own_names_read(&own);
+        memcpy(wanted->names, own.names, own.count * sizeof(own.names[0]));
+        wanted->name_count = own.count;
     }
     enum amb_exit code = amb_tls_files_absent(wanted->folder, bases, 2);
     struct amb_tls_pair *authority = NULL, *server = NULL;
