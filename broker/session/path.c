@@ -61,8 +61,8 @@ const char *amb_path_why_text(enum amb_path_why why)
         [AMB_PATH_BEST] = "",
         [AMB_PATH_LINK] = "the link shares no memory with the broker",
         [AMB_PATH_ASKED] = "the subscription asks for copies (copy)",
-        [AMB_PATH_ROOM] = "the client holds as much in place as it may "
-                          "(limits.max_mapped_per_session)",
+        [AMB_PATH_ROOM] = ("the client holds as much in place as it may "
+                           "(limits.max_mapped_per_session)"),
         [AMB_PATH_FOREIGN] = "a publisher of another user can still write there (topics.trust)",
         [AMB_PATH_MAPPING] = "the client was still mapping the segment",
         [AMB_PATH_REFUSED] = "the client cannot map the segment",
