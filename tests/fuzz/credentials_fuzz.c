@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client's credentials file: what is read and written again is the same, and a refusal has a
+/* A client's credentials file: it is read, written, and read again as the same. A refusal has a
  * line. */
 #include "tests/fuzz/fuzz.h"
 #include "wire/auth/credentials_file.h"

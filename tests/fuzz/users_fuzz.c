@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A users file: each user of a set is found by name and by credential, and the set read again of
- * its lines is the same. A refusal has a line. */
+/* A users file: each user of a set is found by name and by credential. Read again, it makes the
+ * same set. A refusal has a line. */
 #include "broker/auth/users.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"

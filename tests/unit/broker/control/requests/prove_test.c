@@ -54,7 +54,7 @@ static void write_users(const char *path)
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(amb_credential_of_token(TOKEN, strlen(TOKEN), token));
-    write_line(file, "alice:plant:-:-:-:", alice, "");
+    write_line(file, "alice:plant:camera:-:-:", alice, "");
     write_line(file, "bob:plant:-:-:-:", bob, ",uid/4711");
     write_line(file, "gone:plant:-:-:until=2020-01-01:", gone, "");
     (void)fprintf(file, "web:plant:-:-:-:%s,cert/dns=visitor\n", token);
