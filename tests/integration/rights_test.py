@@ -181,6 +181,32 @@ def test_administration(world):
     check(world.ctl(OPERATOR, "durable", "rm", "d").returncode == 0, "a command")
 
 
+def test_the_broker_says_who_may_do_what(world):
+    for words, answer, role, line in (
+        ("alice publish cam.alice.x", "yes", "camera", "allow cam.%u.>"),
+        ("alice publish cam.bob.x", "no", "", " "),
+        ("bob subscribe cfg.secret.a", "no", "viewer", "deny cfg.secret.>"),
+        ("bob subscribe cfg.>", "narrowed", "viewer", "deny cfg.secret.>"),
+        ("bob subscribe cfg.*", "yes", "viewer", "allow cfg.>"),
+        ("bob subscribe >", "no", "", " "),
+        ("alice publish $SYS.a", "no", "", " "),
+        ("op admin operate", "yes", "", " "),
+        ("op admin admin", "no", "", " "),
+    ):
+        done = world.ctl(OPERATOR, "-o", "json", "user", "test", *words.split())
+        check(done.returncode == (FORBIDDEN if answer == "no" else 0), f"{words}: {done}")
+        row = json.loads(done.stdout)[0]
+        check((row["answer"], row["role"], f"{row['list']} {row['pattern']}") ==
+              (answer, role, line), f"{words}: {row}")
+        check(row["where"].startswith(f"{world.config}:") == (line != " "), f"{row}")
+    for words, text in (("nobody publish a", "no user of that name"),
+                        ("alice publish a..b", "empty token"),
+                        ("alice delete a", "publish TOPIC, subscribe PATTERN")):
+        done = world.ctl(OPERATOR, "user", "test", *words.split())
+        check(done.returncode != 0 and text in done.stderr, f"{words}: {done}")
+    refused(world.ctl(ALICE, "user", "test", "bob", "publish", "a"), 'has admin = "read"')
+
+
 def test_a_reload_ends_those_who_lose(world):
     events = world.sub(OPERATOR, "$SYS.queue.gone", "--start", "new")
     alice = world.sub(ALICE, "cfg.>")

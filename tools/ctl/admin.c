@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Prints what the broker answers. FORBIDDEN: the answer is a row that says no. */
 static enum amb_exit show(struct amb_ctl *ctl, const char *query)
 {
     struct amb_msg *answer;
@@ -21,6 +22,8 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
         amb_tool_error("%s: the broker's answer is not JSON: %s", query, error.text);
         return AMB_EXIT_SOFTWARE;
     }
+    const char *word = json_string_value(json_object_get(json_array_get(value, 0), "answer"));
+    enum amb_exit code = word != NULL && strcmp(word, "no") == 0 ? AMB_EXIT_FORBIDDEN : AMB_EXIT_OK;
     json_int_t not_shown = json_integer_value(json_object_get(value, "not_shown"));
     if (!ctl->is_json) {
         (void)json_object_del(value, "not_shown");
@@ -32,7 +35,7 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
                        strncmp(query, "topics", 6) == 0 ? "; broker-ctl topics PATTERN shows fewer"
                                                         : "");
     }
-    return AMB_EXIT_OK;
+    return code;
 }
 
 /* Asks with a query; least, most: how many arguments the command has. */
@@ -88,4 +91,10 @@ enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv)
 {
     char query[128];
     return ask(ctl, argc, argv, 2, 3, query, sizeof(query));
+}
+
+enum amb_exit amb_ctl_user(struct amb_ctl *ctl, int argc, char **argv)
+{
+    char query[400];
+    return ask(ctl, argc, argv, 4, 4, query, sizeof(query));
 }

@@ -27,6 +27,8 @@ static const struct amb_ctl_command commands[] = {
     {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
     {"queues", amb_ctl_admin, "", "acknowledged, group and durable subscriptions: pending, dead"},
     {"durable", amb_ctl_durable, "rm NAME [USER]", "forget a durable name that nobody uses"},
+    {"user", amb_ctl_user, "test NAME publish|subscribe|admin WHAT",
+     "may a user do that, and by which line of the roles"},
     {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},

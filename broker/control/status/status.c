@@ -5,6 +5,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/status/rights_answer.h"
 #include "broker/control/status/status_answer.h"
 #include "broker/control/status/status_private.h"
 #include "broker/control/status/status_rows.h"
@@ -37,6 +38,20 @@ static enum amb_status durable_remove(struct amb_control *control, const char *w
                : AMB_ENOTFOUND;
 }
 
+/* An answer in one piece. */
+static void reply_send(struct amb_client *client, uint64_t id, const char *json)
+{
+    Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
+    reply.json.data = (uint8_t *)(uintptr_t)json;
+    reply.json.len = strlen(json);
+    reply.last = 1;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    message.id = id;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY;
+    message.admin_reply = &reply;
+    amb_client_send(client, &message, NULL, 0);
+}
+
 static void remove_durable(struct amb_client *client, uint64_t id, const char *words)
 {
     enum amb_status status = durable_remove(client->control, words);
@@ -47,16 +62,26 @@ static void remove_durable(struct amb_client *client, uint64_t id, const char *w
                                                      : "there is none of that name");
         return;
     }
-    static const char done[] = "{\"removed\":1}";
-    Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
-    reply.json.data = (uint8_t *)(uintptr_t)done;
-    reply.json.len = sizeof(done) - 1;
-    reply.last = 1;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.id = id;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY;
-    message.admin_reply = &reply;
-    amb_client_send(client, &message, NULL, 0);
+    reply_send(client, id, "{\"removed\":1}");
+}
+
+static void test_rights(struct amb_client *client, uint64_t id, const char *words)
+{
+    json_t *rows;
+    const char *why;
+    enum amb_status status = amb_rights_answer(client->control, words, &rows, &why);
+    char *text = status == AMB_OK ? json_dumps(rows, JSON_COMPACT) : NULL;
+    if (status != AMB_OK) {
+        amb_client_send_error(client, id, status, "user test: %s", why);
+        return;
+    }
+    if (text == NULL) {
+        amb_client_send_error(client, id, AMB_ENOMEM, "no memory for the answer");
+    } else {
+        reply_send(client, id, text);
+    }
+    free(text);
+    json_decref(rows);
 }
 
 static void query_finish(struct amb_status_query *query, struct amb_control *control)
@@ -148,7 +173,7 @@ static const char *behind(const char *query, const char *word)
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
     const char *removed = behind(query, "durable rm "), *topics = behind(query, "topics "),
-               *paths = behind(query, "paths ");
+               *paths = behind(query, "paths "), *tested = behind(query, "user test ");
     const struct amb_status_view *view = amb_status_view_find(query);
     const char *obstacle =
         client_obstacle(client, removed != NULL ? AMB_ADMIN_OPERATE : AMB_ADMIN_READ);
@@ -159,6 +184,10 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
     }
     if (removed != NULL) {
         remove_durable(client, id, removed);
+        return;
+    }
+    if (tested != NULL) {
+        test_rights(client, id, tested);
         return;
     }
     const char *pattern = "";

@@ -3,7 +3,8 @@
  * The tables of broker-ctl: "status", "topics", "subs", "queues", "clients", "workers", "memory",
  * "transports", "paths", "doctor", "topo".
  * "topics PATTERN" are those that match; "paths NAME" are those of clients of that name. "durable
- * rm NAME" and "durable rm NAME USER" remove a durable name. Each worker writes its knowledge of
+ * rm NAME" and "durable rm NAME USER" remove a durable name. "user test NAME publish WHAT" asks for
+ * rights (rights_answer.h). Each worker writes its knowledge of
  * its shard into a JSON object of its own, on its own thread, some rows a turn. The control thread
  * puts them together with its own knowledge and answers. An answer has AMB_STATUS_ROWS_MAX rows at
  * most, and "not_shown" says how many there are beside. Of subscriptions, queues and clients these
@@ -21,5 +22,5 @@
 struct amb_client;
 
 /* Answers with AdminReply pieces, or Error: EFORBIDDEN, EINVAL, ENOMEM, ETOOLARGE. Of "durable rm"
- * also ENOTFOUND and EBUSY. */
+ * also ENOTFOUND and EBUSY; of "user test" ENOTFOUND. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);
