@@ -13,6 +13,9 @@ ARROWS = """
 wire/base:
 wire/link: wire/base
 broker: wire/
+client/include:
+client/inner: client/include
+client/face: client/include
 <ucp/: wire/link/ucx*
 """
 
@@ -34,6 +37,10 @@ SOUND = {
     "wire/base/a.c": '#include "wire/base/a.h"\n\nint amb_a(int x)\n{\n    return x;\n}\n',
     "wire/link/b.h": '#pragma once\n#include "wire/base/a.h"\nint amb_b(void);\n',
     "wire/link/b.c": '#include "wire/link/b.h"\n\nint amb_b(void)\n{\n    return amb_a(1);\n}\n',
+    "client/include/amb/amb.h": '#pragma once\nextern "C" {\nint amb_open(int x);\n}\n',
+    "client/inner/open.c": "int amb_open(int x)\n{\n    return x;\n}\n",
+    "client/inner/hidden.c": "int amb_hidden(int x)\n{\n    return x;\n}\n",
+    "client/face/f.c": "#include <amb/amb.h>\n\nint amb_face(void)\n{\n    return amb_open(1);\n}\n",
     **chain(5, False),
 }
 PLANTED = {
@@ -44,6 +51,9 @@ PLANTED = {
     "a call against the arrows":
         ({"wire/base/c.c": "int amb_b(void);\n\nint amb_c(void)\n{\n    return amb_b();\n}\n"},
          "wire/base may not call amb_b of wire/link/b.c"),
+    "a call behind the interface":
+        ({"client/face/g.c": "int amb_hidden(int);\n\nint amb_g(void)\n{\n    return amb_hidden(1);\n}\n"},
+         "client/face may not call amb_hidden of client/inner/hidden.c"),
     "rooms in a circle":
         ({ROOMS: ARROWS.replace("wire/base:", "wire/base: wire/link")},
          "rooms use each other: wire/base wire/link"),

@@ -24,6 +24,7 @@ PRODUCT = ("wire", "broker", "client", "tools")
 CIRCLE_MAX = 4
 # Declares what many files define, and its own inline functions use that.
 PUBLIC = ("client/include/amb/amb",)
+INTERFACE = "client/include"  # calls of what it declares are its users' arrows to it
 
 
 def resolve(style, name, files):
@@ -99,16 +100,27 @@ def check_rooms(folders):
         yield "rooms use each other: " + " ".join(cycle)
 
 
+def sees_interface_alone(home, folders):
+    """Of its top folder the room may use the public interface, and no room behind that."""
+    top = home.split("/")[0] + "/"
+    return [p for p in folders.get(home, ()) if p.startswith(top)] == [INTERFACE]
+
+
 def check_calls(units, folders):
     """Circles of calls, and calls against the arrows, within each of the product's top folders; wire
     counts for all of them."""
     graph = {}
     definers = definers_of(units)
+    public = {function for name in units if name.startswith(INTERFACE + "/")
+              for function in re.findall(r"\b(amb_\w+)\(", sources.read(name))}
     for name, unit in units.items():
         top = name.split("/")[0]
+        is_user = sees_interface_alone(owner(name, folders) or "", folders)
         for function in unit.called - set(unit.defined):
             for other in definers.get(function, ()):
                 if other.split("/")[0] not in (top, "wire") or module_of(other) == module_of(name):
+                    continue
+                if is_user and function in public:
                     continue
                 graph.setdefault(module_of(name), set()).add(module_of(other))
                 home = owner(name, folders)

@@ -10,6 +10,7 @@ import concurrent.futures
 import os
 import shutil
 import subprocess
+import sysconfig
 
 import sources
 
@@ -40,6 +41,10 @@ def main():
     args = parser.parse_args()
     if args.include is None and args.system is None:
         args.include, args.system = [at("build/dev/generated")], [at(n) for n in FETCHED]
+    # Headers of client/python are left out where Python has none of its own.
+    python = sysconfig.get_path("include")
+    has_python = os.path.exists(os.path.join(python, "Python.h"))
+    args.system = (args.system or []) + ([python] if has_python else [])
     public = "-I" + os.path.join(sources.ROOT, PUBLIC)
     paths = ["-I" + p for p in [sources.ROOT] + (args.include or [])] + [public]
     paths += ["-isystem" + p for p in args.system or []]
@@ -48,7 +53,7 @@ def main():
     cxx = [args.cxx, "-std=c++17", *WARNINGS, public, "-fsyntax-only", "-xc++", "-"]
 
     headers = [n for n in sources.c_files("wire", "broker", "client", "tools", "tests")
-               if n.endswith(".h")
+               if n.endswith(".h") and (has_python or not n.startswith("client/python/"))
                and not any(f"#include <{w}>" in sources.read(n) for w in args.without)]
     jobs = [(c, name) for name in headers]
     notes = []

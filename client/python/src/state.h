@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of one import of the extension, and the objects that it makes. Each object has a
+ * pointer to the state, which its type keeps alive.
+ *
+ *   Connection ── session ◄── Publisher, Subscription        Message: alone
+ *
+ * Threads: objects are used with the GIL; a session by calls that have given it up, inside its
+ * gate. Memory: Python's, and a session, counted.
+ */
+#pragma once
+
+#include "client/python/src/gate.h"
+#include "client/python/src/python.h"
+
+#include <amb/amb.h>
+
+#define AMB_PY_ERRORS_MAX 40
+
+struct amb_py_state {
+    PyObject *error;                     /* the class of all */
+    PyObject *errors[AMB_PY_ERRORS_MAX]; /* in the order of the table in errors.c */
+    PyTypeObject *connection, *publisher, *subscription, *message;
+};
+
+/* A connection, of which publishers and subscriptions know when it is closed. */
+struct amb_py_session {
+    struct amb_gate gate; /* calls on it, and on all that it has */
+    _Atomic uint32_t refs;
+    struct amb_conn *conn;
+};
+
+/* A publisher or a subscription. A call is inside both gates. */
+struct amb_py_handle {
+    PyObject_HEAD struct amb_py_state *state;
+    struct amb_py_session *session;
+    struct amb_gate gate;
+    _Atomic(void *) handle; /* NULL: closed */
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that may wait: first without waiting and with the GIL, then in slices without it. Between
+ * two slices signals and closes are looked at.
+ * Threads: with the GIL, which is given up meanwhile. Memory: none.
+ */
+#pragma once
+
+#include "client/python/src/state.h"
+
+/* Seconds, or None for ever, as libamb takes them. -1: TypeError or ValueError is raised. */
+int64_t amb_py_timeout(PyObject *seconds);
+
+struct amb_py_call {
+    /* One call of libamb, without the GIL unless timeout_ns is AMB_NOWAIT. */
+    enum amb_status (*run)(void *arg, int64_t timeout_ns);
+    void *arg;
+    bool is_slow; /* it moves so many bytes that others should run meanwhile */
+};
+/* The caller is inside the handle's gates. *is_raised: an exception is, by a signal. Else the
+ * answer: ECLOSED where the handle is being closed. */
+enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
+                            int64_t timeout_ns, bool *is_raised);
+/* Waits until nobody is inside a closed gate. False: a signal has raised an exception. */
+bool amb_py_await_gate(struct amb_gate *gate);

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections, publishers, subscriptions and messages of the Python package."""
+import array
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+WAIT = 10
+WRONG_TIMES = (float("nan"), -1, -0.5, 1e30, float("inf"))
+PROMPT = 1.0  # 0.25 s is promised; a busy machine is given more
+
+
+def ended_by(action, call):
+    """What `call` raises once `action` has run, which begins 0.2 s later; and how long it took."""
+    timer = threading.Timer(0.2, action)
+    timer.start()
+    begin = time.monotonic()
+    try:
+        with pytest.raises(BaseException) as caught:
+            call()
+    finally:
+        timer.join()
+    return caught.type, time.monotonic() - begin - 0.2
+
+
+def test_messages_arrive_whole_and_in_order(conn):
+    sub = conn.subscribe("a.>")
+    pub = conn.publisher("a.b")
+    sizes = (0, 1, 7, 4096, 70_000, 1 << 20)
+    for number, size in enumerate(sizes):
+        pub.send(bytes([number]) * size)
+    pub.flush(WAIT)
+    for number, size in enumerate(sizes):
+        msg = sub.next(WAIT)
+        assert bytes(msg) == msg.tobytes() == bytes([number]) * size
+        assert (msg.topic, len(msg), msg.seq, msg.lost) == ("a.b", size, number + 1, 0)
+        assert (msg.key, msg.content_type, msg.props, msg.wants_reply) == (None, None, {}, False)
+        assert abs(msg.time_ns / 1e9 - time.time()) < 60
+
+
+def test_the_bytes_are_the_callers_again(conn):
+    sub = conn.subscribe("a")
+    pub = conn.publisher("a")
+    for size in (10, 20_000, 1 << 20):
+        data = bytearray(b"x" * size)
+        pub.send(data)
+        data[:] = b"y" * size
+        data.append(0)  # no export is left
+        assert bytes(sub.next(WAIT)) == b"x" * size
+
+
+def test_arrays_come_back_with_their_shape(conn):
+    sub = conn.subscribe("a")
+    pub = conn.publisher("a")
+    numbers = array.array("f", range(24))
+    sent = memoryview(numbers).cast("B").cast("f", (2, 3, 4))
+    pub.send(sent)
+    msg = sub.next(WAIT)
+    view = memoryview(msg)
+    assert (view.format, view.shape, view.strides) == ("f", (2, 3, 4), (48, 16, 4))
+    assert view.tolist() == sent.tolist() and view.readonly and view.c_contiguous
+    assert bytes(msg) == numbers.tobytes()
+    for code in "bBhHiIqQdf":
+        pub.send(array.array(code, [1, 2, 3]))
+        view = memoryview(sub.next(WAIT))
+        assert (view.format, view.tolist()) == (code, [1, 2, 3])
+    pub.send(array.array("d"))
+    assert memoryview(sub.next(WAIT)).shape == (0,)
+
+
+def test_what_cannot_be_published_is_refused_and_nothing_is(conn, ambroker):
+    sub = conn.subscribe(">")
+    pub = conn.publisher("a")
+    for wrong in ("text", None, 7, [1, 2], memoryview(b"1234")[::2], memoryview(b"ab").cast("c")):
+        with pytest.raises((TypeError, BufferError)):
+            pub.send(wrong)
+    for topic in ("", "a..b", "a\0b", "a.*", "x" * 300):
+        with pytest.raises(ValueError):
+            conn.publish(topic, b"x")
+    for seconds in WRONG_TIMES:
+        for call in (lambda s: pub.send(b"x", s), pub.flush, sub.next, conn.flush,
+                     lambda s: conn.publish("a", b"x", s)):
+            with pytest.raises(ValueError):
+                call(seconds)
+    with pytest.raises(ValueError, match="confirm"):
+        conn.publisher("a", confirm="perhaps")
+    with pytest.raises(ambroker.Error):
+        conn.subscribe("a", filter="price >")
+    pub.send(b"good")
+    assert bytes(sub.next(WAIT)) == b"good"
+
+
+def test_statuses_are_classes_and_builtins(ambroker, broker):
+    conn = ambroker.connect(broker.url())
+    sub = conn.subscribe("a")
+    with pytest.raises(BlockingIOError) as caught:
+        sub.next(0)
+    assert isinstance(caught.value, ambroker.WouldBlock)
+    begin = time.monotonic()
+    with pytest.raises(TimeoutError) as caught:
+        sub.next(0.25)
+    assert time.monotonic() - begin >= 0.25
+    assert (caught.value.status, caught.value.scope, caught.value.text) == (-2, "call", "timed out")
+    with pytest.raises(ambroker.Unreachable, match="nowhere"):
+        ambroker.connect("unix:///nowhere/at.all", connect_timeout=1)
+    with pytest.raises(TypeError):
+        ambroker.connect(broker.url(), colour="red")
+    conn.close()
+
+
+def test_views_hold_their_message(ambroker, broker):
+    conn = ambroker.connect(broker.url())
+    sub = conn.subscribe("a")
+    for size in (10, 100_000):
+        conn.publish("a", b"v" * size)
+        msg = sub.next(WAIT)
+        view = memoryview(msg)
+        with pytest.raises(BufferError):
+            msg.release()
+        with pytest.raises(TypeError):
+            view[0] = 1
+        del msg
+        gc.collect()
+        assert bytes(view) == b"v" * size
+    conn.publish("a", b"kept")
+    kept = sub.next(WAIT)
+    conn.close()
+    assert (bytes(kept), bytes(view), kept.topic) == (b"kept", b"v" * 100_000, "a")
+    kept.release()
+    kept.release()
+    for use in (kept.tobytes, lambda: bytes(kept), lambda: kept.topic, lambda: len(kept), kept.ack):
+        with pytest.raises(ValueError, match="released"):
+            use()
+
+
+def test_closed_handles_say_so(ambroker, broker):
+    conn = ambroker.connect(broker.url())
+    pub, sub, other = conn.publisher("a"), conn.subscribe("a"), conn.subscribe("b")
+    other.close()
+    other.close()
+    with pytest.raises(ambroker.Closed):
+        other.next(0)
+    assert list(other) == []
+    conn.close()
+    conn.close()
+    for call in (lambda: pub.send(b"x"), pub.flush, sub.next, lambda: conn.publish("a", b""),
+                 conn.stop, lambda: conn.publisher("a"), lambda: conn.subscribe("a")):
+        with pytest.raises(ambroker.Closed):
+            call()
+    pub.close()
+    sub.close()
+
+
+def test_what_waits_is_ended_by_a_close_a_stop_and_a_signal(ambroker, broker):
+    def kill():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    for end, expected in ((lambda: sub.close(), ambroker.Closed),
+                          (lambda: conn.close(), ambroker.Closed),
+                          (lambda: conn.stop(), ambroker.Stopped), (kill, KeyboardInterrupt)):
+        conn = ambroker.connect(broker.url())
+        sub = conn.subscribe("a")
+        raised, late = ended_by(end, sub.next)
+        assert raised is expected and late < PROMPT
+        if expected is KeyboardInterrupt:  # nothing is lost, and the next call works
+            conn.publish("a", b"x")
+            assert bytes(sub.next(WAIT)) == b"x"
+        conn.close()
+    conn = ambroker.connect(broker.url())
+    sub = conn.subscribe("a")
+    conn.publish("a", b"one")
+    seen = []
+    timer = threading.Timer(0.3, sub.close)
+    timer.start()
+    for msg in sub:
+        seen.append(bytes(msg))
+    timer.join()
+    assert seen == [b"one"]
+    conn.close()
+
+
+def test_a_close_beside_calls_of_other_threads(ambroker, broker):
+    url = broker.url()
+    for number in range(100):
+        conn = ambroker.connect(url)
+        sub, pub = conn.subscribe("a"), conn.publisher("a")
+        wrong = []
+
+        def work(call):
+            try:
+                while True:
+                    call()
+            except (ambroker.Closed, ambroker.Timeout):
+                pass
+            except BaseException as error:  # pylint: disable=broad-except
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(call,))
+                   for call in (lambda: sub.next(WAIT), lambda: pub.send(b"x" * 1000),
+                                lambda: conn.publish("a", b"y"), lambda: list(sub) or sub.next(0))]
+        for thread in threads:
+            thread.start()
+        (sub if number % 3 == 0 else conn).close()
+        conn.close()
+        for thread in threads:
+            thread.join(WAIT)
+            assert not thread.is_alive()
+        assert wrong == []
+
+
+def test_a_child_says_forked_and_hurts_nobody(ambroker, broker):
+    conn = ambroker.connect(broker.url())
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    pid = os.fork()
+    if pid == 0:
+        answers = 0
+        for call in (lambda: pub.send(b"x"), lambda: sub.next(1), lambda: conn.publish("a", b"")):
+            try:
+                call()
+            except ambroker.Forked:
+                answers += 1
+        os._exit(answers)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    pub.send(b"parent")
+    assert bytes(sub.next(WAIT)) == b"parent"
+    conn.close()
+
+
+def test_nothing_is_left_of_messages(ambroker, broker):
+    conn = ambroker.connect(broker.url())
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+
+    def exchange(count):
+        for _ in range(count):
+            pub.send(b"x" * 100, WAIT)
+            msg = sub.next(WAIT)
+            assert len(memoryview(msg)) == 100
+
+    def resident():
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    exchange(5000)
+    gc.collect()
+    blocks, memory = sys.getallocatedblocks(), resident()
+    exchange(20000)
+    gc.collect()
+    assert sys.getallocatedblocks() - blocks < 200
+    assert resident() - memory < 4 << 20
+    conn.close()
+
+
+def test_an_interpreter_ends_with_all_of_it_open(build, broker):
+    program = f"""
+import sys, threading
+sys.path.insert(0, {str(build / "python")!r})
+import ambroker
+conn = ambroker.connect({broker.url()!r})
+sub = conn.subscribe("a")
+pub = conn.publisher("a")
+pub.send(b"x")
+msg = sub.next(10)
+threading.Thread(target=sub.next, daemon=True).start()
+print("ready", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", program], capture_output=True,
+                          text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ready\n", "")
