@@ -8,7 +8,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: tools/test.sh [--ci] [--preset P]... [--all] [--no-install] [--no-deps]
-  (nothing)      the preset dev: lint, unit, fuzz and integration tests
+  (nothing)      the preset dev: lint, unit, fuzz, integration and python tests
   --ci           the same, and again: dev on the system's UCX: links; asan: unit, fuzz, integration;
                  tsan: unit; system: unit, links
   --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
@@ -127,7 +127,7 @@ part() {
 
 # full PRESET: all but what takes long or needs hardware.
 full() {
-    part "$1" '^(lint|unit|fuzz)$' '^integration$'
+    part "$1" '^(lint|unit|fuzz)$' '^(integration|python)$'
 }
 
 ucx=wheel
