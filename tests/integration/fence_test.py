@@ -344,6 +344,37 @@ def test_a_view_has_the_last_word(rig):
     until(20, lambda: (rig.folder / "told").exists() and world.inside() == {"10.0.0.2"}, world.said())
 
 
+CTL_THAT_ENDS = """#!/bin/sh
+case " $* " in
+*" sub "*)
+    cat "{folder}/events"
+    [ -e "{folder}/told" ] && exec sleep 100
+    echo >"{folder}/told"
+    exit 69 ;;
+*) cat "{folder}/clients" ;;
+esac
+"""
+
+
+def test_another_broker_counts_its_clients_anew(rig):
+    """Numbers of clients begin at 1 again: that such a number has gone says nothing of its new owner."""
+    world = Pretended(rig, [come(1, "10.0.0.1:1"), gone(1, "10.0.0.1:1"), come(1, "10.0.0.2:7")],
+                      more={"not_shown": 1})
+    world.start()
+    until(20, lambda: world.inside() == {"10.0.0.2"}, world.said())
+
+
+def test_events_that_were_missed_open_nothing_for_long(rig):
+    """The view shows some clients alone, and the events end: a client that is not shown may have gone."""
+    world = Pretended(rig, [come(1, "10.0.0.1:1"), come(2, "10.0.0.2:1")], [(2, "10.0.0.2:1", "ucx")],
+                      more={"not_shown": 1})
+    (rig.folder / "ctl").write_text(CTL_THAT_ENDS.format(folder=rig.folder))
+    world.start()
+    until(20, lambda: "10.0.0.1" in world.said(), "it comes")
+    (rig.folder / "events").write_text("")
+    until(20, lambda: world.inside() == {"10.0.0.2"}, world.said())
+
+
 def test_without_sets_or_rights_it_ends(rig):
     world = Pretended(rig)
     (rig.folder / "broken").touch()
@@ -356,7 +387,8 @@ def test_without_sets_or_rights_it_ends(rig):
 
 
 @pytest.mark.parametrize("options", (("--lifetime", "1"), ("--lifetime", "90000"), ("--every", "0"),
-                                     ("--every", "nan"), ("--set4", "a; flush"), ("--table", "inet {"),
+                                     ("--every", "nan"), ("--set4", "a; flush"), ("--table", "inet {"), ("--table", ""),
+                                     ("--table", "inet a\nflush ruleset\ntable inet b"),
                                      ("--none",), ("stray",)))
 def test_options_that_are_refused(rig, options):
     fence = Pretended(rig).start(*options)
