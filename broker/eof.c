@@ -13,11 +13,21 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* Another process that has the same input may be quicker, and then this sleeps. The descriptor may
+ * not be made not to: it would be so for that process, too. So amb_eof_stop may cancel it here. */
+static ssize_t read_some(int fd, char *bytes, size_t size)
+{
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    ssize_t got = read(fd, bytes, size);
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    return got;
+}
+
 /* Drops what is there. False: nothing more will come. */
 static bool drop(int fd)
 {
     char bytes[4096];
-    ssize_t got = read(fd, bytes, sizeof(bytes));
+    ssize_t got = read_some(fd, bytes, sizeof(bytes));
     if (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN))) {
         return true;
     }
@@ -30,6 +40,7 @@ static void *run(void *arg)
     struct amb_eof *eof = arg;
     struct pollfd fds[2] = {{.fd = eof->fd, .events = POLLIN},
                             {.fd = eof->stop_fd, .events = POLLIN}};
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
     for (;;) {
         int ready = poll(fds, 2, -1);
         if (ready > 0 && fds[1].revents != 0) {
@@ -75,6 +86,7 @@ void amb_eof_stop(struct amb_eof *eof)
 {
     uint64_t one = 1;
     amb_assert(write(eof->stop_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
+    (void)pthread_cancel(eof->thread);
     amb_assert(pthread_join(eof->thread, NULL) == 0);
     (void)close(eof->stop_fd);
 }

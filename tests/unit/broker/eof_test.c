@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -133,6 +135,42 @@ static void test_stopped_before_the_end_it_tells_nothing(void **state)
     (void)close(pipe_fds[1]);
 }
 
+/* A terminal says that there is a byte, and gives it to nobody before there are 255. So does one that
+ * another process reads from. */
+static void test_stopped_while_it_reads_it_ends(void **state)
+{
+    (void)state;
+    int control = posix_openpt(O_RDWR | O_NOCTTY);
+    if (control < 0 || grantpt(control) != 0 || unlockpt(control) != 0) {
+        skip();
+    }
+    int fd = open(ptsname(control), O_RDWR | O_NOCTTY);
+    struct termios raw;
+    assert_int_equal(tcgetattr(fd, &raw), 0);
+    cfmakeraw(&raw);
+    raw.c_cc[VMIN] = raw.c_cc[VTIME] = 255;
+    raw.c_lflag |= ECHO;
+    assert_int_equal(tcsetattr(fd, TCSANOW, &raw), 0);
+    struct amb_eof eof;
+    sem_t ends;
+    begin(&eof, &ends, fd);
+    char echo;
+    assert_int_equal(write(control, "x", 1), 1);
+    assert_int_equal(read(control, &echo, 1), 1); /* It is there. */
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    while (poll(&readable, 1, 0) != 0) { /* It is taken, and more is waited for. */
+        (void)sched_yield();
+    }
+    struct timespec before, after;
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    amb_eof_stop(&eof);
+    (void)clock_gettime(CLOCK_MONOTONIC, &after);
+    assert_true(after.tv_sec - before.tv_sec < 10);
+    assert_int_equal(count(&ends), 0);
+    (void)close(fd);
+    (void)close(control);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_bytes_are_dropped_and_are_no_end),
         cmocka_unit_test(test_a_peer_that_has_shut_down_is_an_end),
         cmocka_unit_test(test_a_file_and_a_bad_descriptor_are_at_their_end),
+        cmocka_unit_test(test_stopped_while_it_reads_it_ends),
         cmocka_unit_test(test_stopped_before_the_end_it_tells_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
