@@ -32,10 +32,27 @@ void amb_keeps_fini(struct amb_conn *conn)
     }
 }
 
+/* keep: of private memory, or an earlier one of a slot, which may be another's by now. */
+static bool is_kept(const struct amb_place *place, const struct amb_keep *keep)
+{
+    const struct amb_slots *slots = place->slots;
+    if (slots != NULL) {
+        return slots->keep_count != 0 && slots->keeps[place->slot] != NULL;
+    }
+    return keep != NULL && !keep->is_unkept;
+}
+
 enum amb_status amb_keep_begin(struct amb_conn *conn, const struct amb_place *place, void *bytes,
                                uint64_t room, struct amb_keep **out)
 {
     struct amb_slots *slots = place->slots;
+    if (is_kept(place, *out)) {
+        return AMB_ESTATE;
+    }
+    if (slots == NULL && *out != NULL) { /* It was unkept, and the lease is still out. */
+        (*out)->is_unkept = false;
+        return AMB_OK;
+    }
     if (slots != NULL && slots->keeps == NULL) {
         slots->keeps = calloc(slots->count, sizeof(struct amb_keep *));
         if (slots->keeps == NULL) {
@@ -48,7 +65,6 @@ enum amb_status amb_keep_begin(struct amb_conn *conn, const struct amb_place *pl
     }
     *keep = (struct amb_keep){.conn = conn, .place = *place, .bytes = bytes, .room = room};
     if (slots != NULL) {
-        amb_assert(slots->keeps[place->slot] == NULL);
         slots->keeps[place->slot] = keep;
         slots->keep_count++;
     }

@@ -267,10 +267,8 @@ enum amb_status amb_lease_keep(struct amb_lease *lease, struct amb_keep **out)
         return AMB_EFORKED;
     }
     amb_conn_lock(conn);
-    enum amb_status status = AMB_ESTATE;
-    if (lease->keep == NULL) {
-        status = amb_keep_begin(conn, &lease->place, lease->bytes, lease->room, &lease->keep);
-    }
+    enum amb_status status =
+        amb_keep_begin(conn, &lease->place, lease->bytes, lease->room, &lease->keep);
     if (status == AMB_OK) {
         *out = lease->keep;
         if (needs_session(&lease->place)) {

@@ -116,6 +116,27 @@ static void no_other_lease_gets_kept_memory(void **state)
     session_close(&s);
 }
 
+static void a_lease_that_is_out_may_be_kept_again(void **state)
+{
+    struct session s;
+    struct amb_pub *pub = open_pub(&s, *state);
+    uint8_t *bytes;
+    struct amb_keep *keep, *again;
+    struct amb_lease *lease = take_kept(pub, MIB, 'a', &bytes, &keep);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(amb_lease_keep(lease, &again), AMB_ESTATE);
+        assert_null(again);
+        amb_lease_unkeep(keep);
+        assert_int_equal(amb_lease_keep(lease, &keep), AMB_OK);
+    }
+    commit_and_flush(pub, lease);
+    await_freed(&s);
+    assert_kept(bytes, MIB, 'a');
+    amb_lease_unkeep(keep);
+    assert_int_equal(private_used(&s), 0);
+    session_close(&s);
+}
+
 static void what_is_unkept_early_goes_on_as_if_it_had_not_been(void **state)
 {
     struct session s;
@@ -344,6 +365,7 @@ int main(void)
     cmocka_unit_test_prestate(test, &with_leases), cmocka_unit_test_prestate(test, &on_stream)
     const struct CMUnitTest tests[] = {
         BOTH(no_other_lease_gets_kept_memory),
+        BOTH(a_lease_that_is_out_may_be_kept_again),
         BOTH(what_is_unkept_early_goes_on_as_if_it_had_not_been),
         cmocka_unit_test(slots_that_are_kept_make_nobody_wait),
         cmocka_unit_test(small_ones_in_one_commit_are_kept_one_by_one),
