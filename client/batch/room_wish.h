@@ -19,6 +19,7 @@ struct amb_room_wish {
     bool is_awaited;           /* in the former */
     bool is_of_library;        /* the program does not know the publisher: of amb_publish, ... */
     bool wants_put, wants_lease;
+    bool is_mixed;            /* leases of several kinds: told at the next change, whatever it is */
     uint64_t slot_len, large; /* as room.h has them */
     /* As lease_room.h has them. */
     bool (*is_lease_ready)(void *room);

@@ -2,6 +2,7 @@
 #include "client/drive/notify.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/lock.h"
 #include "client/drive/wake.h"
 
 #include <stdio.h>
@@ -144,7 +145,7 @@ void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t 
     queue_event(conn, &event, "the number of subscribers has changed");
 }
 
-void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub)
+bool amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub)
 {
     (void)pthread_mutex_lock(&conn->events.lock);
     uint32_t kept = 0;
@@ -157,14 +158,32 @@ void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
         conn->events.cells[(conn->events.first + kept++) % AMB_CONN_EVENTS_MAX] = *cell;
     }
     conn->events.count = kept;
+    bool is_told = conn->events.is_running &&
+                   !pthread_equal(conn->events.thread, pthread_self()) &&
+                   ((pub != NULL && conn->events.pub == pub) ||
+                    (sub != NULL && conn->events.sub == sub));
+    conn->events.is_awaited = conn->events.is_awaited || is_told;
     (void)pthread_mutex_unlock(&conn->events.lock);
+    return !is_told;
 }
 
-bool amb_event_begin(struct amb_conn *conn)
+/* The events' lock is held. */
+static void begin(struct amb_conn_events *events, const struct amb_pub *pub,
+                  const struct amb_sub *sub)
+{
+    events->is_running = true;
+    events->thread = pthread_self();
+    events->pub = pub;
+    events->sub = sub;
+}
+
+bool amb_event_begin(struct amb_conn *conn, const struct amb_pub *pub)
 {
     (void)pthread_mutex_lock(&conn->events.lock);
     bool may_run = !conn->events.is_running;
-    conn->events.is_running = true;
+    if (may_run) {
+        begin(&conn->events, pub, NULL);
+    }
     (void)pthread_mutex_unlock(&conn->events.lock);
     return may_run;
 }
@@ -177,8 +196,22 @@ bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out)
         *out = conn->events.cells[conn->events.first];
         conn->events.first = (conn->events.first + 1) % AMB_CONN_EVENTS_MAX;
         conn->events.count--;
-        conn->events.is_running = has_one = true;
+        begin(&conn->events, out->event.pub, out->event.sub);
+        has_one = true;
     }
     (void)pthread_mutex_unlock(&conn->events.lock);
     return has_one;
+}
+
+void amb_event_end(struct amb_conn *conn)
+{
+    (void)pthread_mutex_lock(&conn->events.lock);
+    bool is_awaited = conn->events.is_awaited;
+    conn->events.is_running = conn->events.is_awaited = false;
+    (void)pthread_mutex_unlock(&conn->events.lock);
+    if (is_awaited) {
+        amb_conn_lock(conn);
+        amb_conn_changed(conn);
+        amb_conn_unlock(conn);
+    }
 }

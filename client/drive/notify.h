@@ -36,12 +36,15 @@ void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, e
                    uint64_t seq);
 void amb_event_slow(struct amb_conn *conn, struct amb_sub *sub, bool is_slow, uint64_t count);
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);
-/* Forgets events that name a handle about to be freed. */
-void amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
-/* on_event may be called, and nobody else calls it until events.is_running was cleared. */
-bool amb_event_begin(struct amb_conn *conn);
-/* The oldest event; the next one comes after events.is_running was cleared. */
+/* Forgets events that name a handle about to be freed. False: on_event has one on another thread.
+ * Lock held, which changes when that has returned. */
+bool amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
+/* on_event may be called about that publisher, and nobody else calls it before amb_event_end. */
+bool amb_event_begin(struct amb_conn *conn, const struct amb_pub *pub);
+/* The oldest event; the next one comes after amb_event_end. */
 bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out);
+/* on_event has returned. No lock held. */
+void amb_event_end(struct amb_conn *conn);
 
 /* Makes amb_fd readable, and not readable any more unless the session is over. Lock held. */
 void amb_notify_set(struct amb_conn *conn);

@@ -216,7 +216,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         amb_conn_arm_for_user(conn); /* For counters, too. */
     } else {
         conn->handles.pubs[pub->handle] = NULL;
-        amb_event_forget(conn, pub, NULL);
+        (void)amb_event_forget(conn, pub, NULL);
         amb_pub_free(pub);
     }
     amb_conn_unlock(conn);
@@ -236,7 +236,8 @@ static bool has_nothing_borrowed(void *arg)
 static bool has_no_callback(void *arg)
 {
     const struct amb_pub *pub = arg;
-    return !pub->callback.is_running || pthread_equal(pub->callback.thread, pthread_self());
+    return amb_event_forget(pub->conn, pub, NULL) &&
+           (!pub->callback.is_running || pthread_equal(pub->callback.thread, pthread_self()));
 }
 
 /* Other threads turn back, and memory of the user that the link still reads must come back first.
@@ -281,7 +282,7 @@ void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
     conn->handles.numbers[pub->handle].batches =
         atomic_load_explicit(&pub->sent_batches, memory_order_relaxed);
     conn->handles.numbers[pub->handle].bytes = pub->window.sent - pub->window.leased;
-    amb_event_forget(conn, pub, NULL);
+    (void)amb_event_forget(conn, pub, NULL);
     if (conn->session.down != AMB_OK) {
         /* Another session knows nothing of it. */
         conn->handles.pub_taken[pub->handle] = false;

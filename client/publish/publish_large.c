@@ -131,6 +131,7 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
     if (status == AMB_OK && is_waited) {
         wait_sent(conn, batch);
         amb_pub_batch_put(conn, batch);
+        amb_conn_changed(conn); /* Its receipt may have been here before this thread. */
     }
     amb_conn_unlock(conn);
     return status;

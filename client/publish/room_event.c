@@ -22,10 +22,15 @@ static void leave(struct amb_conn *conn, struct amb_room_wish *wish)
     wish->is_awaited = false;
 }
 
+static void want_nothing(struct amb_room_wish *wish)
+{
+    wish->wants_put = wish->wants_lease = wish->is_mixed = false;
+}
+
 static void make_ready(struct amb_conn *conn, struct amb_pub *pub)
 {
     leave(conn, &pub->wish);
-    pub->wish.wants_put = pub->wish.wants_lease = false;
+    want_nothing(&pub->wish);
     if (pub->wish.is_of_library) {
         conn->notify.is_room_ready = true;
     } else {
@@ -96,9 +101,11 @@ void amb_room_await_put(struct amb_pub *pub, uint64_t slot_len, uint64_t large)
     if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
         atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
     }
-    pub->wish.wants_put = true;
-    pub->wish.slot_len = slot_len;
-    pub->wish.large = large;
+    struct amb_room_wish *wish = &pub->wish;
+    /* Several have no room: the least of them counts. */
+    wish->large = wish->wants_put && wish->large < large ? wish->large : large;
+    wish->slot_len = wish->wants_put && slot_len == 0 ? wish->slot_len : slot_len;
+    wish->wants_put = true;
     await(pub);
     amb_conn_unlock(conn);
 }
@@ -110,6 +117,10 @@ void amb_room_await_lease(const struct amb_lease_room *room)
     if (pub->conn->events.on_event == NULL) {
         return;
     }
+    wish->is_mixed = wish->wants_lease &&
+                     (wish->is_mixed || wish->is_lease_ready != room->awaited ||
+                      wish->gpu != room->gpu || wish->is_private != room->is_private ||
+                      wish->lease_len != room->len);
     wish->wants_lease = true;
     wish->is_lease_ready = room->awaited;
     wish->gpu = room->gpu;
@@ -123,7 +134,7 @@ void amb_room_await_lease(const struct amb_lease_room *room)
 void amb_rooms_look(struct amb_conn *conn)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->notify.rooms_awaited) {
-        if (is_ready(pub_of(node))) {
+        if (pub_of(node)->wish.is_mixed || is_ready(pub_of(node))) {
             make_ready(conn, pub_of(node));
         }
     }
@@ -136,20 +147,24 @@ bool amb_room_is_ready(const struct amb_conn *conn)
 
 bool amb_room_take(struct amb_conn *conn, struct amb_event *out)
 {
-    if (!amb_room_is_ready(conn) || !amb_event_begin(conn)) {
+    bool is_of_library = conn->notify.is_room_ready;
+    if (!amb_room_is_ready(conn)) {
+        return false;
+    }
+    struct amb_pub *pub = is_of_library ? NULL : pub_of(conn->notify.rooms_ready.next);
+    if (!amb_event_begin(conn, pub)) {
         return false;
     }
     *out = (struct amb_event){.size = sizeof(*out),
                               .type = AMB_EVENT_ROOM,
                               .time_ns = amb_clock_realtime_ns(),
                               .text = "a message or a lease may find room now"};
-    if (conn->notify.is_room_ready) {
+    if (is_of_library) {
         conn->notify.is_room_ready = false;
         return true;
     }
-    struct amb_pub *pub = pub_of(conn->notify.rooms_ready.next);
     leave(conn, &pub->wish);
-    pub->wish.wants_put = pub->wish.wants_lease = false;
+    want_nothing(&pub->wish);
     out->pub = pub;
     return true;
 }

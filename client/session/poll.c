@@ -25,9 +25,7 @@
 static void call_event(struct amb_conn *conn, const struct amb_event *event)
 {
     conn->events.on_event(conn, event, conn->events.arg);
-    (void)pthread_mutex_lock(&conn->events.lock);
-    conn->events.is_running = false;
-    (void)pthread_mutex_unlock(&conn->events.lock);
+    amb_event_end(conn);
 }
 
 static unsigned run_events(struct amb_conn *conn, unsigned max)

@@ -256,7 +256,8 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
 static bool has_no_callback(void *arg)
 {
     const struct amb_sub *sub = arg;
-    return !sub->callback.is_running || pthread_equal(sub->callback.thread, pthread_self());
+    return amb_event_forget(sub->conn, NULL, sub) &&
+           (!sub->callback.is_running || pthread_equal(sub->callback.thread, pthread_self()));
 }
 
 void amb_sub_detach(struct amb_sub *sub)
@@ -271,7 +272,7 @@ void amb_sub_detach(struct amb_sub *sub)
                             .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
     (void)amb_conn_wait(conn, &wait);
     conn->notify.messages_wanted -= sub->callback.on_message != NULL;
-    amb_event_forget(conn, NULL, sub);
+    (void)amb_event_forget(conn, NULL, sub);
 }
 
 void amb_sub_leave(struct amb_sub *sub)

@@ -45,7 +45,11 @@ struct amb_conn_events {
     amb_event_fn on_event;
     void *arg;
     uint32_t first, count;
-    bool is_running; /* on_event */
+    bool is_running;           /* on_event */
+    bool is_awaited;           /* a close waits until it does not */
+    pthread_t thread;          /* that it runs on, */
+    const struct amb_pub *pub; /* and of whom it tells there, or NULL */
+    const struct amb_sub *sub;
     struct amb_event_cell cells[AMB_CONN_EVENTS_MAX];
 };
 

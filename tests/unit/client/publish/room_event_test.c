@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls without room, and the event that tells of some, against a fake broker. */
 #include "client/batch/pub.h"
+#include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
 
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 #define KIB (UINT64_C(1) << 10)
@@ -380,6 +382,145 @@ static void a_close_may_come_before_it_is_told(void **state)
     assert_int_equal(heard.rooms, 1);
 }
 
+/* ---- more than one thread, more than one call ---- */
+
+static void *send_one(void *arg)
+{
+    struct amb_pub *pub = arg;
+    static const char bytes[3 * MIB / 2];
+    return (void *)(intptr_t)amb_pub_send(pub, bytes, sizeof(bytes), 20 * AMB_SEC);
+}
+
+/* The bytes of a message that a call waits for are room when it is sent. The thread of that call may
+ * run after the receipt has come, when nothing more happens. */
+static void memory_of_a_call_that_wakes_late_is_room(void **state)
+{
+    (void)state;
+    static const struct fake_options options = {.link = AMB_LINK_STREAM,
+                                                .window = 16 * MIB,
+                                                .heartbeat_ns = 100 * AMB_SEC,
+                                                .peer_timeout_ns = 400 * AMB_SEC};
+    struct session s;
+    struct heard heard = {0};
+    session_open(&s, &options,
+                 AMB_OPTIONS(.send_memory_max = MIB, .on_event = on_event, .event_arg = &heard));
+    struct amb_pub *pub = open_pub(&s, "a"), *other = open_pub(&s, "b");
+    char *bytes = calloc(1, MIB);
+    pthread_t thread;
+    assert_non_null(bytes);
+    assert_true(amb_fd(s.conn) >= 0);
+    fake_broker_stall(s.fake, true);
+    assert_int_equal(pthread_create(&thread, NULL, send_one, pub), 0);
+    while (atomic_load(&pub->sent_batches) == 0) {
+        fake_broker_nap();
+    }
+    const struct amb_out *out = AMB_OUT(.data = bytes, .len = MIB);
+    assert_int_equal(amb_pub_copy(other, out, AMB_NOWAIT, NULL), AMB_EAGAIN);
+    amb_conn_lock(s.conn);
+    fake_broker_stall(s.fake, false);
+    while (atomic_load(&pub->settled_seq) == 0) {
+        (void)amb_conn_progress(s.conn);
+        fake_broker_nap();
+    }
+    amb_conn_unlock(s.conn);
+    void *status = NULL;
+    assert_int_equal(pthread_join(thread, &status), 0);
+    assert_int_equal((intptr_t)status, AMB_OK);
+    await_room(&s, &heard, 1);
+    assert_ptr_equal(heard.pub, other);
+    session_close(&s);
+    free(bytes);
+}
+
+/* The last call that had no room is not the one that finds some first. */
+static void a_small_lease_does_not_wait_for_room_for_a_large_one(void **state)
+{
+    struct session s;
+    struct heard heard;
+    open_heard(&s, *state, AMB_PROGRESS_THREAD, &heard);
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s.conn, "a", AMB_PUB(.window_bytes = 256 * KIB), &pub), AMB_OK);
+    struct amb_lease *leases[16], *none;
+    unsigned count = take_all(pub, 64 * KIB, leases, 16);
+    assert_int_not_equal(count, 0);
+    assert_int_equal(amb_lease(pub, 128 * KIB, AMB_NOWAIT, &none), AMB_EAGAIN);
+    assert_silent(&s, &heard, 0);
+    amb_lease_abandon(leases[--count]);
+    await_room(&s, &heard, 1);
+    assert_int_equal(amb_lease(pub, 64 * KIB, AMB_NOWAIT, &leases[count]), AMB_OK);
+    count++;
+    while (count != 0) {
+        amb_lease_abandon(leases[--count]);
+    }
+    session_close(&s);
+}
+
+struct stage {
+    sem_t begun, go;
+    struct amb_pub *pub;
+    struct amb_sub *sub;
+    _Atomic bool is_closed;
+};
+
+static void on_slow_event(struct amb_conn *conn, const struct amb_event *event, void *arg)
+{
+    struct stage *stage = arg;
+    (void)conn;
+    assert_true((event->pub != NULL && event->pub == stage->pub) ||
+                (event->sub != NULL && event->sub == stage->sub));
+    assert_int_equal(sem_post(&stage->begun), 0);
+    assert_int_equal(sem_wait(&stage->go), 0);
+}
+
+static void *close_it(void *arg)
+{
+    struct stage *stage = arg;
+    enum amb_status status = stage->sub != NULL ? amb_sub_close(stage->sub, AMB_NOWAIT)
+                                                : amb_pub_close(stage->pub, AMB_NOWAIT);
+    atomic_store(&stage->is_closed, true);
+    return (void *)(intptr_t)status;
+}
+
+/* As for its other callbacks: nothing names a handle after its close. */
+static void a_close_waits_for_the_event_that_names_its_handle(void **state)
+{
+    for (unsigned kind = 0; kind < 3; kind++) {
+        struct session s;
+        struct stage stage = {0};
+        pthread_t poller, closer;
+        void *failed = NULL;
+        assert_int_equal(sem_init(&stage.begun, 0, 0) | sem_init(&stage.go, 0, 0), 0);
+        session_open(&s, *state, AMB_OPTIONS(.on_event = on_slow_event, .event_arg = &stage));
+        if (kind == 0) {
+            assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &stage.sub), AMB_OK);
+            fake_broker_deliver(s.fake, 0, 1, "m", 1, 5, 4); /* Four are lost. */
+        } else {
+            fake_broker_hold_window(s.fake, true);
+            stage.pub = open_pub(&s, "a");
+            if (kind == 1) {
+                fake_broker_subscribers(s.fake, 0, 7);
+            } else {
+                assert_int_not_equal(fill(stage.pub), 0);
+                give_room(&s, stage.pub);
+            }
+        }
+        assert_int_equal(pthread_create(&poller, NULL, poll_once, s.conn), 0);
+        assert_int_equal(sem_wait(&stage.begun), 0);
+        assert_int_equal(pthread_create(&closer, NULL, close_it, &stage), 0);
+        for (unsigned i = 0; i < 200; i++) {
+            fake_broker_nap();
+            assert_false(atomic_load(&stage.is_closed));
+        }
+        assert_int_equal(sem_post(&stage.go), 0);
+        assert_int_equal(pthread_join(closer, &failed), 0);
+        assert_int_equal((intptr_t)failed, AMB_OK);
+        assert_int_equal(pthread_join(poller, NULL), 0);
+        session_close(&s);
+        (void)sem_destroy(&stage.begun);
+        (void)sem_destroy(&stage.go);
+    }
+}
+
 int main(void)
 {
     static struct fake_options ring = {.link = AMB_LINK_RING};
@@ -396,6 +537,9 @@ int main(void)
         BOTH(the_end_of_the_session_is_told_to_those_without_room),
         BOTH(without_a_callback_nothing_is_noted),
         BOTH(a_close_may_come_before_it_is_told),
+        BOTH(a_close_waits_for_the_event_that_names_its_handle),
+        cmocka_unit_test(memory_of_a_call_that_wakes_late_is_room),
+        BOTH(a_small_lease_does_not_wait_for_room_for_a_large_one),
         cmocka_unit_test(a_slot_that_comes_back_is_room_for_a_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
