@@ -158,10 +158,9 @@ bool amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
         conn->events.cells[(conn->events.first + kept++) % AMB_CONN_EVENTS_MAX] = *cell;
     }
     conn->events.count = kept;
-    bool is_told = conn->events.is_running &&
-                   !pthread_equal(conn->events.thread, pthread_self()) &&
-                   ((pub != NULL && conn->events.pub == pub) ||
-                    (sub != NULL && conn->events.sub == sub));
+    bool is_told =
+        conn->events.is_running && !pthread_equal(conn->events.thread, pthread_self()) &&
+        ((pub != NULL && conn->events.pub == pub) || (sub != NULL && conn->events.sub == sub));
     conn->events.is_awaited = conn->events.is_awaited || is_told;
     (void)pthread_mutex_unlock(&conn->events.lock);
     return !is_told;

@@ -34,8 +34,8 @@ struct amb_keep {
     struct amb_keep *next; /* unused ones */
 };
 
-/* Keeps the memory of a lease, which is out: a slot, or `bytes` where place.slots is NULL. *out: what
- * an earlier call for this lease gave, or NULL. ESTATE: it is kept; ENOMEM. */
+/* Keeps the memory of a lease, which is out: a slot, or `bytes` where place.slots is NULL. *out:
+ * what an earlier call for this lease gave, or NULL. ESTATE: it is kept; ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_keep_begin(struct amb_conn *conn, const struct amb_place *place,
                                               void *bytes, uint64_t room, struct amb_keep **out);
 /* The program gives it back. */

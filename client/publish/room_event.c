@@ -117,10 +117,10 @@ void amb_room_await_lease(const struct amb_lease_room *room)
     if (pub->conn->events.on_event == NULL) {
         return;
     }
-    wish->is_mixed = wish->wants_lease &&
-                     (wish->is_mixed || wish->is_lease_ready != room->awaited ||
-                      wish->gpu != room->gpu || wish->is_private != room->is_private ||
-                      wish->lease_len != room->len);
+    wish->is_mixed =
+        wish->wants_lease &&
+        (wish->is_mixed || wish->is_lease_ready != room->awaited || wish->gpu != room->gpu ||
+         wish->is_private != room->is_private || wish->lease_len != room->len);
     wish->wants_lease = true;
     wish->is_lease_ready = room->awaited;
     wish->gpu = room->gpu;

@@ -483,8 +483,8 @@ struct amb_pub_info {
 AMB_API enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info);
 
 /* Flushes, then frees. AMB_NOWAIT cancels what has not left (settled with ECANCELED). Answers the
- * first failure not yet reported. No callback of it runs afterwards, and no event names it: one that
- * runs on another thread is waited for. So it is for amb_sub_close. */
+ * first failure not yet reported. No callback of it runs afterwards, and no event names it: one
+ * that runs on another thread is waited for. So it is for amb_sub_close. */
 AMB_API enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns);
 
 /* ---- lease ----

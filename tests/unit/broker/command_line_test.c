@@ -75,6 +75,7 @@ static void test_dev_needs_no_file_but_may_have_one(void **state)
     ACCEPT("--dev");
     assert_true(line.dev);
     assert_false(line.until_eof);
+    amb_command_line_fini(&line);
     ACCEPT("--dev", "--until-eof");
     assert_true(line.until_eof);
     assert_int_equal(line.action, AMB_COMMAND_LINE_RUN);

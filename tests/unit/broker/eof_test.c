@@ -135,8 +135,8 @@ static void test_stopped_before_the_end_it_tells_nothing(void **state)
     (void)close(pipe_fds[1]);
 }
 
-/* A terminal says that there is a byte, and gives it to nobody before there are 255. So does one that
- * another process reads from. */
+/* A terminal says that there is a byte, and gives it to nobody before there are 255. So does one
+ * that another process reads from. */
 static void test_stopped_while_it_reads_it_ends(void **state)
 {
     (void)state;

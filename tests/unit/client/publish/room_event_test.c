@@ -391,8 +391,8 @@ static void *send_one(void *arg)
     return (void *)(intptr_t)amb_pub_send(pub, bytes, sizeof(bytes), 20 * AMB_SEC);
 }
 
-/* The bytes of a message that a call waits for are room when it is sent. The thread of that call may
- * run after the receipt has come, when nothing more happens. */
+/* The bytes of a message that a call waits for are room when it is sent. The thread of that call
+ * may run after the receipt has come, when nothing more happens. */
 static void memory_of_a_call_that_wakes_late_is_room(void **state)
 {
     (void)state;
