@@ -4,7 +4,7 @@
  * its end, however it dies. One thread sleeps on the descriptor, and drops the bytes that come.
  *
  * Threads: start and stop from one thread; the callback runs on the thread of its own. Memory:
- * that thread and an eventfd.
+ * that thread, an eventfd and one descriptor more.
  */
 #pragma once
 
@@ -16,6 +16,7 @@ typedef void (*amb_eof_fn)(void *arg);
 
 struct amb_eof {
     int fd, stop_fd;
+    int own_fd; /* the same file, opened for reads that do not wait; -1: it could not be */
     amb_eof_fn on_end;
     void *arg;
     pthread_t thread;
