@@ -109,7 +109,8 @@ static const struct amb_config_key keys[] = {
      .words = spin_words,
      .max = 10 * MS,
      .help = "How long an idle worker looks for work before it sleeps: latency for CPU time. "
-             "At once, where others want its core."},
+             "It sleeps at once where others want its core. Auto is 200us, and 0 where workers "
+             "are as many as processors."},
     {.path = "server.max_message",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(server.max_message),
