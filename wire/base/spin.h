@@ -1,27 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a thread with nothing to do yields before it sleeps. Yielding is worth it only if the
- * awaited event mostly comes that soon. Where it does not, each wait would burn the whole budget.
+ * How long a thread with nothing to do yields before it sleeps. The reasons and the measurements
+ * are in docs/internals/sleeping.md.
  *
- * Soon is a matter of price. A sleep and its wake-up cost 10 to 20 us of latency and of a core. So
- * waits of AMB_SPIN_WORTH_NS in the mean are yielded through. Longer ones are if the thread has
- * work for a good part of the time between them. Its core is taken anyway then, as by copies of
- * large messages. A thread that gets a short message every 100 us sleeps in between.
+ * Yielding is worth it where the mean of a thread's waits is below AMB_SPIN_WORTH_NS, or below
+ * AMB_SPIN_PER_WORK times its work between them. Time that a yield has lent to others is no part of
+ * a wait. A thread that is to sleep yields once before, so it finds out whether others run there.
  *
- * The price is what a wait takes from the core. Time in which others run is theirs: the thread has
- * lent them the core for a system call. Where 16 readers share two cores each of them waits long,
- * and yielding costs less than 16 sleeps. A thread that is to sleep yields once before, so it finds
- * out whether others run there.
- *
- * And it is worth it only on a free core. A yield there costs a system call. On a core with work of
- * its own it costs a slice of the scheduler, which is milliseconds. A thread that sleeps is put
- * ahead of that work when it is woken. So the share of late yields among the last ones is known.
+ * And it is worth it only on a free core, which the share of late yields among the last ones tells.
  * Above AMB_SPIN_CROWD a thread sleeps at once for a while. After it comes a trial, which starts
  * just below. Yields in time end the matter, and a late one doubles the while.
- *
- * Publisher, broker and subscriber that keep each other busy on few cores gain by yielding. Their
- * yields come back in less than a millisecond, but for one in 25. Beside busy processes it is two
- * of five and more. Both were counted on two cores (docs/internals/sleeping.md).
  *
  * Threads: one at a time. Memory: the caller's.
  */
