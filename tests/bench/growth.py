@@ -9,7 +9,7 @@
 One broker for each point, all points of a curve in turn, medians over the rounds. Prints a table for
 each curve; --svg also draws it (FOLDER/growth-NAME.svg, logarithmic both ways, by matplotlib). A knee is where a
 step costs twice of what the steps before it let expect; it is named below its table, to be explained
-in docs/performance.md.
+in docs/internals/performance.md.
 """
 import argparse
 import json
