@@ -127,16 +127,16 @@ static void print_help(void)
         "  --detailed-report    each iteration, too\n"
         "output:\n"
         "  --tolerance P        compare: percent that may be slower (10); more is exit code 1\n"
-        "  -o table|json        --json FILE: of matrix, also there\n");
+        "  -o table|json        --json FILE: the whole result also there\n");
 }
 
 static int usage(void)
 {
-    (void)fprintf(
-        stderr,
-        "usage: broker-bench throughput|latency|matrix|sendrecv|shuffle|pub|sub [OPTION]...\n"
-        "       broker-bench compare A.json B.json [--tolerance PERCENT]\n"
-        "       broker-bench --help\n");
+    (void)fprintf(stderr,
+                  "usage: broker-bench throughput|latency|matrix|sendrecv|shuffle|pub|sub|copies "
+                  "[OPTION]...\n"
+                  "       broker-bench compare A.json B.json [--tolerance PERCENT]\n"
+                  "       broker-bench --help\n");
     return AMB_EXIT_USAGE;
 }
 

@@ -85,7 +85,7 @@ enum amb_exit amb_ctl_local(struct amb_ctl *ctl, int argc, char **argv)
         return AMB_EXIT_USAGE;
     }
     if (optind == argc) {
-        amb_tool_error("local: a COMMAND is missing");
+        amb_tool_error("local: a COMMAND is missing (broker-ctl local [OPTION]... -- COMMAND)");
         return AMB_EXIT_USAGE;
     }
     local.command = argv + optind;
