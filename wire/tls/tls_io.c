@@ -73,7 +73,9 @@ static bool receive_piece(struct amb_tls *tls, const struct iovec *iov, bool *is
         if (tls->end == TLS_OPEN && tls->pipe.has_ended) {
             tls->end = TLS_CLOSED;
         }
-        if (tls->end != TLS_OPEN || *is_short ||
+        /* Half a record may have the end behind it, of which no other edge tells. */
+        bool is_enough = *is_short && *total != 0;
+        if (tls->end != TLS_OPEN || is_enough ||
             (amb_tls_fill(tls, is_short) == 0 && !tls->pipe.has_ended)) {
             return false;
         }

@@ -234,6 +234,29 @@ static void test_half_a_record_is_nothing_to_read(void **state)
     tls_two_fini(&other);
 }
 
+/* EAGAIN means that the socket is empty: a worker that sleeps by edges hears of no end twice. */
+static void test_the_end_behind_half_a_record_is_found_at_once(void **state)
+{
+    (void)state;
+    for (size_t cut = 1; cut < 4000; cut += 333) {
+        struct tls_two two, other;
+        open_two(&two);
+        tls_two_connect(&other);
+        two.client->fd = other.client_fd;
+        uint8_t bytes[4000] = {0}, wire[8000], back[4000];
+        assert_int_equal(send_bytes(two.client, bytes, sizeof(bytes)), sizeof(bytes));
+        tls_two_await(other.broker_fd);
+        assert_true(recv(other.broker_fd, wire, sizeof(wire), 0) > (ssize_t)sizeof(bytes));
+        assert_int_equal(send(two.client_fd, wire, cut, MSG_NOSIGNAL), cut);
+        assert_int_equal(shutdown(two.client_fd, SHUT_WR), 0);
+        struct pollfd end = {.fd = two.broker_fd, .events = POLLRDHUP};
+        assert_int_equal(poll(&end, 1, 20000), 1);
+        assert_int_equal(receive_bytes(two.broker, back, sizeof(back)), 0);
+        tls_two_fini(&two);
+        tls_two_fini(&other);
+    }
+}
+
 static void test_a_flipped_bit_ends_the_connection_and_delivers_nothing(void **state)
 {
     (void)state;
@@ -583,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_while_the_socket_is_full_no_more_is_taken),
         cmocka_unit_test(test_nothing_that_can_be_read_is_left_behind_a_short_read),
         cmocka_unit_test(test_half_a_record_is_nothing_to_read),
+        cmocka_unit_test(test_the_end_behind_half_a_record_is_found_at_once),
         cmocka_unit_test(test_a_flipped_bit_ends_the_connection_and_delivers_nothing),
         cmocka_unit_test(test_keys_are_renewed_by_bytes_and_by_records),
         cmocka_unit_test(test_a_peer_that_renews_its_keys_all_the_time_is_cut_off),
