@@ -4,8 +4,6 @@
 #include "broker/auth/users.h"
 #include "broker/config/config_roles.h"
 
-#include <string.h>
-
 static enum amb_status fail(const struct amb_config_build *build, const char *reason)
 {
     return amb_config_fail(build, amb_config_place_of(build->store, "auth.users"), "auth.users",
@@ -19,7 +17,7 @@ static const char *roles_fault(const struct amb_config *config, const struct amb
     size_t patterns = 0;
     for (unsigned i = 0; i < user->role_count; i++) {
         *role = user->roles[i];
-        const struct amb_role *found = amb_config_role(&config->roles, *role, strlen(*role));
+        const struct amb_role *found = amb_config_role(&config->roles, *role);
         if (found == NULL) {
             return "no role is called";
         }

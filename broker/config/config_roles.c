@@ -212,21 +212,12 @@ void amb_config_roles_finish(struct amb_roles *roles)
     }
 }
 
-const struct amb_role *amb_config_role(const struct amb_roles *roles, const char *name, size_t len)
+const struct amb_role *amb_config_role(const struct amb_roles *roles, const char *name)
 {
-    size_t from = 0, to = roles->count;
-    while (from < to) {
-        size_t at = from + (to - from) / 2;
-        const char *here = roles->items[at].name;
-        int order = strncmp(here, name, len);
-        order = order == 0 && here[len] != '\0' ? 1 : order;
-        if (order == 0) {
-            return &roles->items[at];
-        }
-        from = order < 0 ? at + 1 : from;
-        to = order < 0 ? to : at;
-    }
-    return NULL;
+    const struct amb_role wanted = {.name = name};
+    return roles->count == 0 ? NULL
+                             : bsearch(&wanted, roles->items, roles->count,
+                                       sizeof(roles->items[0]), compare_roles);
 }
 
 void amb_config_pattern_where(const struct amb_config_strings *patterns, size_t index, char *out,

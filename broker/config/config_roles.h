@@ -17,8 +17,8 @@ size_t amb_config_role_patterns(const struct amb_role *role);
 /* Once all layers are there: orders roles by name. */
 void amb_config_roles_finish(struct amb_roles *roles);
 
-/* The role of that name, of len bytes; NULL: there is none. */
-const struct amb_role *amb_config_role(const struct amb_roles *roles, const char *name, size_t len);
+/* The role of that name; NULL: there is none. */
+const struct amb_role *amb_config_role(const struct amb_roles *roles, const char *name);
 /* "file:line" of one of a role's patterns, as amb_config_where. */
 void amb_config_pattern_where(const struct amb_config_strings *patterns, size_t index, char *out,
                               size_t size);

@@ -37,8 +37,7 @@ enum amb_status amb_login_rights(struct amb_control *control, const struct amb_a
         return AMB_OK;
     }
     for (unsigned i = 0; i < user->role_count && i < AMB_USER_ROLES_MAX; i++) {
-        const char *name = user->roles[i];
-        const struct amb_role *role = amb_config_role(&control->config->roles, name, strlen(name));
+        const struct amb_role *role = amb_config_role(&control->config->roles, user->roles[i]);
         if (role != NULL) { /* The configuration has checked that there is one. */
             roles[of.role_count++] = role;
         }

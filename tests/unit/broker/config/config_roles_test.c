@@ -7,7 +7,7 @@
 
 static const struct amb_role *role_of(const struct amb_config *config, const char *name)
 {
-    return amb_config_role(&config->roles, name, strlen(name));
+    return amb_config_role(&config->roles, name);
 }
 
 static void test_a_role_has_what_it_lists_and_no_more(void **state)
