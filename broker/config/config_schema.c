@@ -70,7 +70,6 @@ static const struct amb_config_word level_words[] = {
     {"error", AMB_LOG_ERROR, false}, {"warn", AMB_LOG_WARN, false},   {"info", AMB_LOG_INFO, false},
     {"debug", AMB_LOG_DEBUG, false}, {"trace", AMB_LOG_TRACE, false}, {NULL, 0, false}};
 
-/* Rows of one group stand together: the printers open and close groups as the paths change. */
 static const struct amb_config_elements topics_kind = {
     .keys = amb_config_rule_keys,
     .size = sizeof(struct amb_topic_rule),
@@ -80,6 +79,7 @@ static const struct amb_config_elements topics_kind = {
     .example = "{ match = \"a.>\"; }",
 };
 
+/* Rows of one group stand together: the printers open and close groups as the paths change. */
 static const struct amb_config_key keys[] = {
     {.path = "server.name",
      .type = AMB_CONFIG_TEXT,
