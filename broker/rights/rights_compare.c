@@ -3,28 +3,14 @@
 
 #include "wire/codec/topic.h"
 
-static bool contains(const struct amb_right *outer, const struct amb_right *inner)
+/* Does one line of the list cover all that `inner` does, names or patterns too? */
+static bool list_covers(const struct amb_right_list *list, const struct amb_right *inner)
 {
-    return amb_pattern_contains(outer->pattern, outer->len, inner->pattern, inner->len);
-}
-
-static bool list_contains(const struct amb_right_list *list, const struct amb_right *inner)
-{
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (contains(&list->items[i], inner)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Everything that the line allows, names or patterns too, one line of the list does. */
-static bool list_allows(const struct amb_right_list *list, const struct amb_right *inner)
-{
-    bool needs_patterns = !inner->names_only && !amb_pattern_is_literal(inner->pattern, inner->len);
     for (uint32_t i = 0; i < list->count; i++) {
         const struct amb_right *outer = &list->items[i];
-        if (!(needs_patterns && outer->names_only) && contains(outer, inner)) {
+        bool names_only = outer->names_only && !inner->names_only;
+        if (amb_pattern_allows(outer->pattern, outer->len, names_only, inner->pattern,
+                               inner->len)) {
             return true;
         }
     }
@@ -46,13 +32,13 @@ static bool side_loses(const struct amb_rights_side *former, const struct amb_ri
 {
     for (uint32_t i = 0; i < former->allow.count; i++) {
         const struct amb_right *allow = &former->allow.items[i];
-        if (!list_contains(&former->deny, allow) && !list_allows(&later->allow, allow)) {
+        if (!list_covers(&former->deny, allow) && !list_covers(&later->allow, allow)) {
             return true;
         }
     }
     for (uint32_t i = 0; i < later->deny.count; i++) {
         const struct amb_right *deny = &later->deny.items[i];
-        if (!list_contains(&former->deny, deny) && list_meets(&former->allow, deny)) {
+        if (!list_covers(&former->deny, deny) && list_meets(&former->allow, deny)) {
             return true;
         }
     }
