@@ -33,21 +33,18 @@ void amb_rights_table_renew(struct amb_rights_table *table)
     table->generation++;
 }
 
-static bool list_names(const struct amb_config_strings *list, char variable)
+static bool list_names(const struct amb_config_strings *list, const char *variable)
 {
     for (size_t i = 0; i < list->count; i++) {
-        const char *at = strchr(list->items[i], '%');
-        for (; at != NULL; at = strchr(at + 1, '%')) {
-            if (at[1] == variable) {
-                return true;
-            }
+        if (strstr(list->items[i], variable) != NULL) {
+            return true;
         }
     }
     return false;
 }
 
 /* Is that variable in a pattern of the roles? */
-static bool roles_name(const struct amb_rights_of *of, char variable)
+static bool roles_name(const struct amb_rights_of *of, const char *variable)
 {
     for (size_t i = 0; i < of->role_count; i++) {
         const struct amb_role *role = of->roles[i];
@@ -71,8 +68,8 @@ static char *key_add(char *at, const void *bytes, size_t len)
 static char *key_make(const struct amb_rights_table *table, const struct amb_rights_of *of,
                       size_t *len)
 {
-    const char *user = roles_name(of, 'u') ? of->user : "";
-    const char *tenant = roles_name(of, 't') ? of->tenant : "";
+    const char *user = roles_name(of, "%u") ? of->user : "";
+    const char *tenant = roles_name(of, "%t") ? of->tenant : "";
     size_t roles = of->role_count * sizeof(of->roles[0]);
     char *key = malloc(sizeof(table->generation) + roles + strlen(user) + strlen(tenant) + 2);
     if (key == NULL) {
