@@ -162,6 +162,15 @@ const struct amb_config_key *amb_config_role_keys(size_t *count)
     return role_keys;
 }
 
+bool amb_config_admin_level(const char *name, enum amb_admin *out)
+{
+    const struct amb_config_word *word = amb_config_word_find(admin_words, name);
+    if (word != NULL) {
+        *out = (enum amb_admin)word->value;
+    }
+    return word != NULL;
+}
+
 /* One role ------------------------------------------------------------------------------------ */
 
 size_t amb_config_role_patterns(const struct amb_role *role)
@@ -216,8 +225,8 @@ const struct amb_role *amb_config_role(const struct amb_roles *roles, const char
 {
     const struct amb_role wanted = {.name = name};
     return roles->count == 0 ? NULL
-                             : bsearch(&wanted, roles->items, roles->count,
-                                       sizeof(roles->items[0]), compare_roles);
+                             : bsearch(&wanted, roles->items, roles->count, sizeof(roles->items[0]),
+                                       compare_roles);
 }
 
 void amb_config_pattern_where(const struct amb_config_strings *patterns, size_t index, char *out,

@@ -14,6 +14,8 @@ extern const struct amb_config_elements amb_config_roles_kind;
 const struct amb_config_key *amb_config_role_keys(size_t *count);
 /* Patterns in all lists of the role. */
 size_t amb_config_role_patterns(const struct amb_role *role);
+/* The level of that name; false: there is none. */
+bool amb_config_admin_level(const char *name, enum amb_admin *out);
 /* Once all layers are there: orders roles by name. */
 void amb_config_roles_finish(struct amb_roles *roles);
 

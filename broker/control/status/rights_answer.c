@@ -83,19 +83,17 @@ static void ask_subscribe(struct question *question, const struct amb_rights *ri
     }
 }
 
-/* False: no such level. */
+/* False: no such level, or "none". */
 static bool ask_admin(struct question *question, const struct amb_rights *rights)
 {
-    static const char *const levels[] = {"none", "read", "operate", "admin"};
-    for (unsigned i = AMB_ADMIN_READ; i <= AMB_ADMIN_ADMIN; i++) {
-        if (strcmp(question->what, levels[i]) == 0) {
-            bool is_allowed = rights == NULL || rights->admin >= (enum amb_admin)i;
-            answer(question, is_allowed, NULL,
-                   is_allowed ? "a role has that level" : "no role has that level");
-            return true;
-        }
+    enum amb_admin level;
+    if (!amb_config_admin_level(question->what, &level) || level == AMB_ADMIN_NONE) {
+        return false;
     }
-    return false;
+    bool is_allowed = rights == NULL || rights->admin >= level;
+    answer(question, is_allowed, NULL,
+           is_allowed ? "a role has that level" : "no role has that level");
+    return true;
 }
 
 /* NULL: it is answered. Else what is wrong with it. */
