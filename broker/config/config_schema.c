@@ -5,6 +5,7 @@
 #include "wire/base/clock.h"
 #include "wire/codec/expect.h"
 #include "wire/config/config_elements.h"
+#include "wire/config/config_list.h"
 
 #include <string.h>
 
@@ -322,6 +323,7 @@ static const struct amb_config_key keys[] = {
              "payloads travel through host memory."},
     {.path = "memory.cuda.devices",
      .type = AMB_CONFIG_STRINGS,
+     .item_fault = amb_config_gpu_fault,
      .offset = FIELD(memory.cuda.devices),
      .default_text = "auto",
      .words = auto_words,

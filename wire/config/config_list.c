@@ -105,18 +105,23 @@ static enum amb_status read_texts(const struct amb_config_target *target,
     return status == AMB_OK ? check_count(target, out->count) : status;
 }
 
-/* Names of interfaces go into UCX's comma lists, and into paths of sysfs. Those of GPUs do not: a
- * part of one may be "MIG-GPU-UUID/13/0". NULL: fine. */
-static const char *device_fault(const struct amb_config_key *key, const char *name)
+/* Of a device, with these letters. */
+static bool is_name(const char *text, const char *letters)
 {
-    size_t len = strlen(name);
-    bool is_gpu = strcmp(key->path, "memory.cuda.devices") == 0;
-    bool is_folder = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-    const char *letters = is_gpu ? NAME_LETTERS "/" : NAME_LETTERS;
-    if (len == 0 || len > 63 || strspn(name, letters) != len || is_folder) {
-        return is_gpu ? "not the name of a GPU" : "not the name of an interface";
-    }
-    return NULL;
+    size_t len = strlen(text);
+    bool is_folder = strcmp(text, ".") == 0 || strcmp(text, "..") == 0;
+    return len > 0 && len <= 63 && strspn(text, letters) == len && !is_folder;
+}
+
+/* Names of interfaces go into UCX's comma lists, and into paths of sysfs. NULL: fine. */
+static const char *interface_fault(const char *name)
+{
+    return is_name(name, NAME_LETTERS) ? NULL : "not the name of an interface";
+}
+
+const char *amb_config_gpu_fault(const char *name)
+{
+    return is_name(name, NAME_LETTERS "/") ? NULL : "not the name of a GPU";
 }
 
 /* NULL: fine. */
@@ -124,7 +129,7 @@ static const char *name_problem(const struct amb_config_key *key, const struct t
                                 size_t index)
 {
     const char *name = texts->items[index];
-    const char *fault = key->item_fault != NULL ? key->item_fault(name) : device_fault(key, name);
+    const char *fault = key->item_fault != NULL ? key->item_fault(name) : interface_fault(name);
     if (fault != NULL) {
         return fault;
     }

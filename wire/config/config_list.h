@@ -7,6 +7,8 @@
 
 #include "wire/config/config_build.h"
 
+/* An item_fault: of GPUs. They go into no path; a part of one may be "MIG-GPU-UUID/13/0". */
+const char *amb_config_gpu_fault(const char *name);
 /* By type, for amb_config_value_set. */
 AMB_MUST_CHECK enum amb_status amb_config_strings_set(const struct amb_config_target *target,
                                                       const struct amb_config_value *value);
