@@ -43,12 +43,12 @@ static enum amb_status set_key(const struct amb_config_target *element,
     struct amb_config_place place = amb_config_place_at(element->build, element->place, item);
     char name[AMB_CONFIG_PATH_MAX];
     (void)snprintf(name, sizeof(name), "%s%.40s", prefix, amb_config_name(item));
-    if (prefix[0] == '\0' && amb_config_value_of(item).kind == AMB_CONFIG_VALUE_GROUP) {
+    struct amb_config_value value = amb_config_value_of(item);
+    if (prefix[0] == '\0' && value.kind == AMB_CONFIG_VALUE_GROUP) {
         return set_group(element, item, name);
     }
     const struct amb_config_key *key = amb_config_key_find(keys, count, name);
-    if (key == NULL && prefix[0] == '\0' &&
-        amb_config_value_of(item).kind == AMB_CONFIG_VALUE_LIST) {
+    if (key == NULL && prefix[0] == '\0' && value.kind == AMB_CONFIG_VALUE_LIST) {
         key = list_key(element, name, sizeof(name));
     }
     (void)snprintf(path, sizeof(path), "%s.%s", element->path,
@@ -59,7 +59,6 @@ static enum amb_status set_key(const struct amb_config_target *element,
     if (key->not_yet) {
         return amb_config_not_yet(element->build, path, &place);
     }
-    struct amb_config_value value = amb_config_value_of(item);
     struct amb_config_target target = {element->build, key, element->base, path, &place};
     return amb_config_value_set(&target, &value);
 }
