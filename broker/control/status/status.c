@@ -70,11 +70,11 @@ static void test_rights(struct amb_client *client, uint64_t id, const char *word
     json_t *rows;
     const char *why;
     enum amb_status status = amb_rights_answer(client->control, words, &rows, &why);
-    char *text = status == AMB_OK ? json_dumps(rows, JSON_COMPACT) : NULL;
     if (status != AMB_OK) {
         amb_client_send_error(client, id, status, "user test: %s", why);
         return;
     }
+    char *text = json_dumps(rows, JSON_COMPACT);
     if (text == NULL) {
         amb_client_send_error(client, id, AMB_ENOMEM, "no memory for the answer");
     } else {
