@@ -513,6 +513,13 @@ void door_login_unix(const struct door *door, struct door_client *client)
 
 /* Requests ------------------------------------------------------------------------------------- */
 
+uint64_t door_ask(struct door_client *client, Amb__Control__Control *message)
+{
+    message->id = ++client->next_id;
+    door_send(client, message);
+    return message->id;
+}
+
 uint64_t door_ask_pub_open(struct door_client *client, uint32_t handle, const char *topic)
 {
     Amb__Control__PubOpen open;
@@ -521,11 +528,9 @@ uint64_t door_ask_pub_open(struct door_client *client, uint32_t handle, const ch
     open.topic = (char *)(uintptr_t)topic;
     Amb__Control__Control message;
     amb__control__control__init(&message);
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
     message.pub_open = &open;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 uint64_t door_ask_pub_close(struct door_client *client, uint32_t handle)
@@ -535,11 +540,9 @@ uint64_t door_ask_pub_close(struct door_client *client, uint32_t handle)
     close_it.handle = handle;
     Amb__Control__Control message;
     amb__control__control__init(&message);
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
     message.pub_close = &close_it;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 uint64_t door_ask_subscribe(struct door_client *client, uint32_t handle, const char *pattern)
@@ -550,11 +553,9 @@ uint64_t door_ask_subscribe(struct door_client *client, uint32_t handle, const c
     subscribe.pattern = (char *)(uintptr_t)pattern;
     Amb__Control__Control message;
     amb__control__control__init(&message);
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     message.subscribe = &subscribe;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 uint64_t door_ask_unsubscribe(struct door_client *client, uint32_t handle)
@@ -564,11 +565,9 @@ uint64_t door_ask_unsubscribe(struct door_client *client, uint32_t handle)
     unsubscribe.handle = handle;
     Amb__Control__Control message;
     amb__control__control__init(&message);
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
     message.unsubscribe = &unsubscribe;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 uint64_t door_ask_admin(struct door_client *client, const char *query)
@@ -578,11 +577,9 @@ uint64_t door_ask_admin(struct door_client *client, const char *query)
     admin.query = (char *)(uintptr_t)query;
     Amb__Control__Control message;
     amb__control__control__init(&message);
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN;
     message.admin = &admin;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 void door_send_ping(struct door_client *client, int64_t time_ns)

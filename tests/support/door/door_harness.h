@@ -102,7 +102,8 @@ void door_login_by_token(struct door_client *client, const char *token, struct d
 /* The whole way, on the Unix socket. */
 void door_login_unix(const struct door *door, struct door_client *client);
 
-/* Requests; the answer is not waited for. They return their id. */
+/* Requests; the answer is not waited for. They return their id, which is the next one. */
+uint64_t door_ask(struct door_client *client, Amb__Control__Control *message);
 uint64_t door_ask_pub_open(struct door_client *client, uint32_t handle, const char *topic);
 uint64_t door_ask_pub_close(struct door_client *client, uint32_t handle);
 uint64_t door_ask_subscribe(struct door_client *client, uint32_t handle, const char *pattern);

@@ -102,11 +102,9 @@ static uint64_t ask_subscribe(struct door_client *client, const char *pattern, u
     subscribe.lazy = lazy;
     Amb__Control__Control message;
     amb__control__control__init(&message);
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     message.subscribe = &subscribe;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 static void subscribe_refused(struct door_client *client, const char *pattern, const char *missing)

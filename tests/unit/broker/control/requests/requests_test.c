@@ -310,11 +310,9 @@ static uint64_t ask_lease(struct door_client *client, uint64_t slot, uint32_t sl
     open.slot = slot;
     open.slots = slots;
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_OPEN;
     message.lease_open = &open;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 static uint64_t say_mapped(struct door_client *client, uint64_t segment)
@@ -322,11 +320,9 @@ static uint64_t say_mapped(struct door_client *client, uint64_t segment)
     Amb__Control__LeaseMapped mapped = AMB__CONTROL__LEASE_MAPPED__INIT;
     mapped.segment = segment;
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.id = ++client->next_id;
     message.body_case = AMB__CONTROL__CONTROL__BODY_LEASE_MAPPED;
     message.lease_mapped = &mapped;
-    door_send(client, &message);
-    return message.id;
+    return door_ask(client, &message);
 }
 
 static void say_closed(struct door_client *client, uint64_t segment)
