@@ -137,6 +137,46 @@ void stepped_settle(struct amb_client *client)
     }
 }
 
+Amb__Control__Control *stepped_hear(int fd)
+{
+    struct amb_control_reader reader;
+    Amb__Control__Control *message = NULL;
+    amb_control_reader_init(&reader);
+    while (message == NULL) {
+        uint8_t bytes[1024];
+        size_t used;
+        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
+        amb_assert(got > 0);
+        amb_assert(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL) == AMB_OK);
+    }
+    amb_control_reader_fini(&reader);
+    return message;
+}
+
+void stepped_log_in(struct amb_client *client, int fd)
+{
+    stepped_introduce(client, fd);
+    amb_control_free(stepped_hear(fd)); /* Challenge */
+    amb_control_free(stepped_hear(fd)); /* Welcome */
+}
+
+void stepped_say_message(struct amb_client *client, int fd, const Amb__Control__Control *message)
+{
+    uint8_t bytes[1024];
+    size_t len = amb_control_packed_size(message);
+    amb_assert(len > 0 && len <= sizeof(bytes));
+    amb_control_pack(message, bytes);
+    stepped_say(fd, bytes, len);
+    stepped_settle(client);
+}
+
+Amb__Control__Control *stepped_ask(struct amb_client *client, int fd,
+                                   const Amb__Control__Control *message)
+{
+    stepped_say_message(client, fd, message);
+    return stepped_hear(fd);
+}
+
 void stepped_leave(struct amb_client *client, int fd)
 {
     (void)shutdown(fd, SHUT_WR);

@@ -18,6 +18,8 @@ struct amb_control *stepped_control(void);
 struct amb_client *stepped_connect(bool is_unix, int *fd);
 /* Hello and Auth; the session has no link: a stream that is never attached. */
 void stepped_introduce(struct amb_client *client, int fd);
+/* The same, and both answers are heard. */
+void stepped_log_in(struct amb_client *client, int fd);
 void stepped_say(int fd, const void *bytes, size_t len);
 void stepped_say_body(int fd, const uint8_t *body, uint8_t len);
 /* The control thread reads what the client has said, and does what its mail says. */
@@ -26,5 +28,12 @@ void stepped_control_turn(struct amb_client *client);
 unsigned stepped_workers_turn(void);
 /* Until nothing happens any more. */
 void stepped_settle(struct amb_client *client);
+/* The next message from the broker, to be freed; there has to be one. Reads just that. */
+Amb__Control__Control *stepped_hear(int fd);
+/* Says it, and settles. */
+void stepped_say_message(struct amb_client *client, int fd, const Amb__Control__Control *message);
+/* ... and hears the answer. */
+Amb__Control__Control *stepped_ask(struct amb_client *client, int fd,
+                                   const Amb__Control__Control *message);
 /* Closes the far end and buries the client; nothing of anybody may be left if it was the last. */
 void stepped_leave(struct amb_client *client, int fd);

@@ -154,16 +154,6 @@ static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
     use("");
 }
 
-static void say(struct amb_client *client, int fd, const Amb__Control__Control *message)
-{
-    uint8_t bytes[512];
-    size_t len = amb_control_packed_size(message);
-    assert_true(len > 0 && len <= sizeof(bytes));
-    amb_control_pack(message, bytes);
-    stepped_say(fd, bytes, len);
-    stepped_settle(client);
-}
-
 static void subscribe(struct amb_client *client, int fd, uint32_t handle, const char *pattern,
                       const char *durable)
 {
@@ -179,7 +169,7 @@ static void subscribe(struct amb_client *client, int fd, uint32_t handle, const 
     message.id = 1;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     message.subscribe = &subscribe;
-    say(client, fd, &message);
+    stepped_say_message(client, fd, &message);
     assert_non_null(amb_client_sub(client, handle));
 }
 
@@ -241,7 +231,7 @@ static void test_queues_go_when_their_owner_loses_the_right(void **state)
     message.id = 2;
     message.body_case = AMB__CONTROL__CONTROL__BODY_UNSUBSCRIBE;
     message.unsubscribe = &unsubscribe;
-    say(root, root_fd, &message);
+    stepped_say_message(root, root_fd, &message);
     remove_idle("of-root");
     stepped_leave(root, root_fd);
     use("");

@@ -9,16 +9,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-static void say(struct amb_client *client, int fd, const Amb__Control__Control *message)
-{
-    uint8_t bytes[512];
-    size_t len = amb_control_packed_size(message);
-    assert_true(len > 0 && len <= sizeof(bytes));
-    amb_control_pack(message, bytes);
-    stepped_say(fd, bytes, len);
-    stepped_settle(client);
-}
-
 /* A client of that uid that says it had the session of `former`. */
 static struct amb_client *connect_after(uint32_t uid, const struct amb_client *former, int *fd)
 {
@@ -37,7 +27,7 @@ static struct amb_client *connect_after(uint32_t uid, const struct amb_client *f
     auth.former = &named;
     message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
     message.auth = &auth;
-    say(client, *fd, &message);
+    stepped_say_message(client, *fd, &message);
     return client;
 }
 
@@ -85,7 +75,7 @@ static bool attach(const struct amb_client *target, bool is_unix, uint32_t uid)
     message.id = 1;
     message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
     message.attach = &attach;
-    say(client, fd, &message);
+    stepped_say_message(client, fd, &message);
     bool is_attached = control->stats.attached > before;
     stepped_leave(client, fd);
     return is_attached;

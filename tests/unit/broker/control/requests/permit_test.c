@@ -12,42 +12,11 @@
 #include "tests/support/rights_try.h"
 
 #include <stdint.h>
-#include <sys/socket.h>
 
 #define OWN 1000u
 #define OTHER 1001u
 #define TENANT 5000u
 #define INBOX "$INBOX.0123456789abcdef0123456789abcdef"
-
-static Amb__Control__Control *next_message(int fd)
-{
-    struct amb_control_reader reader;
-    Amb__Control__Control *message = NULL;
-    amb_control_reader_init(&reader);
-    while (message == NULL) {
-        uint8_t bytes[1024];
-        size_t used;
-        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
-        assert_true(got > 0);
-        assert_int_equal(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL),
-                         AMB_OK);
-    }
-    amb_control_reader_fini(&reader);
-    return message;
-}
-
-/* The answer, to be freed. */
-static Amb__Control__Control *ask(struct amb_client *client, int fd,
-                                  const Amb__Control__Control *message)
-{
-    uint8_t bytes[1024];
-    size_t len = amb_control_packed_size(message);
-    assert_true(len > 0 && len <= sizeof(bytes));
-    amb_control_pack(message, bytes);
-    stepped_say(fd, bytes, len);
-    stepped_settle(client);
-    return next_message(fd);
-}
 
 static enum amb_status status_of(Amb__Control__Control *answer, const char *part)
 {
@@ -73,7 +42,7 @@ static enum amb_status publish(struct amb_client *client, int fd, uint32_t handl
     message.id = 1;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
     message.pub_open = &open;
-    return status_of(ask(client, fd, &message), part);
+    return status_of(stepped_ask(client, fd, &message), part);
 }
 
 struct wish {
@@ -98,7 +67,7 @@ static enum amb_status subscribe(struct amb_client *client, int fd, uint32_t han
     message.id = 1;
     message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
     message.subscribe = &subscribe;
-    Amb__Control__Control *answer = ask(client, fd, &message);
+    Amb__Control__Control *answer = stepped_ask(client, fd, &message);
     *narrowed = answer->body_case == AMB__CONTROL__CONTROL__BODY_OK ? answer->ok->narrowed : 0;
     return status_of(answer, part);
 }
@@ -118,9 +87,7 @@ static struct amb_client *client_with(uint32_t user, struct amb_rights *rights, 
     client->user = user;
     client->tenant = TENANT;
     client->rights = rights;
-    stepped_introduce(client, *fd);
-    amb_control_free(next_message(*fd)); /* Challenge */
-    amb_control_free(next_message(*fd)); /* Welcome */
+    stepped_log_in(client, *fd);
     return client;
 }
 

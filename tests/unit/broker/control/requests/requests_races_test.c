@@ -26,36 +26,16 @@ static const uint8_t subscribe[] = {0x08, 1, 0x62, 3, 0x12, 1, '>'};
 static const uint8_t unsubscribe[] = {0x08, 2, 0x6a, 0};
 static const uint8_t pub_close[] = {0x08, 3, 0x5a, 0};
 
-/* The next message from the broker; the reader reads just that. */
-static Amb__Control__Control *next_message(int fd)
-{
-    struct amb_control_reader reader;
-    Amb__Control__Control *message = NULL;
-    amb_control_reader_init(&reader);
-    while (message == NULL) {
-        uint8_t bytes[1024];
-        size_t used;
-        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
-        assert_true(got > 0);
-        assert_int_equal(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL),
-                         AMB_OK);
-    }
-    amb_control_reader_fini(&reader);
-    return message;
-}
-
 static struct amb_client *known_client(int *fd)
 {
     struct amb_client *client = stepped_connect(true, fd);
-    stepped_introduce(client, *fd);
-    amb_control_free(next_message(*fd)); /* Challenge */
-    amb_control_free(next_message(*fd)); /* Welcome */
+    stepped_log_in(client, *fd);
     return client;
 }
 
 static uint32_t subscribers_told(int fd)
 {
-    Amb__Control__Control *message = next_message(fd);
+    Amb__Control__Control *message = stepped_hear(fd);
     assert_int_equal(message->body_case, AMB__CONTROL__CONTROL__BODY_PUB_OPENED);
     uint32_t subscribers = message->pub_opened->subscribers;
     amb_control_free(message);
@@ -121,7 +101,7 @@ static void test_who_leaves_with_everything_under_way_leaves_nothing(void **stat
 
 static uint64_t answer_of(int fd, int body_case)
 {
-    Amb__Control__Control *message = next_message(fd);
+    Amb__Control__Control *message = stepped_hear(fd);
     uint64_t id = message->id;
     assert_int_equal(message->body_case, body_case);
     amb_control_free(message);
@@ -222,7 +202,7 @@ static void test_many_requests_at_once_are_read_bit_by_bit(void **state)
     assert_int_equal(client->work, 0);
     for (; answers < REQUESTS; answers++) {
         client->watch.fn(&client->watch, EPOLLOUT); /* More than a socket holds. */
-        Amb__Control__Control *message = next_message(fd);
+        Amb__Control__Control *message = stepped_hear(fd);
         assert_int_equal(message->id, 1 + answers % 100);
         amb_control_free(message);
     }
@@ -263,7 +243,7 @@ static void test_nobody_is_expired_whose_word_has_come(void **state)
     amb_client_tick(client, late_ns);
     assert_int_equal(client->state, AMB_CLIENT_LIVE);
     stepped_control_turn(client);
-    amb_control_free(next_message(fd)); /* Pong */
+    amb_control_free(stepped_hear(fd)); /* Pong */
     amb_client_tick(client, late_ns);
     assert_int_equal(client->state, AMB_CLIENT_ENDING);
     stepped_settle(client);

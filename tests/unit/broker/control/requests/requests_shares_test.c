@@ -18,39 +18,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #define TOPICS 29u        /* 90 of 100 of 32 */
 #define SUBSCRIPTIONS 15u /* ... of 16 */
-
-static Amb__Control__Control *next_message(int fd)
-{
-    struct amb_control_reader reader;
-    Amb__Control__Control *message = NULL;
-    amb_control_reader_init(&reader);
-    while (message == NULL) {
-        uint8_t bytes[1024];
-        size_t used;
-        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
-        assert_true(got > 0);
-        assert_int_equal(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL),
-                         AMB_OK);
-    }
-    amb_control_reader_fini(&reader);
-    return message;
-}
 
 /* Says it, and returns what is answered; text: of an Error, else "". */
 static enum amb_status ask(struct amb_client *client, int fd, Amb__Control__Control *message,
                            char text[256])
 {
-    uint8_t bytes[1024];
-    size_t len = amb_control_packed_size(message);
-    assert_true(len > 0 && len <= sizeof(bytes));
-    amb_control_pack(message, bytes);
-    stepped_say(fd, bytes, len);
-    stepped_settle(client);
-    Amb__Control__Control *answer = next_message(fd);
+    Amb__Control__Control *answer = stepped_ask(client, fd, message);
     bool is_error = answer->body_case == AMB__CONTROL__CONTROL__BODY_ERROR;
     enum amb_status status = is_error ? (enum amb_status)answer->error->status : AMB_OK;
     (void)snprintf(text, 256, "%s", is_error ? answer->error->text : "");
@@ -122,9 +98,7 @@ static void unsubscribe(struct amb_client *client, int fd)
 static struct amb_client *known_client(int *fd)
 {
     struct amb_client *client = stepped_connect(true, fd);
-    stepped_introduce(client, *fd);
-    amb_control_free(next_message(*fd)); /* Challenge */
-    amb_control_free(next_message(*fd)); /* Welcome */
+    stepped_log_in(client, *fd);
     client->party->user->is_free = false;
     return client;
 }
