@@ -6,6 +6,7 @@
 #pragma once
 
 #include "broker/config/config.h"
+#include "broker/config/print/config_print.h"
 #include "tests/support/interfaces.h"
 
 #include <netdb.h>
@@ -91,4 +92,23 @@ static inline void try_refuse_with(const struct amb_config_source *source, const
     if (strstr(error, part) == NULL) {
         fail_msg("\"%s\" is not in: %s", part, error);
     }
+}
+
+/* The same of a text. */
+static inline void try_refuse_part(const char *text, const char *part)
+{
+    struct amb_config_source source = try_source(text);
+    try_refuse_with(&source, part);
+}
+
+/* As it is printed; free() it. */
+static inline char *try_printed(const struct amb_config *config)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    amb_config_print(config, out);
+    assert_int_equal(fclose(out), 0);
+    return text;
 }

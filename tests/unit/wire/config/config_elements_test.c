@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for topics: defaults, order, and texts that cannot be said. */
-#include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 
 static void test_a_rule_has_defaults(void **state)
@@ -27,9 +26,7 @@ static void test_groups_may_prefer_near_members(void **state)
     assert_int_equal(amb_config_topic(config, "b")->prefer, AMB_PREFER_CREDIT);
     assert_int_equal(amb_config_topic(config, "c")->prefer, AMB_PREFER_CREDIT);
     amb_config_destroy(&config);
-    const struct amb_config_source far =
-        try_source("topics = ( { match = \"a\"; prefer = \"far\"; } );");
-    try_refuse_with(&far, "prefer");
+    try_refuse_part("topics = ( { match = \"a\"; prefer = \"far\"; } );", "prefer");
 }
 
 static void test_dead_letters_have_a_rule_unless_one_is_given(void **state)
@@ -94,12 +91,7 @@ static void test_a_rule_may_have_groups(void **state)
     assert_false(amb_topic_rule_retains(amb_config_topic(config, "c")));
 
     /* The printed text reads as the same. */
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    assert_non_null(out);
-    amb_config_print(config, out);
-    (void)fclose(out);
+    char *text = try_printed(config);
     assert_non_null(
         strstr(text, "retain = { messages = 5; bytes = \"0\"; age = \"1h\"; keys = 0; };"));
     struct amb_config *again = try_accept(text);
@@ -128,14 +120,11 @@ static void test_bad_rules_are_refused(void **state)
                "configuration:1: topics[0].durable: not yet supported in this release");
     try_refuse("topics = ( 5 );", "configuration:1: topics[0]: wrong type (allowed a group as { "
                                   "match = \"a.>\"; })");
-    struct amb_config_source source = try_source("topics = 5;");
-    try_refuse_with(&source, "topics: wrong type (got 5");
-    source = try_source("topics = ( { match = \"a..b\"; } );");
-    try_refuse_with(&source, "configuration:1: topics[0].match: ");
-    source = try_source("topics = ( { match = \"\"; } );");
-    try_refuse_with(&source, "topics[0].match: too short");
-    source = try_source("topics = ( { match = \"a\"; max_bytes = \"1K\"; } );");
-    try_refuse_with(&source, "topics[0].max_bytes: out of range (got \"1K\"");
+    try_refuse_part("topics = 5;", "topics: wrong type (got 5");
+    try_refuse_part("topics = ( { match = \"a..b\"; } );", "configuration:1: topics[0].match: ");
+    try_refuse_part("topics = ( { match = \"\"; } );", "topics[0].match: too short");
+    try_refuse_part("topics = ( { match = \"a\"; max_bytes = \"1K\"; } );",
+                    "topics[0].max_bytes: out of range (got \"1K\"");
 }
 
 static void test_an_option_gives_rules_in_libconfigs_syntax(void **state)

@@ -4,22 +4,11 @@
 #include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
 
-static char *print(const struct amb_config *config)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&text, &size);
-    assert_non_null(stream);
-    amb_config_print(config, stream);
-    assert_int_equal(fclose(stream), 0);
-    return text;
-}
-
 static void expect_round_trip(const char *text)
 {
     char restart[256], live[256];
     struct amb_config *config = try_accept(text);
-    char *printed = print(config);
+    char *printed = try_printed(config);
     struct amb_config *again = try_accept(printed);
     amb_config_diff(config, again, restart, sizeof(restart), live, sizeof(live));
     assert_string_equal(restart, "");
@@ -51,7 +40,7 @@ static void test_printed_text_names_origins(void **state)
     source.option_count = 1;
     source.environment = environment;
     struct amb_config *config = try_accept_source(&source);
-    char *text = print(config);
+    char *text = try_printed(config);
     assert_non_null(strstr(text, "    workers = 2; # configuration:2\n"));
     assert_non_null(strstr(text, "    window = \"4M\"; # -o limits.window\n"));
     assert_non_null(strstr(text, "    level = \"warn\"; # environment AMBROKER_LOG_LEVEL\n"));
@@ -65,7 +54,7 @@ static void test_the_token_is_not_printed(void **state)
 {
     (void)state;
     struct amb_config *config = try_accept("auth = { token = \"s3cret\"; };");
-    char *text = print(config);
+    char *text = try_printed(config);
     assert_null(strstr(text, "s3cret"));
     assert_non_null(strstr(text, "    token = \"\"; # configuration:1, not shown\n"));
     free(text);
