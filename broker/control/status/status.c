@@ -160,7 +160,7 @@ static const char *client_obstacle(const struct amb_client *client, enum amb_adm
     return rights->admin == AMB_ADMIN_ADMIN ||
                    strcmp(client->login.user->tenant, AMB_USER_OPERATORS) == 0
                ? NULL
-               : "views of one tenant are not there yet: the user's is to be \"$\"";
+               : "there are no views of one tenant yet; the user's tenant has to be \"$\"";
 }
 
 /* The rest of the query behind that word; NULL: it does not begin so. */
