@@ -97,7 +97,7 @@ bool amb_rights_publish(const struct amb_rights *rights, const char *topic, size
                         const struct amb_right **by);
 /*
  * May the pattern, which was checked and is about no inbox, be subscribed to? *cut: the denies that
- * narrow it. *by (may be NULL): as above; of one that is narrowed it is the first deny that does.
+ * narrow it. *by (may be NULL): as above; where the pattern is narrowed, the first of these denies.
  */
 enum amb_rights_answer amb_rights_subscribe(const struct amb_rights *rights, const char *pattern,
                                             size_t len, struct amb_rights_cut *cut,
