@@ -79,6 +79,7 @@ static const struct amb_config_key role_keys[] = {
      .type = AMB_CONFIG_TEXT,
      .offset = ROLE(name),
      .apply = AMB_CONFIG_LIVE,
+     .example_value = "\"camera\"",
      .min = 1,
      .max = AMB_ROLE_NAME_MAX,
      .help = "As the file of users says it: letters, digits and -_@ alone."},
@@ -89,8 +90,8 @@ static const struct amb_config_key role_keys[] = {
      .apply = AMB_CONFIG_LIVE,
      .default_text = "",
      .max = AMB_ROLE_PATTERNS_MAX,
-     .help = "Patterns of topics to publish to. A list in place of the group is this one. A token "
-             "%u is the name of the user, %t that of its tenant."},
+     .help = "Patterns of topics to publish to. The short form is publish = ( \"a.>\" ). A "
+             "token %u is the name of the user, %t that of its tenant."},
     {.path = "publish.deny",
      .type = AMB_CONFIG_STRINGS,
      .item_fault = publish_fault,
@@ -152,8 +153,8 @@ static const struct amb_config_key role_keys[] = {
      .offset = ROLE(ucx),
      .apply = AMB_CONFIG_LIVE,
      .default_text = "false",
-     .help = "It may have a ucx link, which is not a security boundary: who has one is trusted "
-             "with the broker."},
+     .help = "It may have a ucx link, which is not a security boundary: give it only to users that "
+             "you trust with the broker itself."},
 };
 
 const struct amb_config_key *amb_config_role_keys(size_t *count)
@@ -184,7 +185,7 @@ static enum amb_status role_check(const struct amb_config_target *element)
     const struct amb_role *role = element->base;
     if (strspn(role->name, NAME_LETTERS) != strlen(role->name)) {
         return amb_config_fail(element->build, element->place, element->path,
-                               "name is none (allowed letters, digits and -_@)");
+                               "not a name (allowed letters, digits and -_@)");
     }
     size_t patterns = amb_config_role_patterns(role);
     if (patterns > AMB_ROLE_PATTERNS_MAX) {

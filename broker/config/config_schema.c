@@ -352,8 +352,8 @@ static const struct amb_config_key keys[] = {
      .apply = AMB_CONFIG_LIVE,
      .default_text = "",
      .max = AMB_ROLES_MAX,
-     .help = "What users may do who have these roles; a user may do nothing else. Of all roles of "
-             "a user the allows add up, and any deny wins."},
+     .help = "What users with these roles may do; a user may do nothing else. Of all roles of a "
+             "user the allows add up, and any deny wins."},
     {.path = "limits.max_topics",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_topics),
@@ -553,6 +553,7 @@ static const struct amb_config_key rule_keys[] = {
     {.path = "match",
      .type = AMB_CONFIG_TEXT,
      .offset = RULE(match),
+     .example_value = "\"camera.>\"",
      .min = 1,
      .max = 255,
      .help = "Pattern of the topics: * is one token, > one or more at the end."},

@@ -55,7 +55,7 @@ struct amb_config_key {
     size_t offset;             /* of the field */
     const char *default_text;  /* "" is the empty string or list; NULL: required (elements only) */
     const char *dev_text;      /* of the --dev profile; NULL: the same */
-    const char *example_value; /* of a row without a field: how it looks, for the documents */
+    const char *example_value; /* of a row without a field or a default, for the documents */
     uint64_t min, max;         /* of numbers; of the length of texts; of the number of items */
     const struct amb_config_word *words;
     const struct amb_config_elements *elements; /* of the kind ELEMENTS */

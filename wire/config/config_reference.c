@@ -6,12 +6,8 @@
 void amb_config_default_print(const struct amb_config_key *key, FILE *out)
 {
     const char *text = key->default_text;
-    if (!amb_config_has_field(key)) {
+    if (!amb_config_has_field(key) || text == NULL) {
         (void)fprintf(out, "%s", key->example_value);
-        return;
-    }
-    if (text == NULL) {
-        (void)fprintf(out, "\"camera.>\"");
         return;
     }
     bool is_bare = key->type == AMB_CONFIG_BOOL || key->type == AMB_CONFIG_COUNT;

@@ -103,7 +103,7 @@ static void test_bad_roles_are_refused_at_their_line(void **state)
     try_refuse("roles = ( { name = \"a\"; },\n{ name = \"a\"; } );",
                "configuration:2: roles[1]: roles[0] has the same name (got \"a\", allowed once)");
     try_refuse("roles = ( { name = \"a:b\"; } );",
-               "configuration:1: roles[0]: name is none (allowed letters, digits and -_@)");
+               "configuration:1: roles[0]: not a name (allowed letters, digits and -_@)");
     try_refuse("roles = ( { name = \"a\"; publish = { allowed = ( \"a\" ); }; } );",
                "configuration:1: roles[0].publish.allowed: unknown key (did you mean "
                "roles[0].publish.allow?)");

@@ -2,6 +2,8 @@
 /* The table itself: every row is well-formed, and rows are found in it. */
 #include "broker/config/config_schema.h"
 
+#include "broker/config/config_roles.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -20,6 +22,7 @@ static void check_rows(const struct amb_config_key *keys, size_t count, size_t o
             assert_non_null(key->example_value);
             continue;
         }
+        assert_true(key->default_text != NULL || key->example_value != NULL);
         assert_true(key->offset < object_size);
         assert_true(key->min <= key->max);
         if (key->type == AMB_CONFIG_WORD) {
@@ -39,6 +42,8 @@ static void test_every_row_is_well_formed(void **state)
     }
     keys = amb_config_rule_keys(&count);
     check_rows(keys, count, sizeof(struct amb_topic_rule));
+    keys = amb_config_role_keys(&count);
+    check_rows(keys, count, sizeof(struct amb_role));
 }
 
 static void test_groups_of_rows_stand_together(void **state)
