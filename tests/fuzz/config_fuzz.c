@@ -65,14 +65,7 @@ static void check_round_trip(const struct amb_config *config)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct amb_config_source source = {.machine = &machine};
-    char *text = malloc(len + 1);
-    if (text == NULL) {
-        abort();
-    }
-    if (len > 0) {
-        memcpy(text, data, len);
-    }
-    text[len] = '\0';
+    char *text = fuzz_text(data, len);
     const char *const options[] = {text + (len > 0)};
     if (len > 0 && data[0] == '-') {
         source.options = options;

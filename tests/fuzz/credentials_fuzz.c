@@ -5,16 +5,10 @@
 #include "wire/auth/credentials_file.h"
 #include "wire/base/assert.h"
 
-static enum amb_status parse(const void *data, size_t len, struct amb_credentials *out, char *why)
+static enum amb_status parse(const uint8_t *data, size_t len, struct amb_credentials *out,
+                             char *why)
 {
-    char *text = malloc(len + 1);
-    if (text == NULL) {
-        abort();
-    }
-    if (len > 0) {
-        memcpy(text, data, len);
-    }
-    text[len] = '\0';
+    char *text = fuzz_text(data, len);
     enum amb_status status = amb_credentials_parse(text, len, "file", out, why);
     free(text);
     return status;
@@ -37,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     amb_assert(one.token == NULL || (one.url == NULL && one.ca == NULL && one.signer == NULL));
     if (one.token == NULL) {
         char *text = amb_credentials_format(&one);
-        amb_assert(text != NULL && parse(text, strlen(text), &again, why) == AMB_OK);
+        amb_assert(text != NULL &&
+                   parse((const uint8_t *)text, strlen(text), &again, why) == AMB_OK);
         amb_assert(is_same(one.url, again.url) && is_same(one.user, again.user) &&
                    is_same(one.ca, again.ca) && (one.signer == NULL) == (again.signer == NULL));
         free(text);

@@ -37,6 +37,20 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t len)
     return copy;
 }
 
+/* The same with a NUL behind it. */
+static inline char *fuzz_text(const uint8_t *data, size_t len)
+{
+    char *text = malloc(len + 1);
+    if (text == NULL) {
+        abort();
+    }
+    if (len > 0) {
+        memcpy(text, data, len);
+    }
+    text[len] = '\0';
+    return text;
+}
+
 /* The part of a fuzz_copy that has not come yet. A read there is found as one behind an allocation
  * is, and costs no allocation for each piece. */
 static inline void fuzz_hide(const uint8_t *copy, size_t len)

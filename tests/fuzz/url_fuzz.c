@@ -20,14 +20,7 @@ static void check_round_trip(const struct amb_url *url)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    char *text = malloc(len + 1);
-    if (text == NULL) {
-        abort();
-    }
-    if (len > 0) {
-        memcpy(text, data, len);
-    }
-    text[len] = '\0';
+    char *text = fuzz_text(data, len);
     /* A room for the error between one byte and more than enough. */
     size_t error_size = 1 + (len > 0 ? data[len - 1] : 0);
     char *error = malloc(error_size);

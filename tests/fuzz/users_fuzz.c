@@ -5,21 +5,6 @@
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 
-#include <stdio.h>
-
-static char *copy_of(const uint8_t *data, size_t len)
-{
-    char *text = malloc(len + 1);
-    if (text == NULL) {
-        abort();
-    }
-    if (len > 0) {
-        memcpy(text, data, len);
-    }
-    text[len] = '\0';
-    return text;
-}
-
 static void check_user(const struct amb_auth_users *users, const struct amb_auth_user *user)
 {
     enum amb_credential_kind kind;
@@ -45,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     char why[AMB_AUTH_WHY_MAX] = "";
     struct amb_auth_users *users = NULL, *again = NULL;
-    char *text = copy_of(data, len);
+    char *text = fuzz_text(data, len);
     enum amb_status status =
         amb_auth_users_parse(text, len, "users", NULL, why, sizeof(why), &users);
     free(text);
@@ -53,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         amb_assert(users == NULL && strncmp(why, "users:", 6) == 0);
         return 0;
     }
-    text = copy_of(data, len);
+    text = fuzz_text(data, len);
     amb_assert(amb_auth_users_parse(text, len, "users", users, why, sizeof(why), &again) == AMB_OK);
     free(text);
     amb_assert(amb_auth_users_is_same(users, again));
