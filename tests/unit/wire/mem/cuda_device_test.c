@@ -4,6 +4,7 @@
  * meaning of an error for the rest.
  */
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/support/in_child.h"
 #include "wire/mem/cuda.h"
 
 #include <cuda.h>
@@ -150,7 +151,7 @@ static void test_error_of_a_call_is_kept_as_a_sentence(void **state)
     amb_cuda_leave(&scope);
 }
 
-static int sticky_in_child(void)
+static int fail_for_good(void)
 {
     struct amb_cuda *first = NULL;
     struct amb_cuda *second = NULL;
@@ -190,28 +191,10 @@ static int sticky_in_child(void)
 static void test_sticky_error_fences_its_device_alone(void **state)
 {
     (void)state;
-    pid_t pid = fork();
-    if (pid == 0) {
-        _exit(sticky_in_child());
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(in_child(fail_for_good), 0);
 }
 
 /* ---- modes ---- */
-
-static int in_child(int (*body)(void))
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        _exit(body());
-    }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 static int part_of_a_gpu(void)
 {

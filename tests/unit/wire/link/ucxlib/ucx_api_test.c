@@ -3,11 +3,11 @@
  * that is loaded stays. */
 #include "wire/link/ucxlib/ucx_api.h"
 
+#include "tests/support/in_child.h"
 #include "tests/support/link/ucx_tree.h"
 #include "wire/link/ucxlib/ucx_release.h"
 
 #include <dlfcn.h>
-#include <sys/wait.h>
 
 static void copy_stub(const char *kind, const char *path)
 {
@@ -69,35 +69,22 @@ static int load_what_lacks(void)
     return strstr(error, "no function ucp_am_send_nbx") != NULL ? 0 : 2;
 }
 
-static void expect_in_child(int (*test)(void))
-{
-    int status = 0;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        _exit(test());
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 static void test_what_is_loaded_counts_and_not_the_file_of_today(void **state)
 {
     (void)state;
-    expect_in_child(load_what_was_replaced);
+    assert_int_equal(in_child(load_what_was_replaced), 0);
 }
 
 static void test_no_second_one_is_loaded(void **state)
 {
     (void)state;
-    expect_in_child(load_beside_another);
+    assert_int_equal(in_child(load_beside_another), 0);
 }
 
 static void test_a_function_that_is_missing_is_named(void **state)
 {
     (void)state;
-    expect_in_child(load_what_lacks);
+    assert_int_equal(in_child(load_what_lacks), 0);
 }
 
 int main(void)

@@ -2,6 +2,7 @@
 /* The choice of a process, one that cannot be loaded, and a fork while another thread is at it. */
 #include "wire/link/ucxlib/ucx_process.h"
 
+#include "tests/support/in_child.h"
 #include "tests/support/link/ucx_tree.h"
 #include "wire/link/ucxlib/ucx_release.h"
 
@@ -133,19 +134,6 @@ static int load_no_second_one(void)
                                                                                     : 0;
 }
 
-static void expect_in_child(int (*test)(void))
-{
-    int status = 0;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        _exit(test());
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 static void test_one_that_cannot_be_loaded_makes_room_for_the_next(void **state)
 {
     (void)state;
@@ -153,8 +141,8 @@ static void test_one_that_cannot_be_loaded_makes_room_for_the_next(void **state)
     copy("part/libucm.so.0", "broken/libucm.so.0");
     copy("other/libucp.so.0", "good/libucp.so.0");
     tree_text("good/ucx/libuct_ib.so.0", "");
-    expect_in_child(load_the_next);
-    expect_in_child(load_no_other_than_named);
+    assert_int_equal(in_child(load_the_next), 0);
+    assert_int_equal(in_child(load_no_other_than_named), 0);
 }
 
 static void test_one_that_has_left_a_part_is_the_only_one(void **state)
@@ -162,7 +150,7 @@ static void test_one_that_has_left_a_part_is_the_only_one(void **state)
     (void)state;
     tree_ucx("partly", "1.22.1", "ib");
     copy("part/libucs.so.0", "partly/libucs.so.0");
-    expect_in_child(load_no_second_one);
+    assert_int_equal(in_child(load_no_second_one), 0);
 }
 
 int main(void)
