@@ -10,6 +10,8 @@ import re
 import sys
 from datetime import datetime
 
+import sources
+
 ID = re.compile(r"SPDXRef-[A-Za-z0-9.-]+")
 HASHES = {"SHA1": 40, "SHA224": 56, "SHA256": 64, "SHA384": 96, "SHA512": 128, "MD5": 32}
 RELATIONS = ("DESCRIBES", "CONTAINS", "DEPENDS_ON", "DYNAMIC_LINK", "STATIC_LINK", "BUILD_DEPENDENCY_OF",
@@ -48,7 +50,7 @@ FIELDS = {
 
 
 def fields(kind, row, where):
-    """False and a problem, where this is not an object of that kind."""
+    """A problem for each thing by which this is no object of that kind."""
     if not isinstance(row, dict):
         yield f"{where}: not an object"
         return
@@ -92,12 +94,15 @@ class Check:
     def bad(self, where, text):
         self.problems.append(f"{where}: {text}")
 
+    def is_whole(self, kind, row, where):
+        found = list(fields(kind, row, where))
+        self.problems += found
+        return not found
+
     def rows(self, name, kind):
         for at, row in enumerate(self.document.get(name, [])):
             where = f"{name}[{at}]"
-            found = list(fields(kind, row, where))
-            self.problems += found
-            if not found:
+            if self.is_whole(kind, row, where):
                 yield where, row
 
     def identity(self, where, row):
@@ -120,9 +125,7 @@ class Check:
     def checksums(self, where, row, needed=()):
         seen = set()
         for at, sum_ in enumerate(row.get("checksums", [])):
-            found = list(fields("checksum", sum_, f"{where}.checksums[{at}]"))
-            self.problems += found
-            if found:
+            if not self.is_whole("checksum", sum_, f"{where}.checksums[{at}]"):
                 continue
             seen.add(sum_["algorithm"])
             length = HASHES.get(sum_["algorithm"])
@@ -133,9 +136,7 @@ class Check:
                 self.bad(where, f"no {name}")
 
     def head(self):
-        found = list(fields("document", self.document, "document"))
-        self.problems += found
-        if found:
+        if not self.is_whole("document", self.document, "document"):
             return False
         head, info = self.document, self.document["creationInfo"]
         if head["spdxVersion"] != "SPDX-2.3" or head["dataLicense"] != "CC0-1.0":
@@ -144,9 +145,7 @@ class Check:
             self.bad("document", "its SPDXID is not SPDXRef-DOCUMENT")
         if not re.fullmatch(r"[a-z][a-z0-9+.-]*:[^\s#]+", head["documentNamespace"]):
             self.bad("document", "its namespace is no URI, or has a #")
-        found = list(fields("creationInfo", info, "creationInfo"))
-        self.problems += found
-        if not found:
+        if self.is_whole("creationInfo", info, "creationInfo"):
             self.creation(info)
         return True
 
@@ -169,10 +168,9 @@ class Check:
                 r"(?:Organization|Person): \S.*", row["supplier"]):
             self.bad(where, f"no supplier: {row['supplier']}")
         for at, link in enumerate(row.get("externalRefs", [])):
-            found = list(fields("externalRef", link, f"{where}.externalRefs[{at}]"))
-            self.problems += found
-            if not found and (link["referenceCategory"] not in CATEGORIES or (
-                    link["referenceType"] == "purl" and not PURL.fullmatch(link["referenceLocator"]))):
+            if self.is_whole("externalRef", link, f"{where}.externalRefs[{at}]") and (
+                    link["referenceCategory"] not in CATEGORIES or (
+                        link["referenceType"] == "purl" and not PURL.fullmatch(link["referenceLocator"]))):
                 self.bad(where, f"no reference: {link['referenceLocator']}")
 
     def file(self, where, row):
@@ -227,18 +225,15 @@ class Check:
 def main():
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
-        return 64
+        sys.exit(64)
     try:
         with open(sys.argv[1], encoding="utf-8") as stream:
             document = json.load(stream)
         problems = Check(document).everything() if isinstance(document, dict) else ["not an object"]
     except (OSError, ValueError) as error:
         problems = [f"{sys.argv[1]}: {error}"]
-    for problem in problems:
-        print(problem)
-    print(f"check-sbom: {len(problems)} problem{'' if len(problems) == 1 else 's'}")
-    return 1 if problems else 0
+    sources.finish("check-sbom", problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,6 +7,7 @@
 FOLDER is what `cmake --install` has made of BUILD. Libraries are those that the dynamic linker finds for
 these files here, and those that they load at run time. dpkg says their packages and versions."""
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -34,6 +35,7 @@ LICENCES = {
     "libstdc++": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/"),
     "libgcc-s": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/"),
 }
+UCX_LICENCE, UCX_HOME = LICENCES["libucx"]
 WHEEL, CUDA = "libucx-cu13", "nvidia-cuda-runtime"
 
 
@@ -41,8 +43,7 @@ def run(*words):
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
-def hashes(path):
-    data = path.read_bytes()
+def hashes(data):
     return [{"algorithm": name.upper(), "checksumValue": hashlib.new(name, data).hexdigest()}
             for name in ("sha1", "sha256")]
 
@@ -56,6 +57,7 @@ def cache(build, name):
     return found.group(1) if found else ""
 
 
+@functools.cache
 def locked(package):
     """Version and SHA-256 of a wheel for this machine."""
     for line in sources.read("tools/deps.lock").splitlines():
@@ -65,6 +67,7 @@ def locked(package):
     raise SystemExit(f"sbom: tools/deps.lock has no {package} for this machine")
 
 
+@functools.cache
 def package_of(library):
     """The Debian package of a file: name and version; None: dpkg does not know it."""
     real = os.path.realpath(library)  # of a link that a -dev package has; and /lib is a link itself
@@ -125,8 +128,9 @@ class Document:
     def add_file(self, path, owner, licence):
         name = "./" + path.relative_to(self.tree).as_posix()
         identity = reference("File", name[2:])
-        is_program = path.read_bytes()[:4] == b"\x7fELF"
-        self.files.append({"SPDXID": identity, "fileName": name, "checksums": hashes(path),
+        data = path.read_bytes()
+        is_program = data[:4] == b"\x7fELF"
+        self.files.append({"SPDXID": identity, "fileName": name, "checksums": hashes(data),
                            "fileTypes": ["BINARY" if is_program else "TEXT"],
                            "licenseConcluded": licence, "copyrightText": "NOASSERTION"})
         self.relate(owner, "CONTAINS", identity)
@@ -154,14 +158,14 @@ class Document:
         for path in sorted(p for p in self.tree.rglob("*") if p.is_file() and not p.is_symlink()):
             name = path.relative_to(self.tree).as_posix()
             if "/ambroker/ucx/" in name or "doc/ambroker/ucx/" in name:
-                owner, licence = self.wheel(WHEEL, "BSD-3-Clause", homepage=LICENCES["libucx"][1]), "BSD-3-Clause"
+                owner, licence = self.wheel(WHEEL, UCX_LICENCE, homepage=UCX_HOME), UCX_LICENCE
                 self.relate(owner, "OPTIONAL_DEPENDENCY_OF", ours)
             elif "libcudart" in name:
                 version = re.search(r"\.so\.([\d.]+)$", name)
                 owner = self.package("libcudart", version.group(1) if version else "NOASSERTION", CUDA_EULA,
                                      comment=f"As the wheel {WHEEL} has it.")
                 licence = CUDA_EULA
-                self.relate(owner, "OPTIONAL_DEPENDENCY_OF", self.wheel(WHEEL, "BSD-3-Clause"))
+                self.relate(owner, "OPTIONAL_DEPENDENCY_OF", self.wheel(WHEEL, UCX_LICENCE))
             else:
                 owner, licence = ours, "Apache-2.0"
             program = self.add_file(path, owner, licence)
