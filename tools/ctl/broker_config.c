@@ -2,9 +2,9 @@
 #include "tools/ctl/broker_config.h"
 
 #include "tools/common/brokerd.h"
+#include "tools/common/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -97,22 +97,20 @@ static const char *first_line(char *said)
 static enum amb_exit run(const char *command, const char *config, char *const *options, int said,
                          char **out)
 {
-    int fds[2], status = 0;
+    int fd, status = 0;
     char text[SAID_MAX];
-    if (pipe2(fds, O_CLOEXEC) != 0) {
+    (void)signal(SIGCHLD, SIG_DFL); /* Where it is ignored, no child leaves its status. */
+    pid_t pid = amb_child_fork(SIGKILL, &fd);
+    if (pid < 0) {
         amb_tool_error("%s: %s", command, strerror(errno));
         return AMB_EXIT_SOFTWARE;
     }
-    (void)signal(SIGCHLD, SIG_DFL); /* Where it is ignored, no child leaves its status. */
-    (void)fflush(NULL);
-    pid_t pid = fork();
     if (pid == 0) {
-        print_config(config, options, fds[1], said);
+        print_config(config, options, fd, said);
     }
-    (void)close(fds[1]);
-    char *printed = pid < 0 ? NULL : read_all(fds[0]);
-    (void)close(fds[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    char *printed = read_all(fd);
+    (void)close(fd);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     read_said(said, text);
     if (printed == NULL) {
