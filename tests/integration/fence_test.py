@@ -9,7 +9,6 @@ configurations and the rules of nftables are those of the page, with other folde
 ucx-fence makes of events is tried with a broker-ctl and an nft of the test's, which need no rights.
 """
 import json
-import os
 import pathlib
 import re
 import sys
@@ -129,17 +128,16 @@ class Fabric:
         check(done.returncode == 0, done.stderr)
 
 
-def set_up(rig):
+@pytest.fixture
+def fabric(rig, links):
     need_root("ip", "nft", "ss", "setpriv")
-    version = os.popen(f"{rig.program('brokerd')} --version").read()
-    if "without UCX" in version:
+    if "ucx" not in links:
         pytest.skip("no UCX")
     return Fabric(rig)
 
 
-def test_a_peer_comes_in_and_a_stranger_does_not(rig):
+def test_a_peer_comes_in_and_a_stranger_does_not(fabric):
     """Show: a client that has logged in connects; the packets of another are dropped."""
-    fabric = set_up(rig)
     check(fabric.ports() == [], f"a UCX port before a client asks: {fabric.ports()}")
     reader = fabric.subscribe(fabric.peer)
     check([row["link"] for row in fabric.clients() if row["name"] == "a.>"] == ["ucx"], "not by ucx")
@@ -168,15 +166,14 @@ def test_a_peer_comes_in_and_a_stranger_does_not(rig):
     check(fence.wait() == 0, fence.log())
 
 
-def test_a_machine_with_two_clients_and_one_without_ucx(rig):
+def test_a_machine_with_two_clients_and_one_without_ucx(rig, fabric):
     """An address stays until its last ucx client has gone; a stream gives none; an event cannot be
     forged."""
-    fabric = set_up(rig)
     fabric.load(fabric.head, blocks("nft")[0])
     fence = fabric.fence()
     until(20, lambda: "the broker answers" in fence.log(), fence.log())
     first, second = fabric.subscribe(fabric.peer, "a.>"), fabric.subscribe(fabric.peer, "b.>")
-    by_stream = fabric.rig.folder / "stream.conf"
+    by_stream = rig.folder / "stream.conf"
     by_stream.write_text(pathlib.Path(rig.env["AMB_CONFIG"]).read_text().replace("link=ucx", "link=stream"))
     rig.env["AMB_CONFIG"] = str(by_stream)
     third = fabric.subscribe(fabric.stranger, "c.>")
@@ -194,9 +191,8 @@ def test_a_machine_with_two_clients_and_one_without_ucx(rig):
     check(third.is_running(), third.log())
 
 
-def test_it_closes_by_itself(rig):
+def test_it_closes_by_itself(fabric):
     """Where ucx-fence is killed, and where the broker is; both come back."""
-    fabric = set_up(rig)
     fabric.load(fabric.head, blocks("nft")[0])
     fence = fabric.fence()
     reader = fabric.subscribe(fabric.peer)
@@ -222,9 +218,8 @@ def test_it_closes_by_itself(rig):
     check(reader.wait(60) == 0, reader.log())
 
 
-def test_a_clients_own_fence(rig):
+def test_a_clients_own_fence(fabric):
     """The page's rules for a client: the broker alone comes in, and its link works."""
-    fabric = set_up(rig)
     reader = fabric.subscribe(fabric.peer)
     text = fabric.peer.command("ss", "-ltnH").stdout
     port = int(text.split()[3].rsplit(":", 1)[1])
@@ -240,9 +235,8 @@ def test_a_clients_own_fence(rig):
     check(reader.wait(30) == 0 and reader.line() == "hello", reader.log())
 
 
-def test_without_trusted_interfaces_there_is_no_port(rig):
+def test_without_trusted_interfaces_there_is_no_port(fabric):
     """transports.trusted is empty: `ss -ltn` shows the broker's door alone, whatever clients ask for."""
-    fabric = set_up(rig)
     reader = fabric.subscribe(fabric.peer)
     check(fabric.ports() != [], "with an interface there is one")
     reader.kill()

@@ -67,32 +67,22 @@ def passes(rig, url, unix):
         check(reader.wait(60) == 0, f"{url}: {reader.log()}")
 
 
-def test_all_its_work(rig, build):
-    certificates = rig.folder / "tls"
-    certificates.mkdir()
-    subprocess.run([rig.program("broker-ctl"), "tls", "init", "--dir", certificates, "--name",
-                    "127.0.0.1"], check=True, capture_output=True, timeout=30)
-    token = rig.folder / "token"
-    token.write_text("of-a-test\n")
-    token.chmod(0o600)
+def test_all_its_work(rig, links):
+    rig.use_tls()
     group = "?group=nogroup" if os.geteuid() == 0 else ""
     config = rig.folder / "broker.conf"
     config.write_text(f"""
 server = {{ workers = 2; cpus = "auto"; insecure = true; }};
 listen = ( "unix://{rig.folder}/s.sock{group}", "tcp://127.0.0.1:0", "tls://127.0.0.1:0" );
-tls = {{ certificate = "{certificates}/server.pem"; key = "{certificates}/server.key"; }};
-auth = {{ token_file = "{token}"; }};
 transports = {{ trusted = ( "lo" ); }};
 """)
-    rig.env.update(AMB_CA=str(certificates / "ca.pem"), AMB_CREDENTIALS=str(token))
-    broker = rig.start([rig.program("brokerd"), "--config", str(config), *PATIENT], prefix=UNDER)
+    broker = rig.start([rig.program("brokerd"), "--config", str(config), *rig.tls_options, *PATIENT],
+                       prefix=UNDER)
     urls = [url.split("?")[0] for url in broker.expect("ready", 60)[1:]]
     unix, tcp, tls = (next(url for url in urls if url.startswith(kind)) for kind in
                       ("unix:", "tcp:", "tls:"))
-    version = subprocess.run([rig.program("brokerd"), "--version"], capture_output=True, text=True,
-                             check=True).stdout
-    links = [unix, f"{unix}?link=stream", f"{tcp}?link=stream", tls]
-    for url in links + ([] if "without UCX" in version else [f"{tcp}?link=ucx"]):
+    ucx = [f"{tcp}?link=ucx"] if "ucx" in links else []
+    for url in (unix, f"{unix}?link=stream", f"{tcp}?link=stream", tls, *ucx):
         passes(rig, url, unix)
     for view in ("status", "topics", "clients", "workers", "memory", "transports", "paths", "queues",
                  "doctor", "topo"):
