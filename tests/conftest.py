@@ -8,6 +8,7 @@ A test that fails, in its setup or teardown too, is reported with the last lines
 processes; AMB_TEST_KEEP=1 leaves its folder. Each has SECONDS of its file (300) to end.
 """
 import functools
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
-from harness import LINKS, SKIPPED, Rig  # noqa: E402
+from harness import LINKS, SKIPPED, Rig, as_user  # noqa: E402
 
 # Of single tests, whose heads say what they mean.
 OPTIONS = ("time", "window", "rounds", "tries", "late", "cases", "policy", "fast", "pairs", "ratio", "backlog")
@@ -77,6 +78,17 @@ def rig(request, build):
         rig.use_tls()
     yield rig
     rig.end()
+
+
+@pytest.fixture
+def other_uids(rig):
+    """For tests whose clients are other users (as_user): skipped where there can be none."""
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+    probe = subprocess.run([*as_user(12345), "test", "-x", rig.program("broker-ctl")],
+                           check=False, capture_output=True, timeout=30)
+    if probe.returncode != 0:
+        pytest.skip(f"other users cannot get at {rig.build}")
 
 
 @pytest.hookimpl(hookwrapper=True)

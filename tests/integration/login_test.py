@@ -12,7 +12,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import check, until
+from harness import as_user, check, until
 
 ALICE, BOB, STRANGER, OVERFLOW = 12345, 12346, 12347, 65534
 FORBIDDEN, CONFIG = 77, 78
@@ -21,10 +21,6 @@ LINES = {
     "bob": f"bob:plant:camera:-:-:uid/{BOB}",
 }
 ROLES = 'roles=( { name = "camera"; publish = ( ">" ); subscribe = ( ">" ); } )'
-
-
-def as_user(number):
-    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
 
 
 class Users:
@@ -56,16 +52,6 @@ class Users:
         check(done.returncode in (0, FORBIDDEN), f"{done}")
         check(done.returncode == 0 or "not authenticated" in done.stderr, f"{done}")
         return done.returncode == 0
-
-
-@pytest.fixture
-def other_uids(rig):
-    if os.geteuid() != 0:
-        pytest.skip("not root")
-    probe = subprocess.run([*as_user(STRANGER), "test", "-x", rig.program("broker-ctl")],
-                           check=False, capture_output=True, timeout=30)
-    if probe.returncode != 0:
-        pytest.skip(f"other users cannot get at {rig.build}")
 
 
 @pytest.mark.usefixtures("other_uids")

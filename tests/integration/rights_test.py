@@ -6,12 +6,11 @@
 Skipped unless root, for clients have other uids.
 """
 import json
-import os
 import signal
 import subprocess
 
 import pytest
-from harness import Failure, check, until
+from harness import Failure, as_user, check, until
 
 ALICE, BOB, OPERATOR, READER = 12345, 12346, 12347, 12348
 FORBIDDEN = 77
@@ -28,10 +27,6 @@ ROLES = {
     "ops": 'admin = "operate"; subscribe = ( "$SYS.>", "$DLQ.>", "cfg.>" ); publish = ( "cfg.>" );',
     "views": 'admin = "read";',
 }
-
-
-def as_user(number):
-    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
 
 
 class World:
@@ -97,13 +92,7 @@ class World:
 
 
 @pytest.fixture
-def world(rig):
-    if os.geteuid() != 0:
-        pytest.skip("not root")
-    probe = subprocess.run([*as_user(ALICE), "test", "-x", rig.program("broker-ctl")],
-                           check=False, capture_output=True, timeout=30)
-    if probe.returncode != 0:
-        pytest.skip(f"other users cannot get at {rig.build}")
+def world(rig, other_uids):
     own = World(rig)
     yield own
     own.end()

@@ -16,11 +16,12 @@ import shutil
 import subprocess
 
 import pytest
-from harness import check
+from harness import as_user, check
 from machine import need_root, switched
 
 SECONDS = 250
 USAGE, DATA, CONFIG, SOFTWARE = 64, 65, 78, 70
+NOBODY = 65534
 # Variables that would go before the file. Empty ones are as if they were not there.
 CLEAN = {"AMB_URL": "", "AMB_CREDENTIALS": "", "AMB_TRUSTED": "", "AMB_SPIN": "", "AMB_CONFIG": "",
          "LC_ALL": "C"}
@@ -172,8 +173,7 @@ def test_a_file_that_may_not_be_read(bare):
     path = bare.folder / "secret.conf"
     path.write_text("client = { };\n")
     path.chmod(0)
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-    prefix = nobody if os.geteuid() == 0 and shutil.which("setpriv") else ()
+    prefix = as_user(NOBODY) if os.geteuid() == 0 and shutil.which("setpriv") else ()
     if os.geteuid() == 0 and not prefix:
         pytest.skip("root reads everything, and there is no setpriv")
     done = subprocess.run([*prefix, "test", "-x", bare.program("broker-ctl")], check=False)
@@ -189,13 +189,12 @@ def test_a_program_with_more_rights_than_its_user_looks_at_no_variable(bare):
     program = bare.folder / "ctl"
     shutil.copy(bare.program("broker-ctl"), program)
     program.chmod(0o4755)
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     path = bare.folder / "client.conf"
     path.write_text('client = { name = "of the file"; };\n')
     env = {"AMB_URL": "unix:///user", "AMB_CREDENTIALS": "/user", "AMB_CA": "/user", "AMB_SPIN": "1ms",
            "AMB_CERTIFICATE": "/user", "AMB_KEY": "/user", "AMB_TRUSTED": "lo", "AMB_UCX_LIBRARY": "/user",
            "AMB_CONFIG": str(path)}
-    done = subprocess.run([*nobody, program, "config", "--origin"], capture_output=True, timeout=60,
+    done = subprocess.run([*as_user(NOBODY), program, "config", "--origin"], capture_output=True, timeout=60,
                           check=False, env={**os.environ, **env})
     if done.returncode in (126, 127) or b"cannot open shared object" in done.stderr:
         pytest.skip("nobody may not run the programs of this build")
@@ -204,7 +203,7 @@ def test_a_program_with_more_rights_than_its_user_looks_at_no_variable(bare):
     strange = [line for line in text.splitlines() if not line.endswith("# default")]
     check(not strange, f"{strange}")
     program.chmod(0o755)
-    done = subprocess.run([*nobody, program, "config", "--origin"], capture_output=True, timeout=60,
+    done = subprocess.run([*as_user(NOBODY), program, "config", "--origin"], capture_output=True, timeout=60,
                           check=False, env={**os.environ, **env})
     check(done.stdout.count(b"# environment AMB_") == 8, f"{done}")
 

@@ -55,6 +55,11 @@ def until(seconds, condition, text):
         time.sleep(0.01)
 
 
+def as_user(number):
+    """A prefix for a command: another user, and no group but its own. Root alone may."""
+    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
+
+
 def _end_with_parent():
     _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
