@@ -325,6 +325,7 @@ enum amb_status amb_connect_session(const struct amb_client_config *config,
                                     int cancel_fd, struct amb_error *error, struct amb_conn **out)
 {
     struct amb_own own;
+    amb_tls_outlive_exit(); /* Before the first use of libcrypto: credentials may have a key. */
     enum amb_status status = amb_own_read(&own, config, error);
     if (status == AMB_EINVAL && former != NULL) {
         status = error->status = AMB_EUNREACHABLE; /* The file was right, and may be again. */

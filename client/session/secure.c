@@ -17,7 +17,6 @@ enum amb_status amb_secure_init(struct amb_secure *secure, const struct amb_url 
                                 struct amb_error *error)
 {
     *secure = (struct amb_secure){.config = config};
-    amb_tls_outlive_exit();
     if (url->scheme != AMB_URL_TLS) {
         return AMB_OK;
     }

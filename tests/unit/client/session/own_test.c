@@ -7,16 +7,24 @@
 
 #include "client/config/client_config.h"
 
+#include <openssl/crypto.h>
 #include <setjmp.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define AS_PROGRAM "program"
+#define TORN_DOWN 9
+
+extern char **environ;
 
 static char path[] = "/tmp/amb-own-XXXXXX";
 static char *key_file;
@@ -204,13 +212,47 @@ static void test_wrong_files(void **state)
     amb_own_fini(&own);
 }
 
-int main(void)
+/* ---- a program of its own, which is this file again ---- */
+
+static void torn_down(void)
 {
+    _exit(TORN_DOWN);
+}
+
+static int run_program(const char *file)
+{
+    struct amb_conn *conn = NULL;
+    enum amb_status status =
+        amb_connect("unix:///nowhere/broker.sock", AMB_OPTIONS(.credentials = file), &conn);
+    return status == AMB_EUNREACHABLE && OPENSSL_atexit(torn_down) == 1 ? EXIT_SUCCESS
+                                                                        : EXIT_FAILURE;
+}
+
+static void test_libcrypto_outlives_the_exit_of_a_program_with_a_key(void **state)
+{
+    (void)state;
+    char program[] = "/proc/self/exe", role[] = AS_PROGRAM;
+    char *arguments[] = {program, role, path, NULL};
+    pid_t pid;
+    int status;
+    write_file(key_file, 0600);
+    assert_int_equal(posix_spawn(&pid, program, NULL, NULL, arguments, environ), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], AS_PROGRAM) == 0) {
+        return run_program(argv[2]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_key_signs_the_login),
         cmocka_unit_test(test_a_token_stays_where_nobody_listens),
         cmocka_unit_test(test_without_credentials),
         cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_libcrypto_outlives_the_exit_of_a_program_with_a_key),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
