@@ -124,20 +124,26 @@ static enum amb_status write_pair(const char *folder, const char *base,
     return status;
 }
 
+/* Does the listener have all addresses of this machine? */
+static bool is_any(const struct amb_url *door)
+{
+    return strcmp(door->host, "0.0.0.0") == 0 || strcmp(door->host, "::") == 0;
+}
+
 /* The URLs by which other machines reach that listener; "": its port is not known yet. */
 static void format_urls(const struct amb_url *door, const struct amb_tls_own_names *own, char *out,
                         size_t size)
 {
     struct amb_url url = *door;
-    bool is_any = strcmp(door->host, "0.0.0.0") == 0 || strcmp(door->host, "::") == 0;
-    size_t first = is_any ? own->first : 0;
+    bool has_all = is_any(door);
+    size_t first = has_all ? own->first : 0;
     unsigned count = 0;
     out[0] = '\0';
     if (door->port == 0) {
         return;
     }
-    if (!is_any || first == own->count) {
-        (void)snprintf(url.host, sizeof(url.host), "%s", is_any ? "localhost" : door->host);
+    if (!has_all || first == own->count) {
+        (void)snprintf(url.host, sizeof(url.host), "%s", has_all ? "localhost" : door->host);
         amb_url_format(&url, out, size);
         return;
     }
@@ -209,8 +215,7 @@ static enum amb_status make_files(const char *folder, const struct amb_url *door
     struct amb_tls_own_names own;
     struct amb_tls_pair *authority = NULL, *server = NULL;
     amb_tls_own_names_read(&own);
-    bool is_any = strcmp(door->host, "0.0.0.0") == 0 || strcmp(door->host, "::") == 0;
-    if (!is_any && own.count < AMB_TLS_NAMES_MAX) {
+    if (!is_any(door) && own.count < AMB_TLS_NAMES_MAX) {
         own.names[own.count++] = door->host;
     }
     enum amb_status status =
@@ -269,14 +274,14 @@ enum amb_status amb_quick_start(const struct amb_url *door, const char *const *e
     char parent[FOLDER_MAX], folder[FOLDER_MAX];
     struct stat st;
     enum amb_status status = find_parent(environment, parent, why);
-    (void)snprintf(folder, sizeof(folder), "%s", parent);
-    if (status == AMB_OK && strlen(folder) + sizeof("/dev") > sizeof(folder)) {
-        status = fail(why, "the path of the folder for its files is too long");
+    if (status != AMB_OK) {
+        return status;
     }
-    if (status == AMB_OK) {
-        memcpy(folder + strlen(folder), "/dev", sizeof("/dev"));
-        status = lstat(folder, &st) == 0 ? AMB_OK : make_folder(parent, folder, door, why);
+    int len = snprintf(folder, sizeof(folder), "%s/dev", parent);
+    if (len < 0 || (size_t)len >= sizeof(folder)) {
+        return fail(why, "the path of the folder for its files is too long");
     }
+    status = lstat(folder, &st) == 0 ? AMB_OK : make_folder(parent, folder, door, why);
     if (status == AMB_OK) {
         path_of(folder, "server.pem", out->certificate);
         path_of(folder, "server.key", out->key);
