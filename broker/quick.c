@@ -42,15 +42,6 @@ static enum amb_status fail(char *why, const char *format, ...)
     return AMB_EINVAL;
 }
 
-/* A secret does not stay in the heap. */
-static void forget(char *text)
-{
-    if (text != NULL) {
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-}
-
 /* ---- the folder ---- */
 
 /* One more folder below, for nobody else. */
@@ -120,7 +111,7 @@ static enum amb_status write_pair(const char *folder, const char *base,
         status = write_file(folder, key, secret, why);
     }
     free(public);
-    forget(secret);
+    amb_private_text_free(secret);
     return status;
 }
 
@@ -188,7 +179,7 @@ static enum amb_status write_user(const char *folder, const struct amb_url *door
     if (status == AMB_OK) {
         status = write_file(folder, "users", line, why);
     }
-    forget(text);
+    amb_private_text_free(text);
     free(credentials.ca);
     amb_signer_free(&credentials.signer);
     return status;

@@ -32,15 +32,6 @@ static enum amb_exit failed(const char *why)
     return AMB_EXIT_DATA;
 }
 
-/* A secret does not stay in the heap. */
-static void forget(char *text)
-{
-    if (text != NULL) {
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-}
-
 static void show(const struct amb_ctl *ctl, const char *path, const char *credential,
                  const struct amb_credentials *credentials)
 {
@@ -145,7 +136,7 @@ static bool is_readable(const char *text)
     } else if (copy != NULL) {
         amb_tool_error("key: %s", why);
     }
-    forget(copy);
+    amb_private_text_free(copy);
     return is_good;
 }
 
@@ -163,7 +154,7 @@ static enum amb_exit new_key(const struct amb_ctl *ctl, const struct wanted *wan
         char *text = amb_credentials_format(&credentials);
         code = text == NULL || !is_readable(text) ? AMB_EXIT_DATA
                                                   : create(ctl, path, text, &credentials);
-        forget(text);
+        amb_private_text_free(text);
     }
     free(credentials.ca);
     amb_signer_free(&credentials.signer);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/tls_files.h"
 
+#include "wire/auth/private_file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -104,15 +106,6 @@ static enum amb_exit write_file(const char *path, const char *text, mode_t mode)
     return AMB_EXIT_OK;
 }
 
-/* A secret does not stay in the heap. */
-static void forget(char *text)
-{
-    if (text != NULL) {
-        explicit_bzero(text, strlen(text));
-        free(text);
-    }
-}
-
 enum amb_exit amb_tls_files_write(const char *folder, const char *base,
                                   const struct amb_tls_pair *pair)
 {
@@ -133,7 +126,7 @@ enum amb_exit amb_tls_files_write(const char *folder, const char *base,
         }
     }
     free(public);
-    forget(secret);
+    amb_private_text_free(secret);
     return code;
 }
 

@@ -49,16 +49,6 @@ static enum amb_status no_memory(const struct parsing *parsing)
     return AMB_ENOMEM;
 }
 
-/* A secret does not stay in the heap. */
-static void forget(char **text)
-{
-    if (*text != NULL) {
-        explicit_bzero(*text, strlen(*text));
-        free(*text);
-        *text = NULL;
-    }
-}
-
 /* ---- lines ---- */
 
 /* The next line without its end, which becomes a NUL; NULL: there is none. */
@@ -320,7 +310,7 @@ enum amb_status amb_credentials_read(const char *path, struct amb_credentials *o
 
 void amb_credentials_fini(struct amb_credentials *credentials)
 {
-    forget(&credentials->token);
+    amb_private_text_free(credentials->token);
     free(credentials->url);
     free(credentials->user);
     free(credentials->ca);
@@ -342,6 +332,6 @@ char *amb_credentials_format(const struct amb_credentials *credentials)
                        url == NULL ? "" : "url = ", url == NULL ? "" : url, url == NULL ? "" : "\n",
                        user == NULL ? "" : "user = ", user == NULL ? "" : user,
                        user == NULL ? "" : "\n", ca == NULL ? "" : ca, key == NULL ? "" : key);
-    forget(&key);
+    amb_private_text_free(key);
     return len < 0 ? NULL : text;
 }

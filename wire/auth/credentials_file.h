@@ -48,6 +48,6 @@ AMB_MUST_CHECK enum amb_status amb_credentials_parse(char *text, size_t len, con
                                                      char why[AMB_PRIVATE_WHY_MAX]);
 /* Overwrites secrets. Harmless twice, and on zeros. */
 void amb_credentials_fini(struct amb_credentials *credentials);
-/* A file's text, in the caller's memory by free, to be overwritten before. Parts that are NULL are
- * left out. NULL: no memory. */
+/* A file's text, in the caller's memory by amb_private_text_free. Parts that are NULL are left out.
+ * NULL: no memory. */
 char *amb_credentials_format(const struct amb_credentials *credentials);

@@ -114,6 +114,14 @@ void amb_private_file_free(struct amb_private_file *file)
     *file = (struct amb_private_file){0};
 }
 
+void amb_private_text_free(char *text)
+{
+    if (text != NULL) {
+        explicit_bzero(text, strlen(text));
+        free(text);
+    }
+}
+
 /* A file whose entry is not on the disk may be gone after a power cut. */
 static bool sync_folder(const char *path)
 {

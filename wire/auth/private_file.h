@@ -35,6 +35,8 @@ AMB_MUST_CHECK enum amb_status amb_private_file_read(const char *path, size_t ma
 bool amb_private_file_check(const char *path, const struct stat *st, char why[AMB_PRIVATE_WHY_MAX]);
 /* Overwrites the bytes, then frees them. Harmless twice, and on zeros. */
 void amb_private_file_free(struct amb_private_file *file);
+/* The same of a text that ends with a NUL: a secret does not stay in the heap. NULL is allowed. */
+void amb_private_text_free(char *text);
 /* Makes a file of mode 0600, which lasts when this returns. A file that is there is left alone.
  * EINVAL with its reason, as above. */
 AMB_MUST_CHECK enum amb_status amb_private_file_create(const char *path, const char *text,

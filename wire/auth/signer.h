@@ -46,7 +46,8 @@ AMB_MUST_CHECK enum amb_status amb_signer_parse(const char *pem, size_t len,
 /* NULL is allowed; sets *signer to NULL. */
 void amb_signer_free(struct amb_signer **signer);
 void amb_signer_public(const struct amb_signer *signer, uint8_t out[AMB_CREDENTIAL_KEY_SIZE]);
-/* The key in PEM, in the caller's memory by free, to be overwritten before. NULL: no memory. */
+/* The key in PEM, in the caller's memory by amb_private_text_free (private_file.h). NULL: no
+ * memory. */
 char *amb_signer_format(const struct amb_signer *signer);
 /* False: libcrypto has failed. */
 bool amb_signer_sign(const struct amb_signer *signer, const uint8_t *text, size_t len,
