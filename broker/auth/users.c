@@ -220,14 +220,11 @@ enum amb_status amb_auth_users_parse(char *text, size_t len, const char *path,
 {
     struct reading reading = {.path = path, .why = why, .why_size = why_size};
     reading.users = make_set(former);
-    unsigned digest_len = 0;
-    uint8_t digest[EVP_MAX_MD_SIZE];
     if (reading.users == NULL ||
-        EVP_Digest(text, len, digest, &digest_len, EVP_sha256(), NULL) != 1) {
+        EVP_Digest(text, len, reading.users->digest, NULL, EVP_sha256(), NULL) != 1) {
         amb_auth_users_unref(&reading.users);
         return no_memory(&reading);
     }
-    memcpy(reading.users->digest, digest, AMB_AUTH_DIGEST_SIZE);
     enum amb_status status = read_lines(&reading, text, len);
     if (status != AMB_OK) {
         amb_auth_users_unref(&reading.users);

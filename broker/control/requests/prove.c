@@ -21,8 +21,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MECHANISM_TEXT_MAX 16u
-
 /* ---- the question ---- */
 
 static const char *mechanism_of(const struct amb_client *client)
@@ -207,20 +205,19 @@ struct signed_login {
     char user[AMB_USER_NAME_MAX + 1];
 };
 
-static bool enter_by_key(const struct signed_login *login)
+static enum amb_proof enter_by_key(const struct signed_login *login)
 {
     struct amb_client *client = login->client;
     char credential[AMB_CREDENTIAL_MAX + 1];
     if (!login->verify.is_good) {
-        return fail(client, "key, and the signature is not of it and this connection") ==
-               AMB_PROOF_GOOD;
+        return fail(client, "key, and the signature is not of it and this connection");
     }
     if (client->control->users == NULL) {
-        return fail(client, "key, and there are no users any more") == AMB_PROOF_GOOD;
+        return fail(client, "key, and there are no users any more");
     }
     amb_credential_of_key(login->verify.key, credential);
     return enter(client, amb_login_find(client->control->users, credential), login->user,
-                 AMB_MECHANISM_KEY, credential) == AMB_PROOF_GOOD;
+                 AMB_MECHANISM_KEY, credential);
 }
 
 static void verified(struct amb_mail *mail, void *owner)
@@ -232,7 +229,7 @@ static void verified(struct amb_mail *mail, void *owner)
     if (client->control->is_over) {
         amb_client_end(client, "the broker ends"); /* Workers make no sessions any more. */
     } else if (client->state == AMB_CLIENT_AUTH) {
-        login->on_proved(client, enter_by_key(login));
+        login->on_proved(client, enter_by_key(login) == AMB_PROOF_GOOD);
     }
     free(login);
     amb_client_release(client);
@@ -280,7 +277,7 @@ static enum amb_proof prove_key(struct amb_client *client, const Amb__Control__A
 static enum amb_mechanism find_mechanism(const char *name)
 {
     for (unsigned i = 0; i < AMB_MECHANISMS; i++) {
-        if (strncmp(name, amb_mechanism_name((enum amb_mechanism)i), MECHANISM_TEXT_MAX) == 0) {
+        if (strcmp(name, amb_mechanism_name((enum amb_mechanism)i)) == 0) {
             return (enum amb_mechanism)i;
         }
     }
