@@ -38,6 +38,15 @@ void amb_own_fini(struct amb_own *own)
     amb_credentials_fini(&own->credentials);
 }
 
+/* A proof is made with the nonce: it has to have the size that both ends know. */
+static enum amb_status check_nonce(struct amb_dial *dial, const Amb__Control__Challenge *challenge)
+{
+    return challenge->nonce.len == AMB_LOGIN_NONCE_SIZE
+               ? AMB_OK
+               : amb_dial_fail(dial, AMB_EPROTO, "the broker's nonce does not have %u bytes",
+                               AMB_LOGIN_NONCE_SIZE);
+}
+
 /* ---- a broker without users ---- */
 
 static enum amb_status prove_by_hash(const struct amb_own *own, struct amb_dial *dial,
@@ -58,9 +67,9 @@ static enum amb_status prove_by_hash(const struct amb_own *own, struct amb_dial 
                                                  : "the broker wants a token, and the file has a "
                                                    "user's key");
     }
-    if (challenge->nonce.len != AMB_LOGIN_NONCE_SIZE) {
-        return amb_dial_fail(dial, AMB_EPROTO, "the broker's nonce does not have %u bytes",
-                             AMB_LOGIN_NONCE_SIZE);
+    enum amb_status status = check_nonce(dial, challenge);
+    if (status != AMB_OK) {
+        return status;
     }
     if (HMAC(EVP_sha256(), token, (int)strlen(token), challenge->nonce.data, challenge->nonce.len,
              proof, &len) == NULL ||
@@ -104,9 +113,9 @@ static enum amb_status prove_by_key(const struct amb_own *own, struct amb_dial *
                                     struct amb_own_answer *room, Amb__Control__Auth *auth)
 {
     uint8_t exporter[AMB_TLS_EXPORTER_SIZE], text[AMB_LOGIN_TEXT_MAX];
-    if (challenge->nonce.len != AMB_LOGIN_NONCE_SIZE) {
-        return amb_dial_fail(dial, AMB_EPROTO, "the broker's nonce does not have %u bytes",
-                             AMB_LOGIN_NONCE_SIZE);
+    enum amb_status status = check_nonce(dial, challenge);
+    if (status != AMB_OK) {
+        return status;
     }
     if (dial->tls != NULL && !amb_tls_login_exporter(dial->tls, exporter)) {
         return amb_dial_fail(dial, AMB_EINTERNAL, "libssl has no exporter");

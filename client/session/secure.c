@@ -50,16 +50,16 @@ static enum amb_status shake(struct amb_dial *dial, const char *name)
     for (;;) {
         short events = POLLIN;
         enum amb_status status = amb_tls_step(dial->tls, &events);
-        if (status == AMB_EAGAIN) {
-            status = amb_dial_wait(dial, events);
-            if (status == AMB_OK) {
-                continue;
-            }
+        if (status == AMB_OK) {
+            return AMB_OK;
+        }
+        if (status != AMB_EAGAIN) {
+            return amb_dial_fail(dial, status, "%s: %s", name, amb_tls_why(dial->tls));
+        }
+        status = amb_dial_wait(dial, events);
+        if (status != AMB_OK) {
             return status;
         }
-        return status == AMB_OK
-                   ? AMB_OK
-                   : amb_dial_fail(dial, status, "%s: %s", name, amb_tls_why(dial->tls));
     }
 }
 
