@@ -149,8 +149,8 @@ void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char
     }
 }
 
-long amb_control_receive(int socket, void *data, size_t len, int *fds, size_t fds_max,
-                         size_t *fd_count)
+long amb_control_receive(struct amb_tls *tls, int socket, void *data, size_t len, int *fds,
+                         size_t fds_max, size_t *fd_count)
 {
     union {
         struct cmsghdr align;
@@ -161,6 +161,9 @@ long amb_control_receive(int socket, void *data, size_t len, int *fds, size_t fd
                          .msg_iovlen = 1,
                          .msg_control = &control,
                          .msg_controllen = sizeof(control)};
+    if (tls != NULL) {
+        return amb_tls_receive(tls, &iov, 1);
+    }
     ssize_t n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0) {
         return n;

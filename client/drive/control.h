@@ -82,7 +82,7 @@ static inline bool amb_control_has_in(const struct amb_conn *conn)
            amb_tls_has_unread(conn->control.tls);
 }
 
-/* recvmsg without waiting. Descriptors that came are appended to fds, those beyond fds_max closed.
- * Returns what recvmsg does. */
-long amb_control_receive(int socket, void *data, size_t len, int *fds, size_t fds_max,
-                         size_t *fd_count);
+/* recvmsg without waiting, or by tls where that is not NULL. Descriptors that came are appended to
+ * fds, those beyond fds_max closed; none come by TLS. Returns what recvmsg does. */
+long amb_control_receive(struct amb_tls *tls, int socket, void *data, size_t len, int *fds,
+                         size_t fds_max, size_t *fd_count);

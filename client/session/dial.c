@@ -330,18 +330,6 @@ static enum amb_status check_error(struct amb_dial *dial, Amb__Control__Control 
     return status;
 }
 
-static long receive_some(struct amb_dial *dial, uint8_t *data, size_t size)
-{
-    /* No more than this message: what follows may belong to a link. */
-    size_t wanted = amb_control_wanted(&dial->reader);
-    size = wanted < size ? wanted : size;
-    if (dial->tls != NULL) {
-        const struct iovec iov = {.iov_base = data, .iov_len = size};
-        return amb_tls_receive(dial->tls, &iov, 1);
-    }
-    return amb_control_receive(dial->fd, data, size, dial->fds, AMB_DIAL_FDS_MAX, &dial->fd_count);
-}
-
 /* The bytes are none of ours. */
 static enum amb_status malformed(struct amb_dial *dial, enum amb_status status, uint8_t first)
 {
@@ -355,7 +343,11 @@ enum amb_status amb_dial_receive(struct amb_dial *dial, Amb__Control__Control **
     drop_fds(dial);
     uint8_t data[4096];
     for (;;) {
-        long n = receive_some(dial, data, sizeof(data));
+        /* No more than this message: what follows may belong to a link. */
+        size_t wanted = amb_control_wanted(&dial->reader);
+        long n = amb_control_receive(dial->tls, dial->fd, data,
+                                     wanted < sizeof(data) ? wanted : sizeof(data), dial->fds,
+                                     AMB_DIAL_FDS_MAX, &dial->fd_count);
         if (n < 0 && errno == EAGAIN) {
             enum amb_status status = amb_dial_wait(dial, POLLIN);
             if (status != AMB_OK) {

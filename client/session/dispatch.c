@@ -181,12 +181,6 @@ static void handle_message(struct amb_conn *conn, const Amb__Control__Control *m
     }
 }
 
-static long receive_tls(struct amb_conn *conn, uint8_t *data, size_t wanted)
-{
-    const struct iovec iov = {.iov_base = data, .iov_len = wanted};
-    return amb_tls_receive(conn->control.tls, &iov, 1);
-}
-
 /* One read. False: nothing more is there, or the session is lost. */
 static bool read_some(struct amb_conn *conn)
 {
@@ -197,9 +191,8 @@ static bool read_some(struct amb_conn *conn)
     }
     int fd = -1;
     size_t fd_count = 0;
-    long n = conn->control.tls != NULL
-                 ? receive_tls(conn, data, wanted)
-                 : amb_control_receive(conn->control.fd, data, wanted, &fd, 1, &fd_count);
+    long n =
+        amb_control_receive(conn->control.tls, conn->control.fd, data, wanted, &fd, 1, &fd_count);
     if (n < 0 && errno == EINTR) {
         return true;
     }
