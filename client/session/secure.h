@@ -12,7 +12,7 @@
 struct amb_client_config;
 struct amb_own;
 
-/* The program's wishes. */
+/* TLS as the program wishes for it. */
 struct amb_secure {
     struct amb_tls_context *context; /* NULL: the URL is no tls:// one */
     const struct amb_client_config *config;
@@ -20,8 +20,8 @@ struct amb_secure {
 
 /*
  * Reads the files for that URL; nothing for one that is not encrypted. The authorities of the
- * client's credentials serve where none are named. EINVAL, and a sentence: the
- * authorities, or the certificate of this client, do not do.
+ * client's credentials serve where none are named. EINVAL, and a sentence: the authorities, or the
+ * certificate of this client, are of no use.
  */
 AMB_MUST_CHECK enum amb_status amb_secure_init(struct amb_secure *secure, const struct amb_url *url,
                                                const struct amb_client_config *config,

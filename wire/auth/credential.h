@@ -6,8 +6,8 @@
  *   key/MCowBQYDK2VwAyEA...      an Ed25519 public key: base64 of its SubjectPublicKeyInfo
  *   token/sha256-9f86d0...       SHA-256 of a token, in 64 hexadecimal digits
  *   cert/uri=spiffe://plant/web  a name in a certificate: uri=, dns= or email=, compared exactly
- *   cert/sha256/47DEQpj8...      SHA-256 of a certificate's public key, as `broker-ctl tls show`
- * has it uid/1000                     of a process at the other end of a Unix socket
+ *   cert/sha256/47DEQpj8...      SHA-256 of a certificate's public key: a pin, as in a URL
+ *   uid/1000                     of a process at the other end of a Unix socket
  *
  * Threads: any. Memory: pure functions.
  */

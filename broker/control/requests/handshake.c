@@ -582,8 +582,8 @@ static struct amb_client *attach_find(const struct amb_control *control,
                : NULL;
 }
 
-/* With a users file: is the connection of the process of a session's user? By TLS and
- * TCP the kernel shows none, and more has to be proved there. */
+/* With a users file: does the connection come by the session's kind of socket, and on a Unix socket
+ * from the same uid? By TCP and TLS the kernel tells none; over TLS Attach has a proof. */
 static bool attach_is_own(const struct amb_client *target, const struct amb_client *client)
 {
     return target->login.user == NULL ||

@@ -2,13 +2,15 @@
 /*
  * The identity of a client: a Challenge asks for a proof, and Auth has it or has not.
  *
- * Without a users file: "peer" on a Unix socket, "token" where the broker has one, else "none".
- * With one Challenge has a list, and Auth uses one of it:
+ * Without a users file the broker asks for one thing: "peer" on a Unix socket, "token" where it has
+ * one, else "none". With a users file Challenge has a list, and Auth uses one of it:
  *
- *   key    Ed25519 over the login's text (signer.h): everywhere; over plain TCP a signature could
- * be passed on, for there is no exporter token  inside TLS or a Unix socket cert   over TLS, where
- * the client has shown one uid    on a Unix socket: the kernel's word, never that of the overflow
- * uid
+ *   key     everywhere: Ed25519 over the login's text (signer.h)
+ *   token   inside TLS, and on a Unix socket
+ *   cert    over TLS, where the client has shown a certificate
+ *   uid     on a Unix socket: the kernel's word, and never the overflow uid
+ *
+ * Plain TCP has no exporter for the text: a signature could be passed on there.
  *
  * A failure has one text, whatever it is; the log has the reason.
  *
