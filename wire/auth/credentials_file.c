@@ -151,16 +151,6 @@ static enum amb_status take_value(const struct parsing *parsing, const char *nam
     return *to == NULL ? no_memory(parsing) : AMB_OK;
 }
 
-static bool is_printable(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text <= ' ' || *text > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* "name = value" */
 static enum amb_status take_setting(const struct parsing *parsing, char *line)
 {
@@ -174,7 +164,8 @@ static enum amb_status take_setting(const struct parsing *parsing, char *line)
     if (strcmp(line, "url") == 0) {
         size_t len = strlen(value);
         return take_value(parsing, "url", &parsing->out->url, value,
-                          len >= 1 && len <= AMB_CREDENTIALS_URL_MAX && is_printable(value));
+                          len >= 1 && len <= AMB_CREDENTIALS_URL_MAX &&
+                              amb_text_is_visible(value, len));
     }
     if (strcmp(line, "user") == 0) {
         return take_value(parsing, "user", &parsing->out->user, value, amb_user_name_is(value));

@@ -186,17 +186,6 @@ static bool take_fields(struct amb_user_line *line, char *fields[FIELDS], char *
            take_list(line, fields[FIELD_CREDENTIALS], take_credential, why);
 }
 
-/* Bytes beyond ASCII and blanks would make two names look alike. */
-static bool is_printable(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] <= ' ' || text[i] > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 enum amb_user_line_kind amb_user_line_parse(char *line, size_t len, struct amb_user_line *out,
                                             char why[AMB_USER_LINE_WHY_MAX])
 {
@@ -213,7 +202,8 @@ enum amb_user_line_kind amb_user_line_parse(char *line, size_t len, struct amb_u
     if (line[0] == '#' || strspn(line, " \t\r") == len) {
         return AMB_USER_LINE_NOTHING;
     }
-    if (!is_printable(line, len)) {
+    /* Bytes beyond ASCII and blanks would make two names look alike. */
+    if (!amb_text_is_visible(line, len)) {
         (void)fail(why, "has a blank, or a byte that does not print (allowed ASCII)");
         return AMB_USER_LINE_WRONG;
     }

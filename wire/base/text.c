@@ -151,6 +151,17 @@ const char *amb_text_show(const char *text, char *out, size_t size)
     return out;
 }
 
+bool amb_text_is_visible(const void *text, size_t len)
+{
+    const unsigned char *bytes = text;
+    for (size_t i = 0; i < len; i++) {
+        if (bytes[i] <= ' ' || bytes[i] > '~') {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool amb_text_list_has(const char *list, const char *word)
 {
     size_t len = strlen(word);

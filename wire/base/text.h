@@ -30,6 +30,9 @@ void amb_text_format_time(int64_t ns, char *out, size_t size);
  */
 const char *amb_text_show(const char *text, char *out, size_t size);
 
+/* Does each byte print, as ASCII, and is none a blank? */
+bool amb_text_is_visible(const void *text, size_t len);
+
 /* Is the word one of a list as "tcp,self"? */
 bool amb_text_list_has(const char *list, const char *word);
 

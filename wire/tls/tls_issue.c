@@ -57,12 +57,8 @@ static bool is_host(const char *name)
 static bool is_uri(const char *name)
 {
     size_t len = strlen(name);
-    for (size_t i = 0; i < len; i++) {
-        if (name[i] <= ' ' || name[i] >= 0x7f) {
-            return false;
-        }
-    }
-    return strncmp(name, URI_PREFIX, strlen(URI_PREFIX)) == 0 && len <= URI_MAX;
+    return amb_text_is_visible(name, len) && strncmp(name, URI_PREFIX, strlen(URI_PREFIX)) == 0 &&
+           len <= URI_MAX;
 }
 
 static GENERAL_NAME *make_text_name(int type, const char *text)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/tls/tls_peer.h"
 
+#include "wire/base/text.h"
 #include "wire/tls/tls_state.h"
 #include "wire/tls/tls_verify.h"
 
@@ -42,17 +43,6 @@ static const char *kind_of(const GENERAL_NAME *name)
                                      : NULL;
 }
 
-/* A NUL would end the text before the name ends. */
-static bool is_printable(const unsigned char *bytes, int len)
-{
-    for (int i = 0; i < len; i++) {
-        if (bytes[i] <= ' ' || bytes[i] > '~') {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* False: no more are wanted. */
 static bool tell(const GENERAL_NAME *name, bool (*fn)(const char *name, void *arg), void *arg)
 {
@@ -63,7 +53,8 @@ static bool tell(const GENERAL_NAME *name, bool (*fn)(const char *name, void *ar
     }
     const unsigned char *bytes = ASN1_STRING_get0_data(name->d.ia5);
     int len = ASN1_STRING_length(name->d.ia5);
-    if (len < 1 || len > NAME_MAX_BYTES || !is_printable(bytes, len)) {
+    /* A NUL, too: it would end the text before the name ends. */
+    if (len < 1 || len > NAME_MAX_BYTES || !amb_text_is_visible(bytes, (size_t)len)) {
         return true;
     }
     (void)snprintf(text, sizeof(text), "%s=%.*s", kind, len, (const char *)bytes);

@@ -130,6 +130,17 @@ static void test_shown_text_is_printable_and_cut(void **state)
     assert_string_equal(amb_text_show("a\nb\x1b\xff", out, sizeof(out)), "a?b??");
 }
 
+static void test_visible_text_has_no_blank_and_nothing_beyond_ascii(void **state)
+{
+    (void)state;
+    for (unsigned c = 0; c < 256; c++) {
+        const unsigned char text[] = {'a', (unsigned char)c, 'b'};
+        assert_int_equal(amb_text_is_visible(text, sizeof(text)), c >= '!' && c <= '~');
+    }
+    assert_true(amb_text_is_visible("a b", 1));
+    assert_true(amb_text_is_visible("", 0));
+}
+
 static void test_a_list_has_whole_words(void **state)
 {
     (void)state;
@@ -170,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_formatted_values_parse_back),
         cmocka_unit_test(test_formatted_values_are_short),
         cmocka_unit_test(test_shown_text_is_printable_and_cut),
+        cmocka_unit_test(test_visible_text_has_no_blank_and_nothing_beyond_ascii),
         cmocka_unit_test(test_a_list_has_whole_words),
         cmocka_unit_test(test_distance_counts_edits_up_to_its_limit),
     };
