@@ -4,6 +4,7 @@
 #include "tools/ctl/connect.h"
 #include "wire/auth/credential.h"
 #include "wire/auth/credentials_file.h"
+#include "wire/base/text.h"
 #include "wire/codec/url.h"
 
 #include <jansson.h>
@@ -90,9 +91,7 @@ static enum amb_exit new_token(const struct amb_ctl *ctl, const char *path)
         amb_tool_error("key: the system has no random numbers");
         return AMB_EXIT_SOFTWARE;
     }
-    for (unsigned i = 0; i < TOKEN_BYTES; i++) {
-        (void)snprintf(text + (size_t)2 * i, 3, "%02x", bytes[i]);
-    }
+    amb_text_format_hex(bytes, sizeof(bytes), text);
     (void)snprintf(line, sizeof(line), "%s\n", text);
     const struct amb_credentials credentials = {.token = text};
     enum amb_exit code = create(ctl, path, line, &credentials);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/credential.h"
 
+#include "wire/base/text.h"
+
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -132,9 +134,7 @@ bool amb_credential_of_token(const void *token, size_t len, char *out)
         return false;
     }
     memcpy(out, head, sizeof(head));
-    for (unsigned i = 0; i < hash_len; i++) {
-        (void)snprintf(out + sizeof(head) - 1 + (size_t)2 * i, 3, "%02x", hash[i]);
-    }
+    amb_text_format_hex(hash, hash_len, out + sizeof(head) - 1);
     return true;
 }
 

@@ -151,6 +151,17 @@ const char *amb_text_show(const char *text, char *out, size_t size)
     return out;
 }
 
+void amb_text_format_hex(const void *bytes, size_t len, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *in = bytes;
+    for (size_t i = 0; i < len; i++) {
+        out[2 * i] = digits[in[i] >> 4];
+        out[2 * i + 1] = digits[in[i] & 15];
+    }
+    out[2 * len] = '\0';
+}
+
 bool amb_text_is_visible(const void *text, size_t len)
 {
     const unsigned char *bytes = text;

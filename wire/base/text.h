@@ -23,6 +23,8 @@ bool amb_text_parse_time(const char *text, int64_t *out_ns);
 /* The shortest exact form, as the parsers above take it. */
 void amb_text_format_size(uint64_t bytes, char *out, size_t size);
 void amb_text_format_time(int64_t ns, char *out, size_t size);
+/* Two digits of 0-9, a-f for each byte. out has 2 * len + 1 bytes. */
+void amb_text_format_hex(const void *bytes, size_t len, char *out);
 
 /*
  * Writes at most `size` - 1 bytes of text to out for an error message: what does not print becomes

@@ -130,6 +130,17 @@ static void test_shown_text_is_printable_and_cut(void **state)
     assert_string_equal(amb_text_show("a\nb\x1b\xff", out, sizeof(out)), "a?b??");
 }
 
+static void test_bytes_are_two_digits_each(void **state)
+{
+    (void)state;
+    const unsigned char bytes[] = {0x00, 0x7f, 0x80, 0xfa};
+    char out[2 * sizeof(bytes) + 1];
+    amb_text_format_hex(bytes, sizeof(bytes), out);
+    assert_string_equal(out, "007f80fa");
+    amb_text_format_hex(bytes, 0, out);
+    assert_string_equal(out, "");
+}
+
 static void test_visible_text_has_no_blank_and_nothing_beyond_ascii(void **state)
 {
     (void)state;
@@ -181,6 +192,7 @@ int main(void)
         cmocka_unit_test(test_formatted_values_parse_back),
         cmocka_unit_test(test_formatted_values_are_short),
         cmocka_unit_test(test_shown_text_is_printable_and_cut),
+        cmocka_unit_test(test_bytes_are_two_digits_each),
         cmocka_unit_test(test_visible_text_has_no_blank_and_nothing_beyond_ascii),
         cmocka_unit_test(test_a_list_has_whole_words),
         cmocka_unit_test(test_distance_counts_edits_up_to_its_limit),
