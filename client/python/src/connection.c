@@ -10,13 +10,6 @@
 
 #include <stdlib.h>
 
-#define SLOW_BYTES 65536
-
-static struct amb_py_handle *self_of(PyObject *object)
-{
-    return (struct amb_py_handle *)(void *)object;
-}
-
 /* ---- connect ---- */
 
 static PyObject *make(struct amb_py_state *state, struct amb_conn *conn)
@@ -78,25 +71,10 @@ static enum amb_status publish_once(void *arg, int64_t timeout_ns)
                        (size_t)publishing->view.len, timeout_ns);
 }
 
-/* Runs a call inside the gates, and raises what it answers. */
-static PyObject *run(struct amb_py_handle *self, const struct amb_py_call *call, int64_t timeout_ns)
-{
-    bool is_raised;
-    if (!amb_py_enter(self)) {
-        return NULL;
-    }
-    enum amb_status status = amb_py_wait(self, call, timeout_ns, &is_raised);
-    if (status != AMB_OK && !is_raised) {
-        (void)amb_py_raise_of(self->state, status, self->session->conn);
-    }
-    amb_py_leave(self);
-    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
-}
-
 static PyObject *connection_publish(PyObject *object, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {"topic", "data", "timeout", NULL};
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
     PyObject *data, *timeout = Py_None;
     struct publishing publishing = {.conn = self->session->conn};
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O:publish", AMB_PY_NAMES(names),
@@ -109,9 +87,9 @@ static PyObject *connection_publish(PyObject *object, PyObject *args, PyObject *
     }
     /* A first use of a topic is a round trip. */
     const struct amb_py_call call = {.run = publish_once, .arg = &publishing, .is_slow = true};
-    PyObject *result = run(self, &call, timeout_ns);
+    enum amb_status status = amb_py_run(self, &call, timeout_ns);
     PyBuffer_Release(&publishing.view);
-    return result;
+    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static enum amb_status flush_once(void *arg, int64_t timeout_ns)
@@ -121,10 +99,13 @@ static enum amb_status flush_once(void *arg, int64_t timeout_ns)
 
 static PyObject *connection_flush(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
     const struct amb_py_call call = {.run = flush_once, .arg = self->session->conn};
     int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
-    return timeout_ns < 0 ? NULL : run(self, &call, timeout_ns);
+    if (timeout_ns < 0) {
+        return NULL;
+    }
+    return amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---- what it makes ---- */
@@ -132,7 +113,7 @@ static PyObject *connection_flush(PyObject *object, PyObject *const *args, Py_ss
 static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {"topic", "name", "confirm", NULL};
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
     struct amb_pub_options options = AMB_INIT(amb_pub_options);
     const char *topic;
     int confirm = 0;
@@ -160,7 +141,7 @@ static PyObject *connection_subscribe(PyObject *object, PyObject *args, PyObject
 {
     static const char *const names[] = {"pattern", "group", "durable",     "filter", "ack",
                                         "start",   "copy",  "credit_msgs", NULL};
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
     struct amb_sub_options options = AMB_INIT(amb_sub_options);
     const char *pattern;
     int ack = 0, start = 0, copy = 0;
@@ -193,7 +174,7 @@ static PyObject *connection_subscribe(PyObject *object, PyObject *args, PyObject
 
 static PyObject *connection_stop(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
     if (!amb_py_enter(self)) {
         return NULL;
     }
@@ -204,7 +185,7 @@ static PyObject *connection_stop(PyObject *object, PyObject *Py_UNUSED(unused))
 
 static PyObject *connection_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
     struct amb_py_session *session = self->session;
     (void)amb_gate_close(&session->gate);
     if (!amb_py_await_gate(&session->gate)) {
@@ -240,7 +221,7 @@ static PyMethodDef methods[] = {
 /* The session closes the connection, with its last reference. */
 static void connection_dealloc(PyObject *object)
 {
-    amb_py_handle_free(self_of(object));
+    amb_py_handle_free(amb_py_handle_of(object));
 }
 
 PyTypeObject *amb_py_connection_type(PyObject *module)

@@ -37,6 +37,21 @@ void amb_py_leave(struct amb_py_handle *self)
     amb_gate_leave(&self->session->gate);
 }
 
+enum amb_status amb_py_run(struct amb_py_handle *self, const struct amb_py_call *call,
+                           int64_t timeout_ns)
+{
+    if (!amb_py_enter(self)) {
+        return AMB_ECLOSED;
+    }
+    bool is_raised;
+    enum amb_status status = amb_py_wait(self, call, timeout_ns, &is_raised);
+    if (status != AMB_OK && !is_raised) {
+        (void)amb_py_raise_of(self->state, status, self->session->conn);
+    }
+    amb_py_leave(self);
+    return status;
+}
+
 PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
                             struct amb_py_session *session, void *handle)
 {
@@ -50,6 +65,38 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
     atomic_fetch_add_explicit(&session->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&self->handle, handle, memory_order_release);
     return (PyObject *)(void *)self;
+}
+
+/* Nobody is inside its own gate any more. */
+static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn end,
+                                      int64_t timeout_ns)
+{
+    if (!amb_gate_enter(&self->session->gate)) {
+        return AMB_OK; /* It has gone with the connection. */
+    }
+    void *handle = atomic_exchange(&self->handle, NULL);
+    PyThreadState *thread = PyEval_SaveThread();
+    enum amb_status status = end(handle, timeout_ns);
+    PyEval_RestoreThread(thread);
+    amb_gate_leave(&self->session->gate);
+    return status;
+}
+
+PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end)
+{
+    (void)amb_gate_close(&self->gate);
+    if (!amb_py_await_gate(&self->gate)) {
+        return NULL;
+    }
+    enum amb_status status = end_in_session(self, end, AMB_NOWAIT);
+    return status == AMB_OK || status == AMB_EAGAIN ? Py_NewRef(Py_None)
+                                                    : amb_py_raise(self->state, status, NULL);
+}
+
+void amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns)
+{
+    (void)end_in_session(self, end, timeout_ns);
+    amb_py_handle_free(self);
 }
 
 void amb_py_handle_free(struct amb_py_handle *self)

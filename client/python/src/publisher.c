@@ -7,18 +7,12 @@
 #include "client/python/src/dtype.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/handle.h"
-#include "client/python/src/state.h"
 #include "client/python/src/wait.h"
 
 #include <string.h>
 
 /* From here on a copy gives the GIL up. */
 #define SLOW_BYTES 65536
-
-static struct amb_py_handle *self_of(PyObject *object)
-{
-    return (struct amb_py_handle *)(void *)object;
-}
 
 static struct amb_pub *pub_of(struct amb_py_handle *self)
 {
@@ -66,20 +60,13 @@ static bool describe(const Py_buffer *view, struct sending *sending)
 
 static PyObject *send_view(struct amb_py_handle *self, const Py_buffer *view, int64_t timeout_ns)
 {
-    struct sending sending = {.pub = NULL};
-    if (!describe(view, &sending) || !amb_py_enter(self)) {
+    struct sending sending = {.pub = pub_of(self)};
+    if (!describe(view, &sending)) {
         return NULL;
     }
-    bool is_raised;
-    sending.pub = pub_of(self);
     const struct amb_py_call call = {
         .run = send_once, .arg = &sending, .is_slow = view->len >= SLOW_BYTES};
-    enum amb_status status = amb_py_wait(self, &call, timeout_ns, &is_raised);
-    if (status != AMB_OK && !is_raised) {
-        (void)amb_py_raise_of(self->state, status, self->session->conn);
-    }
-    amb_py_leave(self);
-    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    return amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *publisher_send(PyObject *object, PyObject *const *args, Py_ssize_t count)
@@ -96,7 +83,7 @@ static PyObject *publisher_send(PyObject *object, PyObject *const *args, Py_ssiz
     if (PyObject_GetBuffer(args[0], &view, PyBUF_ND | PyBUF_FORMAT) != 0) {
         return NULL;
     }
-    PyObject *result = send_view(self_of(object), &view, timeout_ns);
+    PyObject *result = send_view(amb_py_handle_of(object), &view, timeout_ns);
     PyBuffer_Release(&view);
     return result;
 }
@@ -108,55 +95,28 @@ static enum amb_status flush_once(void *arg, int64_t timeout_ns)
 
 static PyObject *publisher_flush(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    struct amb_py_handle *self = self_of(object);
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    const struct amb_py_call call = {.run = flush_once, .arg = pub_of(self)};
     int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
-    if (timeout_ns < 0 || !amb_py_enter(self)) {
+    if (timeout_ns < 0) {
         return NULL;
     }
-    bool is_raised;
-    const struct amb_py_call call = {.run = flush_once, .arg = pub_of(self)};
-    enum amb_status status = amb_py_wait(self, &call, timeout_ns, &is_raised);
-    if (status != AMB_OK && !is_raised) {
-        (void)amb_py_raise_of(self->state, status, self->session->conn);
-    }
-    amb_py_leave(self);
-    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    return amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None) : NULL;
 }
 
-/* With the session entered, or by the last reference. */
-static enum amb_status end(struct amb_py_handle *self, int64_t timeout_ns)
+static enum amb_status end(void *pub, int64_t timeout_ns)
 {
-    struct amb_pub *pub = atomic_exchange(&self->handle, NULL);
-    PyThreadState *thread = PyEval_SaveThread();
-    enum amb_status status = amb_pub_close(pub, timeout_ns);
-    PyEval_RestoreThread(thread);
-    return status;
+    return amb_pub_close(pub, timeout_ns);
 }
 
 static PyObject *publisher_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    struct amb_py_handle *self = self_of(object);
-    (void)amb_gate_close(&self->gate);
-    if (!amb_py_await_gate(&self->gate)) {
-        return NULL;
-    }
-    enum amb_status status = AMB_OK;
-    if (amb_gate_enter(&self->session->gate)) { /* Else it has gone with the connection. */
-        status = end(self, AMB_NOWAIT);
-        amb_gate_leave(&self->session->gate);
-    }
-    return status == AMB_OK || status == AMB_EAGAIN ? Py_NewRef(Py_None)
-                                                    : amb_py_raise(self->state, status, NULL);
+    return amb_py_handle_close(amb_py_handle_of(object), end);
 }
 
 static void publisher_dealloc(PyObject *object)
 {
-    struct amb_py_handle *self = self_of(object);
-    if (amb_gate_enter(&self->session->gate)) {
-        (void)end(self, AMB_SEC); /* Sent messages shall leave. */
-        amb_gate_leave(&self->session->gate);
-    }
-    amb_py_handle_free(self);
+    amb_py_handle_end(amb_py_handle_of(object), end, AMB_SEC); /* Sent messages shall leave. */
 }
 
 static PyMethodDef methods[] = {

@@ -7,13 +7,7 @@
 #include "client/python/src/errors.h"
 #include "client/python/src/handle.h"
 #include "client/python/src/message.h"
-#include "client/python/src/state.h"
 #include "client/python/src/wait.h"
-
-static struct amb_py_handle *self_of(PyObject *object)
-{
-    return (struct amb_py_handle *)(void *)object;
-}
 
 struct taking {
     struct amb_sub *sub;
@@ -29,18 +23,9 @@ static enum amb_status next_once(void *arg, int64_t timeout_ns)
 /* NULL: an exception is raised, of *status. */
 static PyObject *take(struct amb_py_handle *self, int64_t timeout_ns, enum amb_status *status)
 {
-    *status = AMB_ECLOSED;
-    if (!amb_py_enter(self)) {
-        return NULL;
-    }
-    bool is_raised;
     struct taking taking = {.sub = atomic_load_explicit(&self->handle, memory_order_acquire)};
     const struct amb_py_call call = {.run = next_once, .arg = &taking};
-    *status = amb_py_wait(self, &call, timeout_ns, &is_raised);
-    if (*status != AMB_OK && !is_raised) {
-        (void)amb_py_raise_of(self->state, *status, self->session->conn);
-    }
-    amb_py_leave(self);
+    *status = amb_py_run(self, &call, timeout_ns);
     return *status == AMB_OK ? amb_py_message_new(self->state, taking.msg) : NULL;
 }
 
@@ -52,53 +37,33 @@ static PyObject *subscription_next(PyObject *object, PyObject *const *args, Py_s
     }
     int64_t timeout_ns = count == 1 ? amb_py_timeout(args[0]) : AMB_FOREVER;
     enum amb_status status;
-    return timeout_ns < 0 ? NULL : take(self_of(object), timeout_ns, &status);
+    return timeout_ns < 0 ? NULL : take(amb_py_handle_of(object), timeout_ns, &status);
 }
 
 /* `for msg in sub`: until it is closed, or the connection stopped. */
 static PyObject *subscription_iternext(PyObject *object)
 {
     enum amb_status status;
-    PyObject *msg = take(self_of(object), AMB_FOREVER, &status);
+    PyObject *msg = take(amb_py_handle_of(object), AMB_FOREVER, &status);
     if (msg == NULL && (status == AMB_ECLOSED || status == AMB_ESTOPPED)) {
         PyErr_Clear();
     }
     return msg;
 }
 
-static enum amb_status end(struct amb_py_handle *self)
+static enum amb_status end(void *sub, int64_t timeout_ns)
 {
-    struct amb_sub *sub = atomic_exchange(&self->handle, NULL);
-    PyThreadState *thread = PyEval_SaveThread();
-    enum amb_status status = amb_sub_close(sub, AMB_NOWAIT);
-    PyEval_RestoreThread(thread);
-    return status;
+    return amb_sub_close(sub, timeout_ns);
 }
 
 static PyObject *subscription_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    struct amb_py_handle *self = self_of(object);
-    (void)amb_gate_close(&self->gate);
-    if (!amb_py_await_gate(&self->gate)) {
-        return NULL;
-    }
-    enum amb_status status = AMB_OK;
-    if (amb_gate_enter(&self->session->gate)) { /* Else it has gone with the connection. */
-        status = end(self);
-        amb_gate_leave(&self->session->gate);
-    }
-    return status == AMB_OK || status == AMB_EAGAIN ? Py_NewRef(Py_None)
-                                                    : amb_py_raise(self->state, status, NULL);
+    return amb_py_handle_close(amb_py_handle_of(object), end);
 }
 
 static void subscription_dealloc(PyObject *object)
 {
-    struct amb_py_handle *self = self_of(object);
-    if (amb_gate_enter(&self->session->gate)) {
-        (void)end(self);
-        amb_gate_leave(&self->session->gate);
-    }
-    amb_py_handle_free(self);
+    amb_py_handle_end(amb_py_handle_of(object), end, AMB_NOWAIT);
 }
 
 static PyMethodDef methods[] = {
