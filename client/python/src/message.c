@@ -15,7 +15,7 @@ struct message {
     PyObject_HEAD struct amb_py_state *state;
     struct amb_msg *msg; /* NULL: released */
     Py_ssize_t views;
-    const char *format; /* NULL: bytes */
+    const char *format; /* NULL: bytes, or no view has asked for a shape */
     int ndim;
     Py_ssize_t itemsize, shape[8], strides[8];
 };
@@ -33,6 +33,17 @@ static struct amb_msg *msg_of(PyObject *object)
         PyErr_SetString(PyExc_ValueError, "the message has been released");
     }
     return self->msg;
+}
+
+/* NULL: an exception is raised. */
+static const void *data_of(PyObject *object)
+{
+    struct amb_msg *msg = msg_of(object);
+    const void *data = msg != NULL ? amb_msg_data(msg) : NULL;
+    if (msg != NULL && data == NULL) {
+        PyErr_SetString(PyExc_BufferError, "the payload is not in memory that the CPU reads");
+    }
+    return data;
 }
 
 /* The array that it is, where a view can say that: the payload begins with its first element. */
@@ -71,7 +82,6 @@ PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg)
     }
     self_of(object)->state = state;
     self_of(object)->msg = msg;
-    describe(self_of(object));
     return object;
 }
 
@@ -99,21 +109,17 @@ static bool is_c_order(const struct message *self)
 static int message_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
     struct message *self = self_of(object);
-    struct amb_msg *msg = msg_of(object);
+    const void *data = data_of(object);
     view->obj = NULL;
-    if (msg == NULL) {
-        return -1;
-    }
-    const void *data = amb_msg_data(msg);
-    if (data == NULL) {
-        PyErr_SetString(PyExc_BufferError, "the payload is not in memory that the CPU reads");
-        return -1;
-    }
-    if (PyBuffer_FillInfo(view, object, (void *)(uintptr_t)data, (Py_ssize_t)amb_msg_size(msg), 1,
-                          flags) != 0) {
+    if (data == NULL || PyBuffer_FillInfo(view, object, (void *)(uintptr_t)data,
+                                          (Py_ssize_t)amb_msg_size(self->msg), 1, flags) != 0) {
         return -1; /* It wants to write, for one. */
     }
-    if (self->format != NULL && (flags & PyBUF_ND) == PyBUF_ND) {
+    bool wants_shape = (flags & PyBUF_ND) == PyBUF_ND;
+    if (wants_shape && self->format == NULL) {
+        describe(self);
+    }
+    if (wants_shape && self->format != NULL) {
         bool wants_c = (flags & PyBUF_STRIDES) != PyBUF_STRIDES ||
                        (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS;
         if (wants_c && !is_c_order(self)) {
@@ -164,12 +170,10 @@ static PyObject *message_release(PyObject *object, PyObject *Py_UNUSED(unused))
 
 static PyObject *message_tobytes(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    struct amb_msg *msg = msg_of(object);
-    const void *data = msg != NULL ? amb_msg_data(msg) : NULL;
-    if (msg != NULL && data == NULL) {
-        PyErr_SetString(PyExc_BufferError, "the payload is not in memory that the CPU reads");
-    }
-    return data != NULL ? PyBytes_FromStringAndSize(data, (Py_ssize_t)amb_msg_size(msg)) : NULL;
+    const void *data = data_of(object);
+    return data != NULL
+               ? PyBytes_FromStringAndSize(data, (Py_ssize_t)amb_msg_size(self_of(object)->msg))
+               : NULL;
 }
 
 static PyObject *message_ack(PyObject *object, PyObject *Py_UNUSED(unused))
