@@ -55,16 +55,16 @@ enum amb_status amb_py_run(struct amb_py_handle *self, const struct amb_py_call 
 PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
                             struct amb_py_session *session, void *handle)
 {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct amb_py_handle *self = (struct amb_py_handle *)(void *)alloc(type, 0);
-    if (self == NULL) {
+    PyObject *object = PyType_GenericAlloc(type, 0);
+    if (object == NULL) {
         return NULL;
     }
+    struct amb_py_handle *self = amb_py_handle_of(object);
     self->state = state;
     self->session = session;
     atomic_fetch_add_explicit(&session->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&self->handle, handle, memory_order_release);
-    return (PyObject *)(void *)self;
+    return object;
 }
 
 /* Nobody is inside its own gate any more. */
@@ -103,7 +103,6 @@ void amb_py_handle_free(struct amb_py_handle *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)(void *)self);
     amb_py_session_drop(self->session);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(self);
+    PyObject_Free(self);
     Py_DECREF(type);
 }

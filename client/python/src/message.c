@@ -74,8 +74,7 @@ static void describe(struct message *self)
 
 PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg)
 {
-    allocfunc alloc = (allocfunc)PyType_GetSlot(state->message, Py_tp_alloc);
-    PyObject *object = alloc(state->message, 0);
+    PyObject *object = PyType_GenericAlloc(state->message, 0);
     if (object == NULL) {
         amb_msg_release(msg);
         return NULL;
@@ -89,8 +88,7 @@ static void message_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     amb_msg_release(self_of(object)->msg);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    release(object);
+    PyObject_Free(object);
     Py_DECREF(type);
 }
 
