@@ -3,9 +3,9 @@
  * The driver's loop, and its turns.
  */
 #include "client/drive/drive.h"
-#include "client/drive/control.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/control.h"
 #include "client/drive/lock.h"
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"

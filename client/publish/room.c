@@ -38,10 +38,9 @@ static bool has_room(void *arg)
            !atomic_load_explicit(&pub->must_leave, memory_order_relaxed);
 }
 
-bool amb_room_is_there(const struct amb_pub *pub, uint64_t slot_len, uint64_t large)
+bool amb_room_is_there(struct amb_pub *pub, uint64_t slot_len, uint64_t large)
 {
-    struct room_wait room = {
-        .pub = (struct amb_pub *)(uintptr_t)pub, .slot_len = slot_len, .large = large};
+    struct room_wait room = {.pub = pub, .slot_len = slot_len, .large = large};
     return has_room(&room);
 }
 
