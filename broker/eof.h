@@ -3,8 +3,8 @@
  * The end of standard input: the program at the other end of the pipe is over. The kernel closes
  * its end, however it dies. One thread sleeps on the descriptor, and drops the bytes that come.
  *
- * Threads: start and stop from one thread; the callback runs on the thread of its own. Memory:
- * that thread, an eventfd and one descriptor more.
+ * Threads: start and stop from one thread; the callback runs on the one that sleeps. Memory: that
+ * thread, an eventfd and one descriptor more.
  */
 #pragma once
 
@@ -26,5 +26,5 @@ struct amb_eof {
  * The descriptor stays the caller's. *eof must not move. EINTERNAL, with the reason in the log. */
 AMB_MUST_CHECK enum amb_status amb_eof_start(struct amb_eof *eof, int fd, amb_eof_fn on_end,
                                              void *arg);
-/* Ends the thread: on_end does not run after it. Blocks for one that runs. */
+/* Ends the thread, and waits for an on_end that is running: none runs afterwards. */
 void amb_eof_stop(struct amb_eof *eof);

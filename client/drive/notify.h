@@ -36,8 +36,8 @@ void amb_event_gap(struct amb_conn *conn, struct amb_sub *sub, uint64_t count, e
                    uint64_t seq);
 void amb_event_slow(struct amb_conn *conn, struct amb_sub *sub, bool is_slow, uint64_t count);
 void amb_event_subscribers(struct amb_conn *conn, struct amb_pub *pub, uint32_t count);
-/* Forgets events that name a handle about to be freed. False: on_event has one on another thread.
- * Lock held, which changes when that has returned. */
+/* Forgets events that name a handle about to be freed. False: on_event is running on another thread
+ * with one; threads that wait on the connection are woken when it returns. Lock held. */
 bool amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const struct amb_sub *sub);
 /* on_event may be called about that publisher, and nobody else calls it before amb_event_end. */
 bool amb_event_begin(struct amb_conn *conn, const struct amb_pub *pub);

@@ -5,8 +5,8 @@
  *   EAGAIN ─► awaited ─► something has changed, and there is room ─► ready ─► amb_poll: told
  *
  * The publishers that wait so are a list, so that nothing is looked at where there are none. A
- * publisher is told of once, however many of its calls had no room. None is forgotten before it is
- * told, other than the events that queue.
+ * publisher is told of once, however many of its calls had no room. The queue of other events drops
+ * the oldest when it is full; no publisher is dropped from this list before it is told of.
  *
  * Threads: under the connection's lock, but for the first. Memory: the publisher's.
  */
@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 struct amb_conn;
-struct amb_event_cell;
 struct amb_lease_room;
 struct amb_pub;
 

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first line without its end, as far as out has room. False: there is none, and out is not what
- * it was. */
+/* The first line without its end, as far as out has room. False: there is none, and the bytes
+ * in out mean nothing. */
 bool amb_file_line(const char *root, const char *path, char *out, size_t size);
 /* access(2) by the real user; mode as there. */
 bool amb_file_may(const char *root, const char *path, int mode);

@@ -553,8 +553,9 @@ AMB_API void amb_lease_abandon(struct amb_lease *lease);
  * writable, and no other lease gets it. That holds whatever becomes of the lease, the publisher,
  * the connection and, of host memory, the broker. For a face whose users may hold views of it.
  * Never blocks. Until it is given back it counts as leased, and in GPU memory keeps the session
- * alive. out  to be given to amb_lease_unkeep, by any thread, at any time ESTATE: it is kept
- * already; ENOMEM; EFORKED.
+ * alive.
+ *   out  to be given to amb_lease_unkeep, by any thread, at any time
+ * ESTATE: it is kept already. ENOMEM, EFORKED.
  */
 AMB_CHECK enum amb_status amb_lease_keep(struct amb_lease *lease, struct amb_keep **out);
 /* Gives it back: no more access to it, and of a GPU's no work under way that has any. A lease that

@@ -139,7 +139,6 @@ static void what_is_wrong_in_a_file_has_its_line(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* The link of the file is that of URLs which name none, and its trust is looked at then alone. */
 static void expect_no_tls(const struct amb_options *options, const char *expected)
 {
     struct amb_conn *conn = NULL;
@@ -168,6 +167,7 @@ static void a_file_of_tls_that_is_not_there_is_named(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* The link of the file is that of URLs which name none, and its trust is looked at then alone. */
 static void a_file_chooses_the_link(void **state)
 {
     (void)state;
