@@ -98,6 +98,14 @@ static inline bool amb_pub_in_flight(const struct amb_pub *pub)
            atomic_load_explicit(&pub->accepted_batches, memory_order_relaxed);
 }
 
+/* The open batch, if there is one, goes as soon as the window lets it. */
+static inline void amb_pub_push_open(struct amb_pub *pub)
+{
+    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
+        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+    }
+}
+
 /* A call that may wait: the publisher, and its connection, stay until it has returned. */
 static inline void amb_pub_enter(struct amb_pub *pub)
 {

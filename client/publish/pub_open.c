@@ -308,9 +308,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_control_request *reques
         pub->away.refused = status; /* Its next flush returns it. */
         (void)amb_conn_fail(conn, status, "cannot publish to '%s' any more: %s", pub->topic,
                             request->text);
-        if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
-            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-        }
+        amb_pub_push_open(pub);
     }
     free(request);
     amb_back_one(conn);

@@ -119,9 +119,8 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
     if (status == AMB_EAGAIN) {
         (void)amb_conn_progress(conn);
         status = amb_pub_flush_large(pub, batch);
-        if (status == AMB_EAGAIN &&
-            atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
-            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        if (status == AMB_EAGAIN) {
+            amb_pub_push_open(pub);
         }
     }
     if (status == AMB_OK && seq != NULL) {

@@ -64,9 +64,7 @@ static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
     amb_conn_lock(conn);
     /* Messages of the open batch count against limit_msgs, and must go first. Under the lock: a
      * thread that sends it meanwhile takes this back, and no thread would later. */
-    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
-        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-    }
+    amb_pub_push_open(pub);
     enum amb_status status = amb_conn_wait(conn, &wait);
     amb_conn_unlock(conn);
     return status;

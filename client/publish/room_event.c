@@ -97,10 +97,7 @@ void amb_room_await_put(struct amb_pub *pub, uint64_t slot_len, uint64_t large)
         return;
     }
     amb_conn_lock(conn);
-    /* The open batch goes first, as for a call that waits. */
-    if (atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
-        atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
-    }
+    amb_pub_push_open(pub); /* It goes first, as for a call that waits. */
     struct amb_room_wish *wish = &pub->wish;
     /* Several have no room: the least of them counts. */
     wish->large = wish->wants_put && wish->large < large ? wish->large : large;

@@ -50,8 +50,8 @@ static void push_all(struct amb_conn *conn)
 {
     for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
         struct amb_pub *pub = conn->handles.pubs[i];
-        if (pub != NULL && atomic_load_explicit(&pub->is_gathering, memory_order_relaxed)) {
-            atomic_store_explicit(&pub->must_leave, true, memory_order_relaxed);
+        if (pub != NULL) {
+            amb_pub_push_open(pub);
         }
     }
     (void)amb_pub_flush_due(conn);
