@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define GROWTH 4u
-
 bool amb_tls_has_unsent(const struct amb_tls *tls)
 {
     return amb_tls_buffer_len(&tls->pipe.out) != 0;
@@ -56,9 +54,7 @@ static bool make_room(struct amb_tls *tls)
     struct amb_tls_buffer *in = &tls->pipe.in;
     if (tls->is_done && tls->was_filled && in->cap < AMB_TLS_BUFFER_MAX &&
         amb_tls_buffer_len(in) == 0) {
-        size_t more = in->cap * GROWTH;
-        more = more < AMB_TLS_BUFFER_MAX ? more : AMB_TLS_BUFFER_MAX;
-        (void)amb_tls_buffer_reserve(in, more, &tls->pipe.charge); /* Else as it is. */
+        (void)amb_tls_buffer_reserve(in, in->cap + 1, &tls->pipe.charge); /* Else as it is. */
     }
     return amb_tls_buffer_reserve(in, 1, &tls->pipe.charge);
 }
