@@ -350,7 +350,7 @@ static void door_shake(struct amb_control *control, int fd, const struct sockadd
 {
     const struct amb_config *config = control->config;
     tcp_prepare(fd);
-    amb_handshakers_give(control->handshakers, fd, from, config->tls.context, control->now_ns,
+    amb_handshakers_give(control->handshakers, fd, from, config->tls.context,
                          amb_deadline_ns(control->now_ns, config->server.handshake_timeout_ns));
 }
 

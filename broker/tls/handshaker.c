@@ -134,13 +134,9 @@ static void way_arrived(struct amb_mail *mail, void *owner)
     step(handshaker, way);
 }
 
-struct eviction {
-    struct amb_mail mail;
-};
-
 static void eviction_arrived(struct amb_mail *mail, void *owner)
 {
-    free(AMB_CONTAINER_OF(mail, struct eviction, mail));
+    free(mail);
     evict_one(owner);
 }
 
@@ -289,7 +285,7 @@ struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all)
 }
 
 void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
-                          struct amb_tls_context *context, int64_t now_ns, int64_t deadline_ns)
+                          struct amb_tls_context *context, int64_t deadline_ns)
 {
     struct amb_handshake_way *way = all->count == 0 ? NULL : calloc(1, sizeof(*way));
     if (way == NULL) {
@@ -300,7 +296,6 @@ void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sock
     amb_tls_context_ref(context);
     way->fd = fd;
     way->from = *from;
-    way->accepted_ns = now_ns;
     way->deadline_ns = deadline_ns;
     atomic_fetch_add_explicit(&all->half_open, 1, memory_order_relaxed);
     amb_mail_post(&next_thread(all, &all->next)->inbox, &way->mail, way_arrived);
@@ -308,9 +303,8 @@ void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sock
 
 void amb_handshakers_evict(struct amb_handshakers *all)
 {
-    struct eviction *eviction = all->count == 0 ? NULL : malloc(sizeof(*eviction));
-    if (eviction != NULL) {
-        amb_mail_post(&next_thread(all, &all->next_evicting)->inbox, &eviction->mail,
-                      eviction_arrived);
+    struct amb_mail *mail = all->count == 0 ? NULL : malloc(sizeof(*mail));
+    if (mail != NULL) {
+        amb_mail_post(&next_thread(all, &all->next_evicting)->inbox, mail, eviction_arrived);
     }
 }

@@ -28,7 +28,7 @@ struct amb_handshake_way {
     struct amb_tls_context *context; /* a reference */
     int fd;
     struct sockaddr_storage from;
-    int64_t accepted_ns, deadline_ns;
+    int64_t deadline_ns;
     /* The handshaker's; then the control thread's. */
     struct amb_tls *tls;
     struct amb_list_node node, by_crowd;
@@ -73,7 +73,7 @@ AMB_MUST_CHECK enum amb_status amb_handshakers_start(struct amb_handshakers *all
 void amb_handshakers_stop(struct amb_handshakers *all);
 /* Takes the descriptor, also without memory: then it is closed. */
 void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
-                          struct amb_tls_context *context, int64_t now_ns, int64_t deadline_ns);
+                          struct amb_tls_context *context, int64_t deadline_ns);
 /* Of the thread whose turn it is, for work of another kind. */
 struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all);
 /* One of a crowd goes, soon. */

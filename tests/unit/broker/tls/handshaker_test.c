@@ -63,9 +63,9 @@ static int give(struct desk *desk, int64_t timeout_ns)
 {
     struct tls_two two;
     struct sockaddr_storage from = {.ss_family = AF_INET};
-    int64_t now_ns = amb_clock_monotonic_ns();
     tls_two_connect(&two);
-    amb_handshakers_give(&desk->all, two.broker_fd, &from, server, now_ns, now_ns + timeout_ns);
+    amb_handshakers_give(&desk->all, two.broker_fd, &from, server,
+                         amb_clock_monotonic_ns() + timeout_ns);
     return two.client_fd;
 }
 
