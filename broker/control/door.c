@@ -349,7 +349,6 @@ static void tcp_prepare(int fd)
 static void door_shake(struct amb_control *control, int fd, const struct sockaddr_storage *from)
 {
     const struct amb_config *config = control->config;
-    tcp_prepare(fd);
     amb_handshakers_give(control->handshakers, fd, from, config->tls.context,
                          amb_deadline_ns(control->now_ns, config->server.handshake_timeout_ns));
 }
@@ -357,20 +356,17 @@ static void door_shake(struct amb_control *control, int fd, const struct sockadd
 static void door_admit(struct amb_listener *listener, int fd, const struct sockaddr_storage *from)
 {
     struct amb_control *control = listener->control;
-    control->stats.accepted++;
-    door_hold_limit(control);
-    if (listener->url.scheme == AMB_URL_TLS) {
-        door_shake(control, fd, from);
-        return;
-    }
     struct amb_client *client;
     bool is_unix = listener->url.scheme == AMB_URL_UNIX;
-    if (amb_client_create(control, fd, is_unix, &client) != AMB_OK) {
-        return;
-    }
-    client_describe_peer(client, from);
+    control->stats.accepted++;
+    door_hold_limit(control);
     if (!is_unix) {
         tcp_prepare(fd);
+    }
+    if (listener->url.scheme == AMB_URL_TLS) {
+        door_shake(control, fd, from);
+    } else if (amb_client_create(control, fd, is_unix, &client) == AMB_OK) {
+        client_describe_peer(client, from);
     }
 }
 
