@@ -6,12 +6,10 @@
 #include "wire/tls/tls_issue.h"
 #include "wire/tls/tls_names.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #define DAY_S INT64_C(86400)
 #define DAYS_MAX 36500
@@ -41,21 +39,26 @@ static enum amb_exit failed(enum amb_status status, const char *error)
 
 /* ---- making ---- */
 
+/* From now on: as many days as are wanted, else as many as its kind has. */
+static int64_t end_of(const struct wanted *wanted, bool is_authority, int64_t now_s)
+{
+    int64_t days = is_authority ? DAYS_AUTHORITY : DAYS_OTHER;
+    return now_s + (wanted->days != 0 ? wanted->days : days) * DAY_S;
+}
+
 static enum amb_exit issue(const struct wanted *wanted, enum amb_tls_role role, const char *name,
                            const struct amb_tls_pair *issuer, struct amb_tls_pair **out)
 {
     char error[ERROR_MAX] = "";
     int64_t now_s = (int64_t)time(NULL);
-    int64_t days = wanted->days != 0           ? wanted->days
-                   : role == AMB_TLS_AUTHORITY ? DAYS_AUTHORITY
-                                               : DAYS_OTHER;
+    bool is_authority = role == AMB_TLS_AUTHORITY;
     const struct amb_tls_request request = {
         .role = role,
         .name = name,
-        .names = role == AMB_TLS_AUTHORITY ? NULL : wanted->names,
-        .name_count = role == AMB_TLS_AUTHORITY ? 0 : wanted->name_count,
+        .names = is_authority ? NULL : wanted->names,
+        .name_count = is_authority ? 0 : wanted->name_count,
         .from_s = now_s - BEFORE_S,
-        .until_s = now_s + days * DAY_S,
+        .until_s = end_of(wanted, is_authority, now_s),
     };
     enum amb_status status = amb_tls_issue(&request, issuer, error, sizeof(error), out);
     return status == AMB_OK ? AMB_EXIT_OK : failed(status, error);
@@ -64,13 +67,13 @@ static enum amb_exit issue(const struct wanted *wanted, enum amb_tls_role role, 
 static void say_made(const struct amb_ctl *ctl, const struct wanted *wanted, const char *base,
                      const struct amb_tls_pair *pair)
 {
-    char pin[AMB_TLS_PAIR_PIN_MAX] = "", names[256];
-    (void)amb_tls_pair_pin(pair, pin, sizeof(pin));
-    amb_tls_pair_names(pair, names, sizeof(names));
+    char pin[AMB_TLS_PIN_TEXT_MAX] = "", names[256];
     if (ctl->is_json) {
         amb_ctl_print(ctl, amb_tls_files_describe(wanted->folder, base, pair));
         return;
     }
+    (void)amb_tls_pair_pin(pair, pin, sizeof(pin));
+    amb_tls_pair_names(pair, names, sizeof(names));
     (void)printf("made %s/%s.pem and %s/%s.key for %s\n", wanted->folder, base, wanted->folder,
                  base, names);
     (void)printf("its pin: ?pin=%s\n", pin);
@@ -150,11 +153,9 @@ static enum amb_exit renew(struct amb_ctl *ctl, const struct wanted *wanted, con
     }
     if (code == AMB_EXIT_OK) {
         int64_t now_s = (int64_t)time(NULL);
-        int64_t days = wanted->days != 0 ? wanted->days
-                       : is_authority    ? DAYS_AUTHORITY
-                                         : DAYS_OTHER;
-        enum amb_status status = amb_tls_renew(old, authority, now_s - BEFORE_S,
-                                               now_s + days * DAY_S, error, sizeof(error), &young);
+        enum amb_status status =
+            amb_tls_renew(old, authority, now_s - BEFORE_S, end_of(wanted, is_authority, now_s),
+                          error, sizeof(error), &young);
         code = status == AMB_OK ? AMB_EXIT_OK : failed(status, error);
     }
     if (code == AMB_EXIT_OK) {

@@ -184,7 +184,7 @@ void amb_tls_files_remove(const char *folder, const char *base)
 json_t *amb_tls_files_describe(const char *folder, const char *base,
                                const struct amb_tls_pair *pair)
 {
-    char path[PATH_MAX], names[256], pin[AMB_TLS_PAIR_PIN_MAX] = "", until[32] = "?";
+    char path[PATH_MAX], names[256], pin[AMB_TLS_PIN_TEXT_MAX] = "", until[32] = "?";
     int64_t until_s = amb_tls_pair_until_s(pair);
     time_t at = (time_t)until_s;
     struct tm tm;

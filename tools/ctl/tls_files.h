@@ -12,8 +12,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#define AMB_TLS_PAIR_PIN_MAX 64u
-
 /* May a file begin so? Letters, digits, '.', '-' and '_', and no '.' first. */
 bool amb_tls_files_is_base(const char *name);
 /* None of them is there. */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "wire/base/status.h"
+#include "wire/tls/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,7 +50,8 @@ AMB_MUST_CHECK enum amb_status amb_tls_pair_read(const char *certificate, const 
 char *amb_tls_pair_certificate(const struct amb_tls_pair *pair);
 /* The key as PEM, the same; to be overwritten before it is freed. */
 char *amb_tls_pair_key(const struct amb_tls_pair *pair);
-/* "sha256/..." of its public key. False: libcrypto has failed. */
+/* "sha256/..." of its public key: size is AMB_TLS_PIN_TEXT_MAX at least. False: libcrypto has
+ * failed. */
 bool amb_tls_pair_pin(const struct amb_tls_pair *pair, char *out, size_t size);
 int64_t amb_tls_pair_until_s(const struct amb_tls_pair *pair);
 /* "a.example, 192.0.2.1": its names, as its file has them. */
