@@ -5,7 +5,6 @@
 #include "wire/tls/tls_load.h"
 #include "wire/tls/tls_verify.h"
 
-#include <arpa/inet.h>
 #include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>

@@ -5,7 +5,6 @@
 
 #include <openssl/err.h>
 #include <stdio.h>
-#include <string.h>
 
 #define ALERT_OF_REASON 1000 /* SSL_R_..._ALERT_x is that and the alert's number */
 #define ALERTS 256
