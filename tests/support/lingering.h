@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include "tests/support/tcp_pair.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,17 +19,10 @@
 static inline int lingering_make(int *peer)
 {
     static const char bytes[65536];
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(listener, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&address, &len) != 0 ||
-        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
-        (*peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0) {
-        abort();
-    }
-    (void)close(listener);
+    int fds[2];
+    tcp_pair(fds);
+    int fd = fds[0];
+    *peer = fds[1];
     while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
     }
     struct linger linger = {.l_onoff = 1, .l_linger = 60};

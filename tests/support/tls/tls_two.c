@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/tls/tls_two.h"
 
-#include <netinet/in.h>
+#include "tests/support/tcp_pair.h"
+
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,23 +18,11 @@
 
 void tls_two_connect(struct tls_two *two)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    union {
-        struct sockaddr_in *in;
-        struct sockaddr *any;
-    } cast = {.in = &address};
+    int fds[2];
     memset(two, 0, sizeof(*two));
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(listener >= 0);
-    assert_int_equal(bind(listener, cast.any, len), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, cast.any, &len), 0);
-    two->client_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(two->client_fd, cast.any, len), 0);
-    two->broker_fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(two->broker_fd >= 0);
-    (void)close(listener);
+    tcp_pair(fds);
+    two->client_fd = fds[0];
+    two->broker_fd = fds[1];
 }
 
 void tls_two_connect_narrow(struct tls_two *two, int bytes)

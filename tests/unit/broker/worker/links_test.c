@@ -5,11 +5,11 @@
 #include "broker/session/session.h"
 #include "broker/worker/links.h"
 #include "tests/support/shard/shard_pair.h"
+#include "tests/support/tcp_pair.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -196,22 +196,6 @@ static void test_silent_links_with_a_bell_are_dormant(void **state)
 }
 
 /* Sockets ------------------------------------------------------------------------------------- */
-
-static void tcp_pair(int fds[2])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t len = sizeof(address);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
-    fds[1] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fds[1], (const struct sockaddr *)&address, sizeof(address)), 0);
-    fds[0] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(fds[0] >= 0);
-    (void)close(listener);
-}
 
 /* A publisher over TCP on shard 0, whose worker sleeps at once. Its socket rests. */
 static struct shard_client *resting_socket(struct shard_pair *w)

@@ -5,12 +5,12 @@
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"
+#include "tests/support/tcp_pair.h"
 #include "wire/link/stream/stream.h"
 #include "wire/link/stream/stream_state.h"
 
 #include <endian.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,26 +20,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static void tcp_pair(int fds[2])
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    union {
-        struct sockaddr_in *in;
-        struct sockaddr *any;
-    } cast = {.in = &address};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(listener >= 0);
-    assert_int_equal(bind(listener, cast.any, len), 0);
-    assert_int_equal(listen(listener, 1), 0);
-    assert_int_equal(getsockname(listener, cast.any, &len), 0);
-    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fds[0], cast.any, len), 0);
-    fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    assert_true(fds[1] >= 0);
-    (void)close(listener);
-}
 
 static void unix_pair(int fds[2])
 {
