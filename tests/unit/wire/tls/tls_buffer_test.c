@@ -2,43 +2,19 @@
 /* Buffers of TLS: what they grow to, what is charged for them, and that bytes stay in order. */
 #include "wire/tls/tls_buffer.h"
 
+#include "tests/support/tls/tls_account.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-struct account {
-    size_t bytes, limit;
-};
-
-static bool take(void *arg, size_t bytes)
-{
-    struct account *account = arg;
-    if (account->bytes + bytes > account->limit) {
-        return false;
-    }
-    account->bytes += bytes;
-    return true;
-}
-
-static void give(void *arg, size_t bytes)
-{
-    struct account *account = arg;
-    assert_true(account->bytes >= bytes);
-    account->bytes -= bytes;
-}
-
-static struct amb_tls_charge charge_to(struct account *account)
-{
-    return (struct amb_tls_charge){.take = take, .give = give, .arg = account};
-}
-
 static void test_memory_comes_with_the_first_bytes_and_grows_to_its_maximum(void **state)
 {
     (void)state;
-    struct account account = {.limit = SIZE_MAX};
-    struct amb_tls_charge charge = charge_to(&account);
+    struct tls_account account = {.limit = SIZE_MAX};
+    struct amb_tls_charge charge = tls_account_charge(&account);
     struct amb_tls_buffer buffer = {.bytes = NULL};
     assert_true(amb_tls_buffer_reserve(&buffer, 1, &charge));
     assert_int_equal(buffer.cap, AMB_TLS_BUFFER_MIN);
@@ -79,8 +55,8 @@ static void test_bytes_stay_in_order_however_room_is_made(void **state)
 static void test_an_account_without_room_leaves_all_as_it_is(void **state)
 {
     (void)state;
-    struct account account = {.limit = AMB_TLS_BUFFER_MIN};
-    struct amb_tls_charge charge = charge_to(&account);
+    struct tls_account account = {.limit = AMB_TLS_BUFFER_MIN};
+    struct amb_tls_charge charge = tls_account_charge(&account);
     struct amb_tls_buffer buffer = {.bytes = NULL};
     assert_true(amb_tls_buffer_reserve(&buffer, 10, &charge));
     memcpy(buffer.bytes, "0123456789", 10);

@@ -2,6 +2,7 @@
 /* Bytes through TLS: whole and in order, full records, new keys, rest, ends of all kinds. */
 #include "wire/tls/tls_io.h"
 
+#include "tests/support/tls/tls_account.h"
 #include "tests/support/tls/tls_made.h"
 #include "tests/support/tls/tls_two.h"
 #include "wire/tls/tls_state.h"
@@ -382,31 +383,12 @@ static void test_a_connection_at_rest_gives_its_memory_back(void **state)
     tls_two_fini(&two);
 }
 
-struct account {
-    size_t bytes, limit;
-};
-
-static bool take(void *arg, size_t bytes)
-{
-    struct account *account = arg;
-    bool has_room = account->bytes + bytes <= account->limit;
-    account->bytes += has_room ? bytes : 0;
-    return has_room;
-}
-
-static void give(void *arg, size_t bytes)
-{
-    struct account *account = arg;
-    assert_true(account->bytes >= bytes);
-    account->bytes -= bytes;
-}
-
 static void test_memory_is_charged_and_without_room_records_are_small(void **state)
 {
     (void)state;
     struct tls_two two;
-    struct account account = {.limit = SIZE_MAX};
-    const struct amb_tls_charge charge = {.take = take, .give = give, .arg = &account};
+    struct tls_account account = {.limit = SIZE_MAX};
+    const struct amb_tls_charge charge = tls_account_charge(&account);
     open_two(&two);
     assert_true(amb_tls_charge(two.client, &charge));
     assert_int_equal(account.bytes,
@@ -492,8 +474,8 @@ static void test_an_answer_without_memory_is_the_end(void **state)
 {
     (void)state;
     struct tls_two two;
-    struct account account = {.limit = SIZE_MAX};
-    const struct amb_tls_charge charge = {.take = take, .give = give, .arg = &account};
+    struct tls_account account = {.limit = SIZE_MAX};
+    const struct amb_tls_charge charge = tls_account_charge(&account);
     open_two(&two);
     assert_true(amb_tls_charge(two.broker, &charge));
     (void)amb_tls_rest(two.broker);
@@ -511,8 +493,8 @@ static void test_a_connection_sends_with_the_least_of_memory(void **state)
 {
     (void)state;
     struct tls_two two;
-    struct account account = {.limit = SIZE_MAX};
-    const struct amb_tls_charge charge = {.take = take, .give = give, .arg = &account};
+    struct tls_account account = {.limit = SIZE_MAX};
+    const struct amb_tls_charge charge = tls_account_charge(&account);
     open_two(&two);
     assert_true(amb_tls_charge(two.broker, &charge));
     (void)amb_tls_rest(two.broker);
