@@ -194,14 +194,37 @@ void tls_made_join(const struct tls_made *made, const char *file, const char *fi
     assert_int_equal(chmod(tls_made_path(made, file), 0644), 0);
 }
 
+/* Threads make contexts, too: so each call has its own paths. */
+struct paths {
+    char certificate[256], key[256], ca[256];
+};
+
+static void fill_paths(const struct tls_made *made, const char *base, struct paths *out)
+{
+    (void)snprintf(out->certificate, sizeof(out->certificate), "%s/%s.pem", made->folder, base);
+    (void)snprintf(out->key, sizeof(out->key), "%s/%s.key", made->folder, base);
+    (void)snprintf(out->ca, sizeof(out->ca), "%s/ca.pem", made->folder);
+}
+
+struct amb_tls_pair *tls_made_read(const struct tls_made *made, const char *base)
+{
+    struct paths paths;
+    struct amb_tls_pair *pair = NULL;
+    char error[700] = "";
+    fill_paths(made, base, &paths);
+    if (amb_tls_pair_read(paths.certificate, paths.key, error, sizeof(error), &pair) != AMB_OK) {
+        fail_msg("%s: %s", base, error);
+    }
+    return pair;
+}
+
 struct amb_tls_context *tls_made_server(const struct tls_made *made, const char *base,
                                         enum amb_tls_clients clients)
 {
-    char certificate[256], key[256], ca[256];
-    (void)snprintf(certificate, sizeof(certificate), "%s/%s.pem", made->folder, base);
-    (void)snprintf(key, sizeof(key), "%s/%s.key", made->folder, base);
-    (void)snprintf(ca, sizeof(ca), "%s/ca.pem", made->folder);
-    struct amb_tls_files files = {.certificate = certificate, .key = key, .ca = ca};
+    struct paths paths;
+    fill_paths(made, base, &paths);
+    struct amb_tls_files files = {
+        .certificate = paths.certificate, .key = paths.key, .ca = paths.ca};
     struct amb_tls_complaint complaint;
     struct amb_tls_context *context = NULL;
     if (amb_tls_context_create_server(&files, clients, &complaint, &context) != AMB_OK) {
@@ -212,13 +235,11 @@ struct amb_tls_context *tls_made_server(const struct tls_made *made, const char 
 
 struct amb_tls_context *tls_made_client(const struct tls_made *made, const char *base)
 {
-    char certificate[256], key[256], ca[256];
-    (void)snprintf(certificate, sizeof(certificate), "%s/%s.pem", made->folder, base);
-    (void)snprintf(key, sizeof(key), "%s/%s.key", made->folder, base);
-    (void)snprintf(ca, sizeof(ca), "%s/ca.pem", made->folder);
-    struct amb_tls_files files = {.certificate = base == NULL ? NULL : certificate,
-                                  .key = base == NULL ? NULL : key,
-                                  .ca = ca};
+    struct paths paths;
+    fill_paths(made, base == NULL ? "" : base, &paths);
+    struct amb_tls_files files = {.certificate = base == NULL ? NULL : paths.certificate,
+                                  .key = base == NULL ? NULL : paths.key,
+                                  .ca = paths.ca};
     struct amb_tls_complaint complaint;
     struct amb_tls_context *context = NULL;
     if (amb_tls_context_create_client(&files, &complaint, &context) != AMB_OK) {

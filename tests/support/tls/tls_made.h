@@ -32,6 +32,8 @@ void tls_made_issue(const struct tls_made *made, const struct amb_tls_pair *issu
 /* The same from yesterday to in 100 days, by the authority. */
 void tls_made_plain(const struct tls_made *made, const char *base, enum amb_tls_role role,
                     const char *name);
+/* The pair of FOLDER/BASE.pem and BASE.key, which is the caller's. */
+struct amb_tls_pair *tls_made_read(const struct tls_made *made, const char *base);
 /* FOLDER/FILE in one of four buffers that come round. */
 const char *tls_made_path(const struct tls_made *made, const char *file);
 /* Writes a file of that mode. */

@@ -83,6 +83,34 @@ static uint8_t byte_at(size_t at)
     return (uint8_t)(at * 131 + at / 251);
 }
 
+/* Fifty thousand bytes, which are several records, from one end to the other. */
+static void pass_many(struct amb_tls *from, struct amb_tls *to, int to_fd)
+{
+    static uint8_t bytes[50000], back[sizeof(bytes)];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = byte_at(i);
+    }
+    memset(back, 0, sizeof(back));
+    assert_int_equal(send_bytes(from, bytes, sizeof(bytes)), sizeof(bytes));
+    receive_all(to, to_fd, back, sizeof(back));
+    assert_memory_equal(bytes, back, sizeof(bytes));
+}
+
+/* Opens both. The client's records of these bytes are in `wire`, and not at its broker. Returns how
+ * long they are. */
+static size_t divert(struct tls_two *two, struct tls_two *other, const void *bytes, size_t len,
+                     uint8_t *wire, size_t size)
+{
+    open_two(two);
+    tls_two_connect(other);
+    two->client->fd = other->client_fd;
+    assert_int_equal(send_bytes(two->client, bytes, len), len);
+    tls_two_await(other->broker_fd);
+    ssize_t got = recv(other->broker_fd, wire, size, 0);
+    assert_true(got > (ssize_t)(len + RECORD_HEAD));
+    return (size_t)got;
+}
+
 static void test_bytes_in_pieces_of_any_size_arrive_in_order(void **state)
 {
     (void)state;
@@ -213,16 +241,9 @@ static void test_half_a_record_is_nothing_to_read(void **state)
 {
     (void)state;
     struct tls_two two, other;
-    open_two(&two);
-    tls_two_connect(&other);
-    /* The client's records come to us instead, and go on byte by byte. */
-    two.client->fd = other.client_fd;
     uint8_t wire[256], byte = 7, back = 0;
-    assert_int_equal(send_bytes(two.client, &byte, 1), 1);
-    tls_two_await(other.broker_fd);
-    ssize_t len = recv(other.broker_fd, wire, sizeof(wire), 0);
-    assert_true(len > (ssize_t)RECORD_HEAD);
-    for (ssize_t i = 0; i < len; i++) {
+    size_t len = divert(&two, &other, &byte, 1, wire, sizeof(wire));
+    for (size_t i = 0; i < len; i++) { /* They go on byte by byte. */
         assert_int_equal(receive_bytes(two.broker, &back, 1), -1);
         assert_int_equal(errno, EAGAIN);
         assert_false(amb_tls_has_unread(two.broker));
@@ -241,13 +262,8 @@ static void test_the_end_behind_half_a_record_is_found_at_once(void **state)
     (void)state;
     for (size_t cut = 1; cut < 4000; cut += 333) {
         struct tls_two two, other;
-        open_two(&two);
-        tls_two_connect(&other);
-        two.client->fd = other.client_fd;
         uint8_t bytes[4000] = {0}, wire[8000], back[4000];
-        assert_int_equal(send_bytes(two.client, bytes, sizeof(bytes)), sizeof(bytes));
-        tls_two_await(other.broker_fd);
-        assert_true(recv(other.broker_fd, wire, sizeof(wire), 0) > (ssize_t)sizeof(bytes));
+        (void)divert(&two, &other, bytes, sizeof(bytes), wire, sizeof(wire));
         assert_int_equal(send(two.client_fd, wire, cut, MSG_NOSIGNAL), cut);
         assert_int_equal(shutdown(two.client_fd, SHUT_WR), 0);
         struct pollfd end = {.fd = two.broker_fd, .events = POLLRDHUP};
@@ -264,15 +280,10 @@ static void test_a_flipped_bit_ends_the_connection_and_delivers_nothing(void **s
     static const size_t places[] = {0, 3, 5, 40, 2000};
     for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         struct tls_two two, other;
-        open_two(&two);
-        tls_two_connect(&other);
-        two.client->fd = other.client_fd;
         uint8_t bytes[4000] = {0}, wire[8000], back[4000];
-        assert_int_equal(send_bytes(two.client, bytes, sizeof(bytes)), sizeof(bytes));
-        tls_two_await(other.broker_fd);
-        ssize_t len = recv(other.broker_fd, wire, sizeof(wire), 0);
+        size_t len = divert(&two, &other, bytes, sizeof(bytes), wire, sizeof(wire));
         wire[places[i]] ^= 0x40;
-        assert_int_equal(send(two.client_fd, wire, (size_t)len, MSG_NOSIGNAL), len);
+        assert_int_equal(send(two.client_fd, wire, len, MSG_NOSIGNAL), len);
         assert_int_equal(shutdown(two.client_fd, SHUT_WR), 0);
         ssize_t got;
         while ((got = receive_bytes(two.broker, back, sizeof(back))) < 0 && errno == EAGAIN) {
@@ -369,11 +380,8 @@ static void test_a_connection_at_rest_gives_its_memory_back(void **state)
     (void)state;
     struct tls_two two;
     open_two(&two);
-    uint8_t bytes[50000] = {3}, back[50000];
     for (unsigned round = 0; round < 3; round++) {
-        assert_int_equal(send_bytes(two.client, bytes, sizeof(bytes)), sizeof(bytes));
-        receive_all(two.broker, two.broker_fd, back, sizeof(back));
-        assert_memory_equal(bytes, back, sizeof(bytes));
+        pass_many(two.client, two.broker, two.broker_fd);
         assert_false(amb_tls_trim(two.broker)); /* It has just worked. */
         assert_true(amb_tls_trim(two.broker));
         assert_int_equal(two.broker->pipe.in.cap, 0);
@@ -499,11 +507,7 @@ static void test_a_connection_sends_with_the_least_of_memory(void **state)
     assert_true(amb_tls_charge(two.broker, &charge));
     (void)amb_tls_rest(two.broker);
     account.limit = account.bytes + AMB_TLS_BUFFER_MIN;
-    static uint8_t bytes[50000], back[50000];
-    memset(bytes, 3, sizeof(bytes));
-    assert_int_equal(send_bytes(two.broker, bytes, sizeof(bytes)), sizeof(bytes));
-    receive_all(two.client, two.client_fd, back, sizeof(back));
-    assert_memory_equal(bytes, back, sizeof(bytes));
+    pass_many(two.broker, two.client, two.client_fd);
     tls_two_fini(&two);
 }
 
@@ -517,15 +521,11 @@ static void test_a_client_may_ask_for_short_records(void **state)
         SSL_set_tlsext_max_fragment_length(two.client->ssl, TLSEXT_max_fragment_length_512), 1);
     tls_two_shake(&two);
     assert_int_equal(two.broker_status, AMB_OK);
-    static uint8_t bytes[50000], back[50000];
-    memset(bytes, 4, sizeof(bytes));
-    assert_int_equal(send_bytes(two.broker, bytes, sizeof(bytes)), sizeof(bytes));
-    receive_all(two.client, two.client_fd, back, sizeof(back));
-    assert_memory_equal(bytes, back, sizeof(bytes));
+    pass_many(two.broker, two.client, two.client_fd);
     tls_two_fini(&two);
 }
 
-/* A record of one byte takes as long as one of a hundred, and holds up everybody else. */
+/* Each record is decrypted by itself, however small, and everybody else waits meanwhile. */
 static void test_a_call_takes_so_many_records_and_says_that_there_are_more(void **state)
 {
     (void)state;

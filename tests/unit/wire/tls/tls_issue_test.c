@@ -81,12 +81,9 @@ static void test_another_one_keeps_key_and_names(void **state)
     (void)state;
     int64_t now_s = (int64_t)time(NULL);
     char error[200] = "", pins[2][AMB_TLS_PIN_TEXT_MAX], text[100];
-    struct amb_tls_pair *old = NULL, *young = NULL;
+    struct amb_tls_pair *young = NULL;
     tls_made_plain(&made, "server", AMB_TLS_SERVER, "a.example");
-    assert_int_equal(amb_tls_pair_read(tls_made_path(&made, "server.pem"),
-                                       tls_made_path(&made, "server.key"), error, sizeof(error),
-                                       &old),
-                     AMB_OK);
+    struct amb_tls_pair *old = tls_made_read(&made, "server");
     assert_int_equal(amb_tls_renew(old, made.ca, now_s, now_s + 5000, error, sizeof(error), &young),
                      AMB_OK);
     amb_tls_pair_names(young, text, sizeof(text));
@@ -99,19 +96,6 @@ static void test_another_one_keeps_key_and_names(void **state)
     assert_int_equal(strlen(pins[0]), AMB_TLS_PIN_TEXT_MAX - 1);
     amb_tls_pair_free(&old);
     amb_tls_pair_free(&young);
-}
-
-static struct amb_tls_pair *read_pair(const char *base)
-{
-    char certificate[256], error[700] = "";
-    struct amb_tls_pair *pair = NULL;
-    (void)snprintf(certificate, sizeof(certificate), "%s/%s.pem", made.folder, base);
-    char key[256];
-    (void)snprintf(key, sizeof(key), "%s/%s.key", made.folder, base);
-    if (amb_tls_pair_read(certificate, key, error, sizeof(error), &pair) != AMB_OK) {
-        fail_msg("%s: %s", base, error);
-    }
-    return pair;
 }
 
 static X509 *certificate_of(const struct amb_tls_pair *pair)
@@ -134,7 +118,7 @@ static void test_one_that_has_expired_can_be_renewed(void **state)
     struct amb_tls_pair *young = NULL;
     tls_made_issue(&made, made.ca, "late", AMB_TLS_SERVER, "a.example",
                    (struct tls_made_time){-2 * TLS_MADE_DAY, -TLS_MADE_DAY});
-    struct amb_tls_pair *old = read_pair("late");
+    struct amb_tls_pair *old = tls_made_read(&made, "late");
     assert_true(amb_tls_pair_until_s(old) < now_s);
     assert_int_equal(amb_tls_renew(old, made.ca, now_s, now_s + 5000, error, sizeof(error), &young),
                      AMB_OK);
@@ -151,7 +135,8 @@ static void test_another_authority_may_renew_one(void **state)
     tls_made_plain(&made, "moved", AMB_TLS_SERVER, "a.example");
     tls_made_issue(&made, NULL, "second", AMB_TLS_AUTHORITY, NULL,
                    (struct tls_made_time){-TLS_MADE_DAY, TLS_MADE_DAY});
-    struct amb_tls_pair *old = read_pair("moved"), *second = read_pair("second");
+    struct amb_tls_pair *old = tls_made_read(&made, "moved"),
+                        *second = tls_made_read(&made, "second");
     assert_int_equal(amb_tls_renew(old, second, now_s, now_s + 5000, error, sizeof(error), &young),
                      AMB_OK);
     X509 *issuer = certificate_of(second), *issued = certificate_of(young);

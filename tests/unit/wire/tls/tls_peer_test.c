@@ -66,21 +66,14 @@ static void has_name(const char *base, unsigned count, const char *name)
 {
     struct tls_two two;
     struct names names = {.most = 9};
-    char pin[AMB_TLS_PIN_TEXT_MAX], own[AMB_TLS_PIN_TEXT_MAX], certificate[200], error[200];
-    struct amb_tls_pair *pair;
+    char pin[AMB_TLS_PIN_TEXT_MAX], own[AMB_TLS_PIN_TEXT_MAX];
     connect_as(&two, base);
     assert_true(amb_tls_peer_has_certificate(two.broker));
     amb_tls_peer_names(two.broker, note, &names);
     assert_int_equal(names.count, count);
     assert_string_equal(names.last, name);
     assert_true(amb_tls_peer_pin(two.broker, pin));
-    char file[64], key[64];
-    (void)snprintf(file, sizeof(file), "%s.pem", base);
-    (void)snprintf(key, sizeof(key), "%s.key", base);
-    (void)snprintf(certificate, sizeof(certificate), "%s", tls_made_path(&made, file));
-    assert_int_equal(
-        amb_tls_pair_read(certificate, tls_made_path(&made, key), error, sizeof(error), &pair),
-        AMB_OK);
+    struct amb_tls_pair *pair = tls_made_read(&made, base);
     assert_true(amb_tls_pair_pin(pair, own, sizeof(own)));
     assert_string_equal(pin, own);
     amb_tls_pair_free(&pair);

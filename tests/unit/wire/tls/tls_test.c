@@ -145,12 +145,8 @@ static void test_a_pin_needs_no_authority_and_no_name(void **state)
 {
     (void)state;
     struct amb_tls_context *stranger = tls_made_server(&made, "stranger", AMB_TLS_CLIENTS_NONE);
-    struct amb_tls_pair *pair = NULL;
-    char error[200], pin[AMB_TLS_PIN_TEXT_MAX];
-    assert_int_equal(amb_tls_pair_read(tls_made_path(&made, "stranger.pem"),
-                                       tls_made_path(&made, "stranger.key"), error, sizeof(error),
-                                       &pair),
-                     AMB_OK);
+    struct amb_tls_pair *pair = tls_made_read(&made, "stranger");
+    char pin[AMB_TLS_PIN_TEXT_MAX];
     assert_true(amb_tls_pair_pin(pair, pin, sizeof(pin)));
     amb_tls_pair_free(&pair);
     struct tls_two two;
@@ -211,6 +207,21 @@ static void test_certificates_of_clients_are_checked_where_they_are_asked_for(vo
     amb_tls_context_unref(&stranger);
 }
 
+/* A broker that has these authorities, and a list of what they have revoked. */
+static struct amb_tls_context *revokes(const char *ca, const char *crl)
+{
+    struct amb_tls_files files = {.certificate = tls_made_path(&made, "server.pem"),
+                                  .key = tls_made_path(&made, "server.key"),
+                                  .ca = tls_made_path(&made, ca),
+                                  .crl = tls_made_path(&made, crl)};
+    struct amb_tls_complaint complaint;
+    struct amb_tls_context *context = NULL;
+    assert_int_equal(
+        amb_tls_context_create_server(&files, AMB_TLS_CLIENTS_REQUIRED, &complaint, &context),
+        AMB_OK);
+    return context;
+}
+
 static void test_a_revoked_certificate_does_not_come_in(void **state)
 {
     (void)state;
@@ -218,17 +229,7 @@ static void test_a_revoked_certificate_does_not_come_in(void **state)
     tls_made_plain(&made, "thief", AMB_TLS_CLIENT, "cam8");
     tls_made_revoke(&made, "thief.crl", "thief.pem",
                     (struct tls_made_time){-TLS_MADE_DAY, TLS_MADE_DAY});
-    char certificate[256], key[256];
-    (void)snprintf(certificate, sizeof(certificate), "%s", tls_made_path(&made, "server.pem"));
-    (void)snprintf(key, sizeof(key), "%s", tls_made_path(&made, "server.key"));
-    struct amb_tls_files files = {.certificate = certificate,
-                                  .key = key,
-                                  .ca = tls_made_path(&made, "ca.pem"),
-                                  .crl = tls_made_path(&made, "thief.crl")};
-    struct amb_tls_complaint complaint;
-    struct amb_tls_context *asks = NULL;
-    assert_int_equal(
-        amb_tls_context_create_server(&files, AMB_TLS_CLIENTS_REQUIRED, &complaint, &asks), AMB_OK);
+    struct amb_tls_context *asks = revokes("ca.pem", "thief.crl");
     struct amb_tls_context *thief = tls_made_client(&made, "thief");
     struct amb_tls_context *visitor = tls_made_client(&made, "visitor");
     broker_refuses(asks, thief, "revoked", "it is revoked");
@@ -240,36 +241,13 @@ static void test_a_revoked_certificate_does_not_come_in(void **state)
     amb_tls_context_unref(&visitor);
 }
 
-/* A broker that knows two authorities, of which the first has issued the second. */
-static struct amb_tls_context *knows_both(const char *crl)
-{
-    char server_pem[256], server_key[256];
-    (void)snprintf(server_pem, sizeof(server_pem), "%s", tls_made_path(&made, "server.pem"));
-    (void)snprintf(server_key, sizeof(server_key), "%s", tls_made_path(&made, "server.key"));
-    struct amb_tls_files files = {.certificate = server_pem,
-                                  .key = server_key,
-                                  .ca = tls_made_path(&made, "both.pem"),
-                                  .crl = tls_made_path(&made, crl)};
-    struct amb_tls_complaint complaint;
-    struct amb_tls_context *context = NULL;
-    assert_int_equal(
-        amb_tls_context_create_server(&files, AMB_TLS_CLIENTS_REQUIRED, &complaint, &context),
-        AMB_OK);
-    return context;
-}
-
 static void test_nobody_comes_in_by_a_revoked_authority(void **state)
 {
     (void)state;
     const struct tls_made_time now = {-TLS_MADE_DAY, TLS_MADE_DAY};
-    char error[200];
     struct tls_two two;
-    struct amb_tls_pair *between = NULL;
     tls_made_plain(&made, "between", AMB_TLS_AUTHORITY, NULL);
-    assert_int_equal(amb_tls_pair_read(tls_made_path(&made, "between.pem"),
-                                       tls_made_path(&made, "between.key"), error, sizeof(error),
-                                       &between),
-                     AMB_OK);
+    struct amb_tls_pair *between = tls_made_read(&made, "between");
     tls_made_issue(&made, between, "cam9", AMB_TLS_CLIENT, "cam9", now);
     amb_tls_pair_free(&between);
     tls_made_join(&made, "both.pem", "ca.pem", "between.pem");
@@ -279,7 +257,9 @@ static void test_nobody_comes_in_by_a_revoked_authority(void **state)
     tls_made_join(&made, "before.crl", "none.crl", "between.crl");
     tls_made_join(&made, "after.crl", "gone.crl", "between.crl");
     struct amb_tls_context *cam9 = tls_made_client(&made, "cam9");
-    struct amb_tls_context *before = knows_both("before.crl"), *after = knows_both("after.crl");
+    /* It knows two authorities, of which the first has issued the second. */
+    struct amb_tls_context *before = revokes("both.pem", "before.crl");
+    struct amb_tls_context *after = revokes("both.pem", "after.crl");
     shake(&two, before, cam9, &plain_wish);
     assert_int_equal(two.broker_status, AMB_OK);
     tls_two_fini(&two);
