@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signatures of users, checked by a handshaker: one takes as long as a hundred messages.
+ * Signatures of users. A handshaker checks them, so that the control thread does not wait for it.
  *
  * Threads: the control thread posts, and its mail brings the answer. Memory: the caller's, who has
  * it back with that mail, also when the handshakers are stopped meanwhile.

@@ -15,8 +15,7 @@
 #include <openssl/err.h>
 #include <string.h>
 
-#define RECORD_LEAST                                                                               \
-    ((size_t)4 << 10) /* where memory is short; smaller ones cost more than a wait */
+#define RECORD_LEAST ((size_t)4 << 10) /* with less room, and no memory for more, it waits */
 
 /* ---- receiving ---- */
 

@@ -15,10 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FILE_BYTES_MAX                                                                             \
-    ((size_t)4 << 20)  /* the system's list of authorities has a tenth of that                     \
-                        */
-#define SHOWN_MAX 160u /* bytes of a path in a complaint */
+#define FILE_BYTES_MAX ((size_t)4 << 20) /* a system's list of authorities is far smaller */
+#define SHOWN_MAX 160u                   /* bytes of a path in a complaint */
 
 /* Writes "PATH ..." and returns EINVAL. */
 static enum amb_status complain(struct amb_tls_complaint *complaint, const char *path,

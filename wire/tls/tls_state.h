@@ -20,9 +20,8 @@
 /* New keys: the bound of AES-GCM (RFC 8446, 5.5) is 2^24.5 full records. */
 #define TLS_REKEY_BYTES (UINT64_C(1) << 36)
 #define TLS_REKEY_RECORDS (UINT64_C(1) << 23)
-#define TLS_REKEY_APART                                                                            \
-    (UINT64_C(1) << 20) /* bytes of a peer between two of its rekeys, at least */
-#define TLS_READS 128u  /* records that one receive takes: they may have a byte each */
+#define TLS_REKEY_APART (UINT64_C(1) << 20) /* bytes between two rekeys of a peer, at least */
+#define TLS_READS 128u /* records that one receive takes: they may have a byte each */
 #define TLS_WHY_MAX 256u
 
 /* The end of what can be received. */
