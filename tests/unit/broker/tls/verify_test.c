@@ -57,10 +57,21 @@ static void fill(struct amb_verify *verify, const struct amb_signer *signer,
     }
 }
 
+/* Starts the handshakers, and gives them all signatures. */
+static void post_all(struct amb_handshakers *handshakers, unsigned threads,
+                     const struct amb_signer *signer, struct amb_inbox *inbox)
+{
+    static struct amb_verify verify[MANY];
+    assert_int_equal(amb_handshakers_start(handshakers, threads, 8, inbox, never), AMB_OK);
+    for (unsigned i = 0; i < MANY; i++) {
+        fill(&verify[i], signer, inbox, i);
+        amb_verify_post(&verify[i], handshakers);
+    }
+}
+
 static void test_signatures_are_checked_on_other_threads(void **state)
 {
     (void)state;
-    static struct amb_verify verify[MANY];
     struct answers answers = {0};
     struct amb_inbox inbox;
     struct amb_handshakers handshakers = {.count = 0};
@@ -69,11 +80,7 @@ static void test_signatures_are_checked_on_other_threads(void **state)
     assert_int_equal(amb_inbox_init(&inbox, &answers), AMB_OK);
     for (unsigned threads = 1; threads <= 2; threads++) {
         answers = (struct answers){0};
-        assert_int_equal(amb_handshakers_start(&handshakers, threads, 8, &inbox, never), AMB_OK);
-        for (unsigned i = 0; i < MANY; i++) {
-            fill(&verify[i], signer, &inbox, i);
-            amb_verify_post(&verify[i], &handshakers);
-        }
+        post_all(&handshakers, threads, signer, &inbox);
         await(&inbox, &answers, MANY);
         assert_int_equal(answers.good, MANY / 2);
         assert_int_equal(answers.bad, MANY / 2);
@@ -86,18 +93,13 @@ static void test_signatures_are_checked_on_other_threads(void **state)
 static void test_a_stop_answers_all(void **state)
 {
     (void)state;
-    static struct amb_verify verify[MANY];
     struct answers answers = {0};
     struct amb_inbox inbox;
     struct amb_handshakers handshakers = {.count = 0};
     struct amb_signer *signer;
     assert_int_equal(amb_signer_create(&signer), AMB_OK);
     assert_int_equal(amb_inbox_init(&inbox, &answers), AMB_OK);
-    assert_int_equal(amb_handshakers_start(&handshakers, 1, 8, &inbox, never), AMB_OK);
-    for (unsigned i = 0; i < MANY; i++) {
-        fill(&verify[i], signer, &inbox, i);
-        amb_verify_post(&verify[i], &handshakers);
-    }
+    post_all(&handshakers, 1, signer, &inbox);
     amb_handshakers_stop(&handshakers);
     (void)amb_inbox_run(&inbox);
     assert_int_equal(answers.good + answers.bad, MANY);

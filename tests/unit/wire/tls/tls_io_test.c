@@ -478,16 +478,23 @@ static void test_an_answer_without_room_waits_and_is_not_asked_for_again(void **
     tls_two_fini(&two);
 }
 
+/* Its broker's end has no buffer, and memory for one of the smallest. */
+static void open_with_least(struct tls_two *two, struct tls_account *account)
+{
+    const struct amb_tls_charge charge = tls_account_charge(account);
+    *account = (struct tls_account){.limit = SIZE_MAX};
+    open_two(two);
+    assert_true(amb_tls_charge(two->broker, &charge));
+    (void)amb_tls_rest(two->broker);
+    account->limit = account->bytes + AMB_TLS_BUFFER_MIN;
+}
+
 static void test_an_answer_without_memory_is_the_end(void **state)
 {
     (void)state;
     struct tls_two two;
-    struct tls_account account = {.limit = SIZE_MAX};
-    const struct amb_tls_charge charge = tls_account_charge(&account);
-    open_two(&two);
-    assert_true(amb_tls_charge(two.broker, &charge));
-    (void)amb_tls_rest(two.broker);
-    account.limit = account.bytes + AMB_TLS_BUFFER_MIN; /* For what comes in. */
+    struct tls_account account;
+    open_with_least(&two, &account); /* The request needs it, and the answer has none. */
     ask_for_keys(&two);
     uint8_t byte;
     assert_int_equal(receive_bytes(two.broker, &byte, 1), 1);
@@ -501,12 +508,8 @@ static void test_a_connection_sends_with_the_least_of_memory(void **state)
 {
     (void)state;
     struct tls_two two;
-    struct tls_account account = {.limit = SIZE_MAX};
-    const struct amb_tls_charge charge = tls_account_charge(&account);
-    open_two(&two);
-    assert_true(amb_tls_charge(two.broker, &charge));
-    (void)amb_tls_rest(two.broker);
-    account.limit = account.bytes + AMB_TLS_BUFFER_MIN;
+    struct tls_account account;
+    open_with_least(&two, &account);
     pass_many(two.broker, two.client, two.client_fd);
     tls_two_fini(&two);
 }
