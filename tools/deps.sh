@@ -92,8 +92,9 @@ packages=(
 )
 if [ "$level" != build ]; then
     # valgrind: bench-instructions counts instructions and system calls with it. openssl: a client of
-    # another make, for integration-tls. nftables: the firewall of integration-fence.
-    packages+=(g++ iproute2 nftables openssl procps valgrind)
+    # another make, for integration-tls. nftables: the firewall of integration-fence. systemd: its
+    # systemd-analyze reads our units. libpython3-dev: the Python package is built, so it is tested.
+    packages+=(g++ iproute2 libpython3-dev nftables openssl procps systemd valgrind)
 fi
 if [ "$level" = dev ]; then
     packages+=(clang clang-format-14 clang-tidy python3-matplotlib)

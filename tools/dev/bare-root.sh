@@ -57,6 +57,8 @@ if [ -z "${AMB_BARE_ROOT_INSIDE:-}" ]; then
             >"$root.log" 2>&1 || { tail -n 20 "$root.log" >&2 && exit 1; }
         rm -f "$root.log"
     fi
+    chmod 755 "$root" # Tests have users of their own, who must get to their programs.
+    [ -e "$root/etc/hosts" ] || printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts" # As an installer does.
     for path in /etc/resolv.conf ${carry[@]+"${carry[@]}"}; do
         mkdir -p "$root$(dirname "$path")"
         cp -rL "$path" "$root$(dirname "$path")/"
