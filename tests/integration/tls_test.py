@@ -1,93 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS from end to end: certificates of our own, wrong doors, silent peers, a relay that listens and
-one that changes bytes, reloads.
+"""TLS from end to end: certificates of our own, wrong doors, silent peers, crowds, reloads. Of those who
+listen or change bytes on the way tests/trust/wire.py has more, and of bad peers tests/trust/doors.py.
 
     tls_test.py
 """
 import json
 import os
 import pathlib
-import re
 import select
 import signal
 import socket
 import subprocess
-import threading
 import time
 
 import pytest
+from encrypted import Encrypted, Folder
 from harness import check, until
 
 SECONDS = 240
 USAGE, DATA, NO_BROKER, FORBIDDEN, CONFIG = 64, 65, 69, 77, 78
-TOKEN = "canary-token-5f0e"
-
-
-class Folder:
-    """Certificates made by broker-ctl tls."""
-
-    def __init__(self, rig, name="tls"):
-        self.rig = rig
-        self.path = rig.folder / name
-        self.path.mkdir()
-
-    def __call__(self, file):
-        return str(self.path / file)
-
-    def tls(self, *arguments):
-        done = subprocess.run([self.rig.program("broker-ctl"), "-o", "json", "tls", *arguments,
-                               "--dir", str(self.path)], capture_output=True, timeout=30, check=False)
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-    def make(self, *arguments):
-        status, text, error = self.tls(*arguments)
-        check(status == 0, f"tls {arguments}: {status} {error}")
-        return json.loads(text)
-
-
-class Encrypted:
-    """A brokerd with an encrypted listener, and what reaches it."""
-
-    def __init__(self, rig, folder, *options, clients=None, token=True):
-        self.rig, self.folder = rig, folder
-        self.token = rig.folder / "token"
-        self.token.write_text(TOKEN + "\n")
-        self.token.chmod(0o600)
-        arguments = ["--listen", "tls://127.0.0.1:0", "-o", f"tls.certificate={folder('server.pem')}",
-                     "-o", f"tls.key={folder('server.key')}", "-o", "log.level=debug"]
-        if token:
-            arguments += ["-o", f"auth.token_file={self.token}"]
-        if clients is not None:
-            arguments += ["-o", f"tls.clients={clients}", "-o", f"tls.ca={folder('ca.pem')}"]
-        self.broker = rig.broker(*arguments, *options)
-        log = until(10, lambda: re.search(r"ready .*(tls://127\.0\.0\.1:(\d+))", self.broker.log()),
-                    "it is ready")
-        self.url, self.port = log.group(1), int(log.group(2))
-
-    def ctl(self, *arguments, url=None, env=None, data=b"x", seconds=30):
-        extra = {"AMB_CA": self.folder("ca.pem"), "AMB_CREDENTIALS": str(self.token)}
-        extra.update(env or {})
-        done = subprocess.run([self.rig.program("broker-ctl"), "--url", url or self.url,
-                               *map(str, arguments)], input=data, capture_output=True,
-                              timeout=seconds, check=False, env={**os.environ, **extra})
-        return done.returncode, done.stdout, done.stderr.decode(errors="replace")
-
-    def works(self, **options):
-        status, _, text = self.ctl("pub", "fine", "--count", 1, "--size", 10, **options)
-        check(status == 0, f"a message over TLS: {status} {text}")
-
-    def fails(self, status, words, **options):
-        got, _, text = self.ctl("pub", "fine", "--count", 1, "--size", 10, "--timeout", 5, **options)
-        check(got == status, f"{options}: {got}, not {status}: {text}")
-        for word in words:
-            check(word in text, f"{options}: nothing of '{word}' in: {text}")
-        check("\n" not in text.strip("\n"), f"more than a sentence: {text}")
-
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
-
-    def says(self, words, seconds=20):
-        until(seconds, lambda: words in self.broker.log(), f"it says '{words}'")
 
 
 @pytest.fixture
@@ -150,6 +81,18 @@ def test_who_is_at_the_door(rig, folder):
     broker.works()
     broker.works(url=broker.url.replace("127.0.0.1", "localhost"))
     broker.works(url=broker.url + "?link=stream")
+    shown = {row["name"]: (row["protocol"], row["suite"]) for row in broker.broker.ask("clients")}
+    check(shown == {"asker": ("", "")}, f"a client by a Unix socket: {shown}")
+    held = rig.client("broker-ctl", "--url", broker.url, "--client-name", "encrypted", "sub", "a",
+                      env={"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)})
+    until(20, lambda: broker.broker.ask("subs"), "it has subscribed")
+    shown = {row["name"]: (row["protocol"], row["suite"]) for row in broker.broker.ask("clients")}
+    check(shown["encrypted"] == ("TLS 1.3", "TLS_AES_128_GCM_SHA256"), shown)
+    rows = [row for row in broker.broker.ask("paths") if row["name"] == "encrypted"
+            and row["class"] == "large"]
+    check(len(rows) == 2 and all("encryption" in row["expected_by"] and row["expected_rate_bytes"] > 0
+                                 for row in rows), rows)
+    held.kill()
     other = Folder(rig, "other")
     pins = {}
     for name in (folder, other):
@@ -299,104 +242,6 @@ def test_hellos_that_come_faster_than_handshakes_are_done(rig, folder):
     check(most <= before + 512 + 3 * 64, f"{most} descriptors, of which {before} were open before")
     for peer in crowd:
         peer.close()
-    broker.works()
-    broker.broker.stop()
-
-
-class Relay:
-    """Passes bytes between a client and a broker, and keeps them all. flips: in the direction to
-    the broker, or from it, one bit of each connection's so manieth byte."""
-
-    def __init__(self, port, flip_to=None, flip_from=None):
-        self.port, self.flip_to, self.flip_from = port, flip_to, flip_from
-        self.bytes = bytearray()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"tls://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            broker = socket.create_connection(("127.0.0.1", self.port))
-            for source, target, flip in ((client, broker, self.flip_to),
-                                         (broker, client, self.flip_from)):
-                threading.Thread(target=self._pass, args=(source, target, flip), daemon=True).start()
-
-    def _pass(self, source, target, flip):
-        passed = 0
-        while True:
-            try:
-                piece = bytearray(source.recv(65536))
-                self.bytes += piece
-                if flip is not None and passed <= flip < passed + len(piece):
-                    piece[flip - passed] ^= 0x10
-                passed += len(piece)
-                if not piece:
-                    target.shutdown(socket.SHUT_WR)
-                    return
-                target.sendall(piece)
-            except OSError:
-                return
-
-    def close(self):
-        self.listener.close()
-
-
-CANARY = b"canary-payload-83b1"
-
-
-def test_who_listens_on_the_way_reads_nothing(rig, folder):
-    """Canaries in payload, topic, names and token appear nowhere on the wire."""
-    broker = Encrypted(rig, folder)
-    relay = Relay(broker.port)
-    out = rig.folder / "out"
-    out.mkdir()
-    environment = {"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
-    reader = rig.client("broker-ctl", "--url", relay.url, "--client-name", "canary-reader", "sub",
-                        "canary-topic.>", "--count", 20, "--out-dir", out, env=environment)
-    until(20, lambda: broker.broker.ask("subs"), "it has subscribed")
-    for _ in range(20):
-        status, _, text = broker.ctl("--client-name", "canary-writer", "pub", "canary-topic.a",
-                                     "--prop", "canary-prop=canary-value", url=relay.url,
-                                     data=CANARY * 20000)
-        check(status == 0, text)
-    check(reader.wait(30) == 0, reader.log())
-    files = list(out.iterdir())
-    check(len(files) == 20 and all(file.read_bytes() == CANARY * 20000 for file in files),
-          "what was published has come")
-    check(len(relay.bytes) > 2 * 20 * 20000 * len(CANARY), f"all of it by the relay: "
-          f"{len(relay.bytes)}")
-    for canary in (b"canary", CANARY[:8], TOKEN.encode()[:12]):
-        check(canary not in relay.bytes, f"{canary} is to be read on the wire")
-    relay.close()
-    broker.broker.stop()
-
-
-def test_a_changed_byte_ends_the_link_and_delivers_nothing(rig, folder):
-    broker = Encrypted(rig, folder)
-    environment = {"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
-    for to_broker, place in ((True, 60000), (True, 250000), (False, 60000), (False, 250000)):
-        relay = Relay(broker.port, *((place, None) if to_broker else (None, place)))
-        out = rig.folder / f"out-{to_broker}-{place}"
-        out.mkdir()
-        reads, writes = (broker.url, relay.url) if to_broker else (relay.url, broker.url)
-        reader = rig.client("broker-ctl", "--url", reads, "sub", "flip.>", "--out-dir", out,
-                            "--timeout", "4", env=environment)
-        until(20, lambda: [row for row in broker.broker.ask("subs") if row["pattern"] == "flip.>"],
-              "it has subscribed")
-        status, _, text = broker.ctl("pub", "flip.a", "--timeout", 5, url=writes, data=bytes(400000))
-        reader.wait(30)
-        check(list(out.iterdir()) == [] or all(file.stat().st_size == 400000 and
-                                               file.read_bytes() == bytes(400000)
-                                               for file in out.iterdir()),
-              "nothing that was changed is delivered")
-        if to_broker:
-            check(status == NO_BROKER, f"its publisher: {status} {text}")
-        check(list(out.iterdir()) == [], f"{place} of {to_broker}: it was delivered")
-        relay.close()
     broker.works()
     broker.broker.stop()
 

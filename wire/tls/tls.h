@@ -27,6 +27,8 @@ enum amb_tls_alpn {
     AMB_TLS_ALPN_LINK,
 };
 
+#define AMB_TLS_PROTOCOL "TLS 1.3" /* there is no other one */
+
 #define AMB_TLS_PIN_SIZE 32u     /* SHA-256 of a public key */
 #define AMB_TLS_PIN_TEXT_MAX 52u /* "sha256/", 44 digits of base64, NUL */
 #define AMB_TLS_NAME_MAX 255u    /* of a host */

@@ -359,6 +359,17 @@ static void client_refuse_bytes(struct amb_client *client, enum amb_status statu
     }
 }
 
+/* Reading has failed, as errno says. TLS has a sentence for what is wrong with a record. */
+static void client_lose(struct amb_client *client)
+{
+    if (client->tls != NULL && errno == EPROTO) {
+        client->control->stats.bad_record++;
+        amb_client_end(client, amb_tls_why(client->tls));
+    } else {
+        amb_client_end(client, "its control connection is broken");
+    }
+}
+
 /* False: nothing more to read now, or the client has ended. */
 static bool client_read_one(struct amb_client *client)
 {
@@ -379,7 +390,7 @@ static bool client_read_one(struct amb_client *client)
         if (errno == EINTR) {
             return true;
         }
-        amb_client_end(client, "its control connection is broken");
+        client_lose(client);
         return false;
     }
     if (got == 0) {

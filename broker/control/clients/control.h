@@ -20,6 +20,7 @@
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/url.h"
+#include "wire/tls/tls_rate.h"
 
 #include <net/if.h>
 #include <stdatomic.h>
@@ -73,8 +74,8 @@ struct amb_control_network {
 
 struct amb_control_stats {
     uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, forbidden, expired, quarantined, attached, violations, events_failed, passed,
-        unknown_processes, longest_round_ns;
+        bad_message, bad_record, forbidden, expired, quarantined, attached, violations,
+        events_failed, passed, unknown_processes, longest_round_ns;
 };
 
 struct amb_control {
@@ -107,8 +108,8 @@ struct amb_control {
     uint64_t host;                   /* the number of this machine: host.h */
     uint64_t pid_ns, ipc_ns, net_ns; /* our namespaces: inodes, 0: unknown */
     struct {
-        uint64_t copy, socket;
-    } rates; /* bytes a second of this machine's memory and sockets; 0: not measured yet */
+        uint64_t copy, socket, cipher[AMB_TLS_SUITES];
+    } rates; /* bytes a second of this machine's memory, sockets and suites; 0: not measured yet */
     uint64_t next_client;
     struct amb_list_node clients, dead; /* struct amb_client.node */
     struct amb_list_node revoked;       /* struct amb_client.of_revoked: renew.h */

@@ -6,6 +6,7 @@
 #include "broker/control/status/why.h"
 #include "wire/base/clock.h"
 #include "wire/base/interface.h"
+#include "wire/tls/tls_rate.h"
 
 #include <ifaddrs.h>
 #include <linux/ethtool.h>
@@ -163,12 +164,50 @@ static uint64_t network_rate(const struct amb_client *client, char by[AMB_EXPECT
     return network->rate;
 }
 
+/* ---- encryption ---- */
+
+uint64_t amb_expected_both(uint64_t one, uint64_t other)
+{
+    return one == 0 || other == 0 ? 0 : (uint64_t)(1 / (1 / (double)one + 1 / (double)other));
+}
+
+static uint64_t cipher_rate(const struct amb_client *client)
+{
+    uint64_t *rate = &client->control->rates.cipher[amb_tls_suite_index(client->tls)];
+    *rate = *rate != 0 ? *rate : amb_tls_measure(client->tls);
+    return *rate;
+}
+
 /* ---- what is asked for ---- */
 
 static uint64_t once(uint64_t *rate, uint64_t (*measure)(void))
 {
     *rate = *rate != 0 ? *rate : measure();
     return *rate;
+}
+
+static uint64_t near_rate(const struct amb_client *client, char by[AMB_EXPECTED_TEXT_MAX])
+{
+    uint64_t rate = once(&client->control->rates.socket, amb_expected_measure_socket);
+    if (client->tls == NULL || client->link != AMB_LINK_STREAM) {
+        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "a pair of sockets on this machine, measured");
+        return rate;
+    }
+    (void)snprintf(by, AMB_EXPECTED_TEXT_MAX,
+                   "a pair of sockets and encryption on this machine, measured");
+    return amb_expected_both(rate, cipher_rate(client));
+}
+
+/* Packets travel while others are encrypted: the slower of both. */
+static uint64_t far_rate(const struct amb_client *client, char by[AMB_EXPECTED_TEXT_MAX])
+{
+    uint64_t rate = network_rate(client, by);
+    uint64_t cipher = client->tls == NULL || rate == 0 ? 0 : cipher_rate(client);
+    if (cipher == 0 || cipher >= rate) {
+        return rate;
+    }
+    (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "encryption on this machine, measured");
+    return cipher;
 }
 
 uint64_t amb_expected_rate(const struct amb_client *client, uint64_t ucx_rate,
@@ -186,9 +225,5 @@ uint64_t amb_expected_rate(const struct amb_client *client, uint64_t ucx_rate,
         (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "copies in this machine's memory, measured");
         return once(&control->rates.copy, amb_expected_measure_copy);
     }
-    if (is_near) {
-        (void)snprintf(by, AMB_EXPECTED_TEXT_MAX, "a pair of sockets on this machine, measured");
-        return once(&control->rates.socket, amb_expected_measure_socket);
-    }
-    return network_rate(client, by);
+    return is_near ? near_rate(client, by) : far_rate(client, by);
 }

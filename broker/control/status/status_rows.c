@@ -144,6 +144,8 @@ static void add_login(json_t *row, const struct amb_client *client)
     (void)json_object_set_new(row, "mechanism", json_string(amb_mechanism_name(login->mechanism)));
     (void)json_object_set_new(row, "suite",
                               json_string(client->tls == NULL ? "" : amb_tls_suite(client->tls)));
+    (void)json_object_set_new(row, "protocol",
+                              json_string(client->tls == NULL ? "" : AMB_TLS_PROTOCOL));
 }
 
 /* Why the link is not a better one. To a client of this host that is a ring; why its link to others
@@ -332,15 +334,16 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
         amb_status_num(redelivered), "dead_letters", amb_status_num(dead), "dead_letters_lost",
         amb_status_num(dead_lost));
     json_t *doors = json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "accepted",
         amb_status_num(st->accepted), "refused_limit", amb_status_num(st->refused_limit),
         "refused_auth", amb_status_num(st->refused_auth), "refused_version",
         amb_status_num(st->refused_version), "handshake_timeouts",
         amb_status_num(st->handshake_timeout), "bad_magic", amb_status_num(st->bad_magic),
-        "bad_messages", amb_status_num(st->bad_message), "forbidden", amb_status_num(st->forbidden),
-        "quarantined", amb_status_num(st->quarantined), "violations",
-        amb_status_num(st->violations), "passed_descriptors", amb_status_num(st->passed),
-        "unknown_processes", amb_status_num(st->unknown_processes), "longest_round_ns",
+        "bad_messages", amb_status_num(st->bad_message), "bad_records",
+        amb_status_num(st->bad_record), "forbidden", amb_status_num(st->forbidden), "quarantined",
+        amb_status_num(st->quarantined), "violations", amb_status_num(st->violations),
+        "passed_descriptors", amb_status_num(st->passed), "unknown_processes",
+        amb_status_num(st->unknown_processes), "longest_round_ns",
         amb_status_num(st->longest_round_ns));
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);

@@ -4,6 +4,8 @@
 
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
+#include "tests/support/tls/tls_made.h"
+#include "tests/support/tls/tls_two.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -118,6 +120,48 @@ static void an_interface_is_found_whatever_the_listeners_family(void **state)
     client.fd = -1;
 }
 
+/* Once the suite and once the socket is the slower one; a ucx link of that client is not encrypted.
+ */
+static void encryption_is_a_part_of_what_a_stream_can_have(void **state)
+{
+    (void)state;
+    struct tls_made made;
+    struct tls_two two;
+    tls_made_init(&made);
+    tls_made_plain(&made, "server", AMB_TLS_SERVER, "broker.example");
+    struct amb_tls_context *server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
+    struct amb_tls_context *from = tls_made_client(&made, NULL);
+    tls_two_make(&two, server, from, &(struct amb_tls_wish){.name = "broker.example"});
+    tls_two_shake(&two);
+    client.tls = two.broker;
+    client.link = AMB_LINK_STREAM;
+    client.is_unix = true;
+    control.rates.socket = 3000 * MB;
+    uint64_t rate = amb_expected_rate(&client, 0, by);
+    assert_in_range(rate, 1, 3000 * MB - 1);
+    assert_non_null(strstr(by, "sockets and encryption"));
+    assert_int_not_equal(control.rates.cipher[0], 0); /* measured once */
+    control.rates.cipher[0] = 1500 * MB;
+    assert_in_range(amb_expected_rate(&client, 0, by), 1000 * MB - 1, 1000 * MB);
+    client.link = AMB_LINK_UCX;
+    assert_int_equal(amb_expected_rate(&client, 0, by), 3000 * MB);
+    assert_null(strstr(by, "encryption"));
+    client.tls = NULL;
+    tls_two_fini(&two);
+    amb_tls_context_unref(&server);
+    amb_tls_context_unref(&from);
+    tls_made_fini(&made);
+}
+
+static void two_ways_one_after_the_other(void **state)
+{
+    (void)state;
+    assert_int_equal(amb_expected_both(0, 5), 0);
+    assert_int_equal(amb_expected_both(5, 0), 0);
+    assert_in_range(amb_expected_both(2000 * MB, 2000 * MB), 1000 * MB - 1, 1000 * MB + 1);
+    assert_in_range(amb_expected_both(UINT64_MAX, 2000 * MB), 1999 * MB, 2000 * MB);
+}
+
 #define T(test) cmocka_unit_test(test)
 
 int main(void)
@@ -126,6 +170,8 @@ int main(void)
         T(this_machine_is_measured),
         T(a_ring_is_as_fast_as_memory_and_is_measured_once),
         T(a_local_stream_is_as_fast_as_sockets),
+        T(encryption_is_a_part_of_what_a_stream_can_have),
+        T(two_ways_one_after_the_other),
         T(ucx_says_its_own),
         T(nobody_knows_a_connection_that_is_gone),
         T(an_interface_is_found_whatever_the_listeners_family),
