@@ -52,10 +52,11 @@ const char *amb_tls_file_name(enum amb_tls_file file)
 static enum amb_status complain(struct amb_tls_complaint *complaint, enum amb_tls_file file,
                                 const char *text)
 {
+    bool is_memory = amb_tls_is_out_of_memory();
     complaint->file = file;
-    (void)snprintf(complaint->text, sizeof(complaint->text), "%s", text);
+    (void)snprintf(complaint->text, sizeof(complaint->text), "%s", is_memory ? "no memory" : text);
     ERR_clear_error();
-    return AMB_EINVAL;
+    return is_memory ? AMB_ENOMEM : AMB_EINVAL;
 }
 
 /* ---- files ---- */

@@ -18,7 +18,20 @@
 #define FILE_BYTES_MAX ((size_t)4 << 20) /* a system's list of authorities is far smaller */
 #define SHOWN_MAX 160u                   /* bytes of a path in a complaint */
 
-/* Writes "PATH ..." and returns EINVAL. */
+bool amb_tls_is_out_of_memory(void)
+{
+    return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
+           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+}
+
+static enum amb_status out_of_memory(struct amb_tls_complaint *complaint)
+{
+    (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
+    ERR_clear_error();
+    return AMB_ENOMEM;
+}
+
+/* Writes "PATH ..." and returns EINVAL; ENOMEM, if that is why libcrypto did not like it. */
 static enum amb_status complain(struct amb_tls_complaint *complaint, const char *path,
                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -26,6 +39,9 @@ static enum amb_status complain(struct amb_tls_complaint *complaint, const char 
                                 const char *format, ...)
 {
     char shown[SHOWN_MAX];
+    if (amb_tls_is_out_of_memory()) {
+        return out_of_memory(complaint);
+    }
     int len = snprintf(complaint->text, sizeof(complaint->text), "%s ",
                        amb_text_show(path, shown, sizeof(shown)));
     va_list args;
@@ -34,13 +50,6 @@ static enum amb_status complain(struct amb_tls_complaint *complaint, const char 
     va_end(args);
     ERR_clear_error();
     return AMB_EINVAL;
-}
-
-static enum amb_status out_of_memory(struct amb_tls_complaint *complaint)
-{
-    (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
-    ERR_clear_error();
-    return AMB_ENOMEM;
 }
 
 /* ---- dates ---- */
@@ -137,14 +146,23 @@ static int no_passphrase(char *out, int size, int is_for_writing, void *arg)
     return -1;
 }
 
-/* Is the end of the file why no other object came? */
-static bool is_at_end(void)
+/* Why no other object came. Some lacks of memory leave no error at all: a file that seems to end
+ * there would have fewer authorities, or revoke fewer certificates. */
+enum ending {
+    WHOLE,
+    BROKEN,
+    NO_MEMORY,
+};
+
+static enum ending ending_of(void)
 {
     unsigned long error = ERR_peek_last_error();
-    bool is_end = error == 0 || (ERR_GET_LIB(error) == ERR_LIB_PEM &&
-                                 ERR_GET_REASON(error) == PEM_R_NO_START_LINE);
+    bool is_end = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
+    enum ending ending = error == 0 || amb_tls_is_out_of_memory() ? NO_MEMORY
+                         : is_end                                 ? WHOLE
+                                                                  : BROKEN;
     ERR_clear_error();
-    return is_end;
+    return ending;
 }
 
 /* ---- certificates ---- */
@@ -189,13 +207,13 @@ static enum amb_status load_all(const char *path, const char *text,
             break;
         }
     }
-    bool is_whole = one == NULL && is_at_end();
+    enum ending ending = one == NULL ? ending_of() : NO_MEMORY;
     (void)BIO_free(bio);
-    if (all == NULL || one != NULL) {
+    if (all == NULL || ending == NO_MEMORY) {
         sk_X509_pop_free(all, X509_free);
         return out_of_memory(complaint);
     }
-    if (!is_whole || sk_X509_num(all) == 0) {
+    if (ending == BROKEN || sk_X509_num(all) == 0) {
         bool is_empty = sk_X509_num(all) == 0;
         sk_X509_pop_free(all, X509_free);
         return complain(complaint, path,
@@ -253,6 +271,9 @@ enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *com
     ERR_clear_error();
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &is_encrypted);
     (void)BIO_free(bio);
+    if (key == NULL && ERR_peek_error() == 0) {
+        return out_of_memory(complaint);
+    }
     if (key == NULL) {
         return complain(complaint, path,
                         is_encrypted ? "has a passphrase, and there is nobody to ask for it"
@@ -303,11 +324,11 @@ enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * autho
             status = out_of_memory(complaint);
         }
     }
-    bool is_whole = one != NULL || is_at_end();
+    enum ending ending = all == NULL ? NO_MEMORY : one != NULL ? WHOLE : ending_of();
     (void)BIO_free(bio);
-    if (all == NULL) {
+    if (ending == NO_MEMORY) {
         status = out_of_memory(complaint);
-    } else if (status == AMB_OK && (!is_whole || sk_X509_CRL_num(all) == 0)) {
+    } else if (status == AMB_OK && (ending == BROKEN || sk_X509_CRL_num(all) == 0)) {
         status = complain(complaint, path, "has no revocation list in PEM");
     }
     if (status != AMB_OK) {

@@ -28,6 +28,9 @@ enum amb_status amb_tls_load_authorities(const char *path, const char *text,
 enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * authorities,
                                   struct amb_tls_complaint *complaint, STACK_OF(X509_CRL) * *out);
 
+/* Does the queue of errors begin with a lack of memory? Then nothing is wrong with a file. */
+bool amb_tls_is_out_of_memory(void);
+
 /* "2027-06-30", or "?"; `out` has AMB_TLS_DATE_MAX bytes. Returns out. */
 #define AMB_TLS_DATE_MAX 16u
 const char *amb_tls_date(const ASN1_TIME *time, char *out);

@@ -5,8 +5,10 @@
 #include "tests/support/tls/tls_made.h"
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -206,14 +208,62 @@ static void test_a_client_needs_nothing_and_may_have_all(void **state)
     amb_tls_context_unref(&context);
 }
 
+static unsigned failing_in; /* allocations of libcrypto until one fails; 0: none does */
+
+static void *allocate(size_t size, const char *file, int line)
+{
+    (void)file, (void)line;
+    return failing_in != 0 && --failing_in == 0 ? NULL : malloc(size);
+}
+
+static void *allocate_again(void *memory, size_t size, const char *file, int line)
+{
+    (void)file, (void)line;
+    return failing_in != 0 && --failing_in == 0 ? NULL : realloc(memory, size);
+}
+
+static void give_back(void *memory, const char *file, int line)
+{
+    (void)file, (void)line;
+    free(memory);
+}
+
+/* Whatever has no memory: it is not the file's fault, and a client tries again. */
+static void test_a_lack_of_memory_is_told_as_one(void **state)
+{
+    (void)state;
+    struct amb_tls_complaint complaint;
+    unsigned failures = 0;
+    bool was_reached = true;
+    for (unsigned at = 1; was_reached; at += 1 + at / 64) {
+        failing_in = at;
+        enum amb_status status =
+            create(SERVER, KEY, CA, NULL, AMB_TLS_CLIENTS_REQUIRED, &complaint);
+        was_reached = failing_in == 0;
+        failing_in = 0;
+        failures += status != AMB_OK;
+        /* When it compares keys, libcrypto does not tell a lack of memory from a difference. */
+        bool is_told = status == AMB_OK || status == AMB_ENOMEM ||
+                       strstr(complaint.text, "does not fit") != NULL;
+        if (!is_told) {
+            fail_msg("without allocation %u: %s", at, complaint.text);
+        }
+    }
+    assert_true(failures > 50);
+}
+
 int main(void)
 {
+    if (CRYPTO_set_mem_functions(allocate, allocate_again, give_back) != 1) {
+        return 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_broker_needs_a_certificate_and_its_key),
         cmocka_unit_test(test_files_that_are_not_there_or_not_what_they_should_be),
         cmocka_unit_test(test_a_key_must_fit_and_be_its_owners_alone),
         cmocka_unit_test(test_times_of_certificates_and_lists),
         cmocka_unit_test(test_an_authority_that_has_expired_is_not_waited_for),
+        cmocka_unit_test(test_a_lack_of_memory_is_told_as_one),
         cmocka_unit_test(test_contexts_of_the_same_bytes_are_the_same),
         cmocka_unit_test(test_a_client_needs_nothing_and_may_have_all),
     };
