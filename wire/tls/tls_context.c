@@ -300,13 +300,18 @@ static enum amb_status build(struct amb_tls_context *context, const struct amb_t
     if (status == AMB_OK) {
         status = load_others(context, files, &loaded, complaint);
     }
-    if (status == AMB_OK && (!use_all(context, &loaded) || !digest_all(context, &loaded))) {
+    if (status == AMB_OK && !use_all(context, &loaded)) {
         unsigned long error = ERR_peek_last_error();
         char text[sizeof(complaint->text)];
         const char *reason = ERR_reason_error_string(error);
         (void)snprintf(text, sizeof(text), "libssl does not take it: %.200s",
                        reason == NULL ? "no memory" : reason);
         status = complain(complaint, AMB_TLS_CERTIFICATE, text);
+    }
+    if (status == AMB_OK && !digest_all(context, &loaded)) {
+        (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
+        ERR_clear_error();
+        status = AMB_ENOMEM;
     }
     loaded_fini(&loaded);
     return status;

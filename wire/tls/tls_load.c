@@ -20,8 +20,8 @@
 
 bool amb_tls_is_out_of_memory(void)
 {
-    return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
-           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+    /* Marked so is what has nothing to do with an input. */
+    return ERR_FATAL_ERROR(ERR_peek_error()) != 0 || ERR_FATAL_ERROR(ERR_peek_last_error()) != 0;
 }
 
 static enum amb_status out_of_memory(struct amb_tls_complaint *complaint)

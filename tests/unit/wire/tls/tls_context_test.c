@@ -228,7 +228,7 @@ static void give_back(void *memory, const char *file, int line)
     free(memory);
 }
 
-/* Whatever has no memory: it is not the file's fault, and a client tries again. */
+/* It is not the fault of a file, and a client tries again. */
 static void test_a_lack_of_memory_is_told_as_one(void **state)
 {
     (void)state;
