@@ -33,16 +33,16 @@ function(amb_unit_test folder module)
 endfunction()
 
 # amb_process_test(NAME LABEL COMMAND...): a test that starts processes. LABEL: integration (minutes
-# in all, in every run of tools/test.sh), links (those of integration that the second UCX has to pass
-# too: it has both labels), stress or bench (only when asked for). Tests of integration run side by
-# side: each has folders, sockets and ports of its own, and most of their time they wait. Stress and
-# bench run alone, and so does a test of amb_alone.
+# in all, in every run of tools/test.sh), links or trust (of integration, too: what the second UCX has
+# to pass as well; what keeps somebody out), stress or bench (only when asked for). Tests of
+# integration run side by side: each has folders, sockets and ports of its own, and most of their time
+# they wait. Stress and bench run alone, and so does a test of amb_alone.
 function(amb_process_test name label)
     if(NOT AMB_TESTS)
         return()
     endif()
-    if(label STREQUAL "links")
-        set(label "integration;links")
+    if(label MATCHES "^(links|trust)$")
+        set(label "integration;${label}")
     endif()
     add_test(NAME ${name} COMMAND ${ARGN})
     set_tests_properties(${name} PROPERTIES LABELS "${label}" TIMEOUT 300 SKIP_RETURN_CODE 77)

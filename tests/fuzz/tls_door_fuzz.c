@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A control connection behind TLS, as door has it without: any bytes, in records of any size, and
- * bytes past TLS between them. The first byte says whether the client is known already (1), whether
- * the bytes are messages, each behind a byte for its length (2), and at which message somebody puts
- * three bytes of his own into the connection (the rest; 0: he does not). The broker answers whole
- * messages, and nothing of the client is left.
+ * bytes past TLS between them. Of the first byte one bit says whether the client is known already
+ * (1). Another one says whether the bytes are messages, each behind a byte for its length (2). The
+ * rest is the number of the message before which somebody puts three bytes of his own into the
+ * connection (0: none). The broker answers whole messages, and nothing of the client is left.
  */
 #include "tests/fuzz/fuzz_tls.h"
 #include "tests/support/door/stepped_control.h"

@@ -2,7 +2,8 @@
 /*
  * The first bytes at an encrypted door, up to libssl: in pieces of the first byte's size (0: all at
  * once). They never end in a connection, for nobody here has keys. A peer that is no TLS gets no
- * answer, any other one records of TLS alone; and the end of the bytes is the end of the handshake.
+ * answer, and any other one gets records of TLS alone. The end of the bytes is the end of the
+ * handshake.
  */
 #include "tests/fuzz/fuzz_tls.h"
 #include "wire/tls/tls_state.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two ends of TLS whose handshake is done, and somebody between them who may do as he likes with
- * the records to the broker. Each step is a byte for what and one for how much. Whatever he does,
+ * the records to the broker. Each step is a byte for what and one for how much. In any case
  * the broker reads a beginning of what the client has sent, and nothing else. Without him it reads
  * all of it, and then the end.
  */
