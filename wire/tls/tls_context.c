@@ -49,14 +49,23 @@ const char *amb_tls_file_name(enum amb_tls_file file)
     return file < AMB_TLS_FILES ? names[file] : "?";
 }
 
+static enum amb_status out_of_memory(struct amb_tls_complaint *complaint)
+{
+    (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
+    ERR_clear_error();
+    return AMB_ENOMEM;
+}
+
 static enum amb_status complain(struct amb_tls_complaint *complaint, enum amb_tls_file file,
                                 const char *text)
 {
-    bool is_memory = amb_tls_is_out_of_memory();
     complaint->file = file;
-    (void)snprintf(complaint->text, sizeof(complaint->text), "%s", is_memory ? "no memory" : text);
+    if (amb_tls_is_out_of_memory()) {
+        return out_of_memory(complaint);
+    }
+    (void)snprintf(complaint->text, sizeof(complaint->text), "%s", text);
     ERR_clear_error();
-    return is_memory ? AMB_ENOMEM : AMB_EINVAL;
+    return AMB_EINVAL;
 }
 
 /* ---- files ---- */
@@ -229,9 +238,11 @@ static bool set_rules(SSL_CTX *ctx)
     (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(ctx, CHAIN_BYTES_MAX);
     SSL_CTX_set_verify_depth(ctx, CHAIN_DEPTH_MAX);
-    bool has_groups = SSL_CTX_set1_groups_list(ctx, HYBRIDS GROUPS) == 1 ||
-                      SSL_CTX_set1_groups_list(ctx, GROUPS) == 1;
-    ERR_clear_error(); /* A library without hybrids says so. */
+    bool has_groups = SSL_CTX_set1_groups_list(ctx, HYBRIDS GROUPS) == 1;
+    if (!has_groups && !amb_tls_is_out_of_memory()) {
+        ERR_clear_error(); /* A library without hybrids says so. */
+        has_groups = SSL_CTX_set1_groups_list(ctx, GROUPS) == 1;
+    }
     return has_groups && SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_ciphersuites(ctx, SUITES) == 1 && SSL_CTX_set_num_tickets(ctx, 0) == 1 &&
@@ -267,8 +278,7 @@ static bool use_authorities(SSL_CTX *ctx, const struct loaded *loaded, bool is_s
 static bool use_all(struct amb_tls_context *context, const struct loaded *loaded)
 {
     SSL_CTX *ctx = context->ctx;
-    if (!set_rules(ctx) || !use_own(ctx, loaded) ||
-        !use_authorities(ctx, loaded, context->is_server)) {
+    if (!use_own(ctx, loaded) || !use_authorities(ctx, loaded, context->is_server)) {
         return false;
     }
     if (!context->is_server) {
@@ -287,6 +297,33 @@ static bool use_all(struct amb_tls_context *context, const struct loaded *loaded
     return true;
 }
 
+/* A key whose size libcrypto had no memory to look up has no bits of security. */
+static bool is_weighed(const X509 *certificate)
+{
+    EVP_PKEY *key = X509_get0_pubkey(certificate);
+    return key != NULL && EVP_PKEY_get_security_bits(key) > 0;
+}
+
+/* Why is there no SSL_CTX of what was loaded? Where libssl gives no reason, it had no memory. */
+static enum amb_status explain_refusal(const struct loaded *loaded,
+                                       struct amb_tls_complaint *complaint)
+{
+    unsigned long error = ERR_peek_last_error();
+    const char *reason = ERR_reason_error_string(error);
+    bool is_memory =
+        error == 0 || (loaded->certificate != NULL && !is_weighed(loaded->certificate));
+    for (int i = 0; !is_memory && i < sk_X509_num(loaded->chain); i++) {
+        is_memory = !is_weighed(sk_X509_value(loaded->chain, i));
+    }
+    if (is_memory) {
+        return out_of_memory(complaint);
+    }
+    char text[sizeof(complaint->text)];
+    (void)snprintf(text, sizeof(text), "libssl does not take it: %.200s",
+                   reason == NULL ? "no reason is known" : reason);
+    return complain(complaint, AMB_TLS_CERTIFICATE, text);
+}
+
 /* ---- life ---- */
 
 static enum amb_status build(struct amb_tls_context *context, const struct amb_tls_files *files,
@@ -300,18 +337,15 @@ static enum amb_status build(struct amb_tls_context *context, const struct amb_t
     if (status == AMB_OK) {
         status = load_others(context, files, &loaded, complaint);
     }
+    /* No file is in the rules. A group that libssl had no memory to look up is not there later. */
+    if (status == AMB_OK && !set_rules(context->ctx)) {
+        status = out_of_memory(complaint);
+    }
     if (status == AMB_OK && !use_all(context, &loaded)) {
-        unsigned long error = ERR_peek_last_error();
-        char text[sizeof(complaint->text)];
-        const char *reason = ERR_reason_error_string(error);
-        (void)snprintf(text, sizeof(text), "libssl does not take it: %.200s",
-                       reason == NULL ? "no memory" : reason);
-        status = complain(complaint, AMB_TLS_CERTIFICATE, text);
+        status = explain_refusal(&loaded, complaint);
     }
     if (status == AMB_OK && !digest_all(context, &loaded)) {
-        (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
-        ERR_clear_error();
-        status = AMB_ENOMEM;
+        status = out_of_memory(complaint);
     }
     loaded_fini(&loaded);
     return status;
