@@ -116,7 +116,6 @@ static const struct amb_config_key keys[] = {
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(server.max_message),
      .default_text = "auto",
-     .dev_text = "512M",
      .words = auto_words,
      .min = 4 * KIB,
      .max = 4 * GIB - 64 * KIB,

@@ -153,7 +153,7 @@ static void test_dev_needs_no_file(void **state)
     char path[64];
     (void)snprintf(path, sizeof(path), "/run/user/7/ambroker-%u/broker.sock", (unsigned)getuid());
     assert_string_equal(config->listen.items[0].path, path);
-    assert_int_equal(config->server.max_message, UINT64_C(512) << 20);
+    assert_int_equal(config->server.max_message, UINT64_C(1) << 30);
     assert_int_equal(config->memory.host.size, UINT64_C(4) << 30);
     assert_int_equal(config->memory.host.segment, UINT64_C(16) << 20);
     assert_true(config->memory.host.grow_on_demand);
@@ -183,13 +183,14 @@ static void test_dev_fits_small_machines(void **state)
 static void test_dev_is_below_file_and_options(void **state)
 {
     (void)state;
-    static const char *const options[] = {"transports.trusted="};
+    static const char *const options[] = {"transports.trusted=", "memory.host.size=256M"};
     struct amb_config_source source = try_source("memory = { host = { segment = \"32M\"; }; };");
     source.dev = true;
     source.options = options;
-    source.option_count = 1;
+    source.option_count = 2;
     struct amb_config *config = try_accept_source(&source);
     assert_int_equal(config->memory.host.segment, UINT64_C(32) << 20);
+    assert_int_equal(config->server.max_message, UINT64_C(64) << 20);
     assert_int_equal(config->transports.trusted.count, 0);
     amb_config_destroy(&config);
 }
