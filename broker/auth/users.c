@@ -190,7 +190,7 @@ static enum amb_status read_lines(struct reading *reading, char *text, size_t le
     return AMB_OK;
 }
 
-static struct amb_auth_users *make_set(const struct amb_auth_users *former)
+static struct amb_auth_users *make_set(struct amb_auth_numbers *numbers)
 {
     struct amb_auth_users *users = calloc(1, sizeof(*users));
     if (users == NULL) {
@@ -202,8 +202,8 @@ static struct amb_auth_users *make_set(const struct amb_auth_users *former)
                                                 .until_s = AMB_USER_FOR_EVER,
                                                 .is_local_admin = true};
     enum amb_status status = AMB_OK;
-    if (former != NULL) {
-        users->numbers = amb_auth_numbers_ref(former->numbers);
+    if (numbers != NULL) {
+        users->numbers = amb_auth_numbers_ref(numbers);
     } else {
         status = amb_auth_numbers_create(&users->numbers);
     }
@@ -215,11 +215,11 @@ static struct amb_auth_users *make_set(const struct amb_auth_users *former)
 }
 
 enum amb_status amb_auth_users_parse(char *text, size_t len, const char *path,
-                                     const struct amb_auth_users *former, char *why,
-                                     size_t why_size, struct amb_auth_users **out)
+                                     struct amb_auth_numbers *numbers, char *why, size_t why_size,
+                                     struct amb_auth_users **out)
 {
     struct reading reading = {.path = path, .why = why, .why_size = why_size};
-    reading.users = make_set(former);
+    reading.users = make_set(numbers);
     if (reading.users == NULL ||
         EVP_Digest(text, len, reading.users->digest, NULL, EVP_sha256(), NULL) != 1) {
         amb_auth_users_unref(&reading.users);
@@ -234,8 +234,8 @@ enum amb_status amb_auth_users_parse(char *text, size_t len, const char *path,
     return AMB_OK;
 }
 
-enum amb_status amb_auth_users_load(const char *path, const struct amb_auth_users *former,
-                                    char *why, size_t why_size, struct amb_auth_users **out)
+enum amb_status amb_auth_users_load(const char *path, struct amb_auth_numbers *numbers, char *why,
+                                    size_t why_size, struct amb_auth_users **out)
 {
     struct amb_private_file file;
     char reason[AMB_PRIVATE_WHY_MAX];
@@ -244,7 +244,7 @@ enum amb_status amb_auth_users_load(const char *path, const struct amb_auth_user
         (void)snprintf(why, why_size, "%s", reason);
         return status;
     }
-    status = amb_auth_users_parse(file.text, file.len, path, former, why, why_size, out);
+    status = amb_auth_users_parse(file.text, file.len, path, numbers, why, why_size, out);
     if (status == AMB_OK) {
         (*out)->modified_ns = file.modified_ns;
     }

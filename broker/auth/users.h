@@ -46,15 +46,15 @@ struct amb_auth_user {
 struct amb_auth_users;
 
 /*
- * Reads a users file. former: the set in force, or NULL; users keep their numbers. EINVAL: `why`
- * has "FILE:LINE: reason". ENOMEM, ELIMIT: the same.
+ * Reads a users file. numbers: those of this broker's life, so that users keep theirs; NULL: none
+ * have been given yet. EINVAL: `why` has "FILE:LINE: reason". ENOMEM, ELIMIT: the same.
  */
 AMB_MUST_CHECK enum amb_status amb_auth_users_load(const char *path,
-                                                   const struct amb_auth_users *former, char *why,
+                                                   struct amb_auth_numbers *numbers, char *why,
                                                    size_t why_size, struct amb_auth_users **out);
 /* The same of a text, of which `len` bytes and a NUL are written to. `path` is for reasons. */
 AMB_MUST_CHECK enum amb_status amb_auth_users_parse(char *text, size_t len, const char *path,
-                                                    const struct amb_auth_users *former, char *why,
+                                                    struct amb_auth_numbers *numbers, char *why,
                                                     size_t why_size, struct amb_auth_users **out);
 struct amb_auth_users *amb_auth_users_ref(struct amb_auth_users *users);
 /* Sets *users to NULL; NULL is allowed. */

@@ -288,6 +288,7 @@ void amb_config_destroy(struct amb_config **config)
     }
     amb_tls_context_unref(&(*config)->tls.context);
     amb_auth_users_unref(&(*config)->auth.users);
+    amb_auth_numbers_unref(&(*config)->auth.numbers);
     amb_config_store_fini((*config)->store);
     free((*config)->store);
     free(*config);

@@ -193,6 +193,7 @@ struct amb_config_limits {
     int64_t dedup_window_ns;
 };
 
+struct amb_auth_numbers;
 struct amb_auth_users;
 struct amb_config_store;
 
@@ -214,6 +215,9 @@ struct amb_config {
         const char *token_file;
         const char *users_file;       /* "": users are uids, and one for all of TCP */
         struct amb_auth_users *users; /* as they were in it then; NULL: no file */
+        /* Of users since the broker began, also while it has no file: what belongs to a user must
+         * never be another one's. NULL: it has had none. */
+        struct amb_auth_numbers *numbers;
     } auth;
     struct {
         enum amb_log_level level;

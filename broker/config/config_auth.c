@@ -45,7 +45,11 @@ enum amb_status amb_config_auth_finish(const struct amb_config_build *build,
                                        const struct amb_config *former)
 {
     struct amb_config *config = build->config;
+    struct amb_auth_numbers *numbers = former == NULL ? NULL : former->auth.numbers;
     char why[AMB_AUTH_WHY_MAX];
+    if (numbers != NULL) {
+        config->auth.numbers = amb_auth_numbers_ref(numbers);
+    }
     if (config->auth.users_file[0] == '\0') {
         return AMB_OK;
     }
@@ -55,11 +59,13 @@ enum amb_status amb_config_auth_finish(const struct amb_config_build *build,
     if (config->auth.token[0] != '\0') {
         return fail(build, "auth.token is set too (allowed one of them)");
     }
-    enum amb_status status =
-        amb_auth_users_load(config->auth.users_file, former == NULL ? NULL : former->auth.users,
-                            why, sizeof(why), &config->auth.users);
+    enum amb_status status = amb_auth_users_load(config->auth.users_file, numbers, why, sizeof(why),
+                                                 &config->auth.users);
     if (status != AMB_OK) {
         return status == AMB_EINVAL ? fail(build, why) : status;
+    }
+    if (numbers == NULL) {
+        config->auth.numbers = amb_auth_numbers_ref(amb_auth_users_numbers(config->auth.users));
     }
     return roles_check(build, config);
 }

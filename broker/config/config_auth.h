@@ -9,7 +9,7 @@
 #include "broker/config/config.h"
 #include "wire/config/config_build.h"
 
-/* Fills config->auth.users. former: in force; NULL: none. Users keep their numbers. */
+/* Fills config->auth.users and .numbers. former: in force; NULL: none. Users keep their numbers. */
 AMB_MUST_CHECK enum amb_status amb_config_auth_finish(const struct amb_config_build *build,
                                                       const struct amb_config *former);
 /* Does anything say who may come in by TLS? */

@@ -39,7 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         return 0;
     }
     text = fuzz_text(data, len);
-    amb_assert(amb_auth_users_parse(text, len, "users", users, why, sizeof(why), &again) == AMB_OK);
+    struct amb_auth_numbers *numbers = amb_auth_users_numbers(users);
+    amb_assert(amb_auth_users_parse(text, len, "users", numbers, why, sizeof(why), &again) ==
+               AMB_OK);
     free(text);
     amb_assert(amb_auth_users_is_same(users, again));
     for (size_t i = 0; i < amb_auth_users_count(users); i++) {

@@ -36,6 +36,7 @@ class World:
         self.rig = rig
         self.users, self.roles = dict(USERS), dict(ROLES)
         self.users_file, self.config = rig.folder / "users", rig.folder / "broker.conf"
+        self.has_users = True
         self.write()
         self.broker = rig.broker("--config", self.config, "-o", "server.workers=2",
                                  socket_query="?mode=0666", tcp=False)
@@ -45,7 +46,8 @@ class World:
         self.users_file.write_text("".join(f"{line}\n" for line in self.users.values()))
         self.users_file.chmod(0o600)
         roles = ",\n".join(f'{{ name = "{name}"; {rest} }}' for name, rest in self.roles.items())
-        self.config.write_text(f'roles = ( {roles} );\nauth = {{ users = "{self.users_file}"; }};\n')
+        users = f'auth = {{ users = "{self.users_file}"; }};\n' if self.has_users else ""
+        self.config.write_text(f'roles = ( {roles} );\n{users}')
 
     def reload(self, words):
         self.write()
@@ -252,3 +254,17 @@ def test_wrong_roles_change_nothing(world):
     world.reload("users:1: its roles have more than 128 patterns")
     check(world.row("alice")["id"] == before and alice.is_running(), "she has noticed nothing")
     check(world.publish(ALICE, "cam.alice.x"), "and has her rights")
+
+
+def test_a_name_stays_its_users_while_there_is_no_file(world):
+    """The file goes, and comes back with another order: what waits for alice is not bob's."""
+    def read(user):
+        return world.ctl(user, "sub", "cfg.a", "--durable", "d", "--timeout", 1).stdout
+
+    check(read(ALICE) == "" and world.publish(OPERATOR, "cfg.a", data="hers"), "a message waits")
+    world.has_users = False
+    world.reload("in force from now on: auth.users")
+    world.has_users, world.users = True, dict(reversed(USERS.items()))
+    world.reload("in force from now on: auth.users")
+    check([row["user"] for row in world.broker.ask("queues")] == ["plant:alice"], "it is hers still")
+    check(read(BOB) == "" and read(ALICE) == "hers\n", "and so is the message")

@@ -23,7 +23,8 @@ static struct amb_auth_users *parse(const char *text, const struct amb_auth_user
     char why[AMB_AUTH_WHY_MAX] = "";
     char *copy = strdup(text);
     assert_non_null(copy);
-    if (amb_auth_users_parse(copy, strlen(copy), "users", former, why, sizeof(why), &users) !=
+    struct amb_auth_numbers *numbers = former == NULL ? NULL : amb_auth_users_numbers(former);
+    if (amb_auth_users_parse(copy, strlen(copy), "users", numbers, why, sizeof(why), &users) !=
         AMB_OK) {
         fail_msg("refused: %s", why);
     }

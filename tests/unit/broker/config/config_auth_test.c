@@ -118,6 +118,32 @@ static void test_a_reload_sees_other_bytes_in_the_same_file(void **state)
     amb_config_destroy(&after);
 }
 
+static struct amb_config *reload(const struct amb_config *former, const char *text)
+{
+    struct amb_config_source source = try_source(text);
+    source.former = former;
+    return try_accept_source(&source);
+}
+
+/* A number stands for what belongs to a user: it is given to nobody else, whatever comes between. */
+static void test_users_keep_their_numbers_while_there_is_no_file(void **state)
+{
+    (void)state;
+    write_users("a:t:-:-:-:uid/1\nb:t:-:-:-:uid/2\n");
+    struct amb_config *first = try_accept(text_of(""));
+    uint32_t of_a = amb_auth_users_find(first->auth.users, "a")->number;
+    struct amb_config *without = reload(first, "");
+    amb_config_forget_users(first);
+    amb_config_destroy(&first);
+    assert_null(without->auth.users);
+    write_users("c:t:-:-:-:uid/3\nb:t:-:-:-:uid/2\na:t:-:-:-:uid/1\n");
+    struct amb_config *again = reload(without, text_of(""));
+    assert_int_equal(amb_auth_users_find(again->auth.users, "a")->number, of_a);
+    assert_int_not_equal(amb_auth_users_find(again->auth.users, "c")->number, of_a);
+    amb_config_destroy(&without);
+    amb_config_destroy(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +151,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_one_is_told_by_key_and_line),
         cmocka_unit_test(test_a_token_does_not_go_with_users),
         cmocka_unit_test(test_a_reload_sees_other_bytes_in_the_same_file),
+        cmocka_unit_test(test_users_keep_their_numbers_while_there_is_no_file),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

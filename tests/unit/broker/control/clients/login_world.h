@@ -32,7 +32,9 @@ static inline void use(const char *text)
     struct amb_auth_users *users = NULL;
     char why[AMB_AUTH_WHY_MAX] = "", copy[1024];
     (void)snprintf(copy, sizeof(copy), "%s", text);
-    if (text[0] != '\0' && amb_auth_users_parse(copy, strlen(copy), "users", control->users, why,
+    struct amb_auth_numbers *numbers =
+        control->users == NULL ? NULL : amb_auth_users_numbers(control->users);
+    if (text[0] != '\0' && amb_auth_users_parse(copy, strlen(copy), "users", numbers, why,
                                                 sizeof(why), &users) != AMB_OK) {
         fail_msg("%s", why);
     }
