@@ -121,6 +121,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_list_init(&control->dead);
     amb_list_init(&control->unread);
     amb_list_init(&control->revoked);
+    amb_list_init(&control->unrenewed);
     control->indices = calloc(shard_count, sizeof(*control->indices));
     if (control->indices == NULL) {
         return AMB_ENOMEM;
@@ -202,7 +203,7 @@ static int control_timeout_ms(const struct amb_control *control)
 {
     int64_t ns = CONTROL_TICK_NS - control->now_ns % CONTROL_TICK_NS + CONTROL_BEHIND_NS;
     if (amb_directory_is_busy(&control->directory) || !amb_list_is_empty(&control->unread) ||
-        !amb_list_is_empty(&control->revoked)) {
+        amb_renew_is_busy(control)) {
         return 0;
     }
     if (control->is_draining) {
@@ -256,7 +257,7 @@ static void control_round(struct amb_control *control)
     amb_client_read_on(control);
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
-    amb_renew_end_some(control);
+    amb_renew_some(control);
     amb_client_raise_fallen(control);
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);

@@ -3,14 +3,19 @@
 
 #include "wire/codec/topic.h"
 
-/* Does one line of the list cover all that `inner` does, names or patterns too? */
-static bool list_covers(const struct amb_right_list *list, const struct amb_right *inner)
+/* Does one line of the list cover all that `inner` does, names or patterns too? *from: the line to
+ * begin with, then the one behind the answer. Most lines stay in their order, and are found at
+ * once. */
+static bool list_covers(const struct amb_right_list *list, const struct amb_right *inner,
+                        uint32_t *from)
 {
     for (uint32_t i = 0; i < list->count; i++) {
-        const struct amb_right *outer = &list->items[i];
+        uint32_t at = (*from + i) % list->count;
+        const struct amb_right *outer = &list->items[at];
         bool names_only = outer->names_only && !inner->names_only;
         if (amb_pattern_allows(outer->pattern, outer->len, names_only, inner->pattern,
                                inner->len)) {
+            *from = at + 1;
             return true;
         }
     }
@@ -30,15 +35,18 @@ static bool list_meets(const struct amb_right_list *list, const struct amb_right
 
 static bool side_loses(const struct amb_rights_side *former, const struct amb_rights_side *later)
 {
+    uint32_t in_allow = 0, in_deny = 0;
     for (uint32_t i = 0; i < former->allow.count; i++) {
         const struct amb_right *allow = &former->allow.items[i];
-        if (!list_covers(&former->deny, allow) && !list_covers(&later->allow, allow)) {
+        if (!list_covers(&later->allow, allow, &in_allow) &&
+            !list_covers(&former->deny, allow, &in_deny)) {
             return true;
         }
     }
+    in_deny = 0;
     for (uint32_t i = 0; i < later->deny.count; i++) {
         const struct amb_right *deny = &later->deny.items[i];
-        if (!list_covers(&former->deny, deny) && list_meets(&former->allow, deny)) {
+        if (!list_covers(&former->deny, deny, &in_deny) && list_meets(&former->allow, deny)) {
             return true;
         }
     }

@@ -80,6 +80,8 @@ struct amb_client {
     struct amb_rights *rights;       /* of its user, a reference; NULL: it may do everything */
     struct amb_list_node of_revoked; /* of control->revoked: it is to end, */
     enum amb_status revoked;         /* ... with that; OK: it is not */
+    bool is_unrenewed; /* or of control->unrenewed: it has not been compared with the users in
+                          force */
     gid_t gid;
     pid_t pid;
     char name[AMB_CLIENT_NAME_MAX + 1];

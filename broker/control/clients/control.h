@@ -111,10 +111,11 @@ struct amb_control {
         uint64_t copy, socket, cipher[AMB_TLS_SUITES];
     } rates; /* bytes a second of this machine's memory, sockets and suites; 0: not measured yet */
     uint64_t next_client;
-    struct amb_list_node clients, dead; /* struct amb_client.node */
-    struct amb_list_node revoked;       /* struct amb_client.of_revoked: renew.h */
-    struct amb_list_node unread;        /* struct amb_client.of_unread: no socket tells of them */
-    bool has_fallen;                    /* amb_user.has_fallen of some user */
+    struct amb_list_node clients, dead;      /* struct amb_client.node */
+    struct amb_list_node revoked, unrenewed; /* struct amb_client.of_revoked: renew.h */
+    bool reviews_queues;                     /* the same */
+    struct amb_list_node unread; /* struct amb_client.of_unread: no socket tells of them */
+    bool has_fallen;             /* amb_user.has_fallen of some user */
     struct amb_control_network networks[AMB_CONTROL_NETWORKS];
     struct amb_idmap by_id; /* struct amb_client.known: those and the dead */
     uint32_t client_count, half_open_count;

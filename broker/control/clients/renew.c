@@ -7,12 +7,14 @@
 #include "broker/control/clients/events.h"
 #include "broker/control/directory/queues.h"
 #include "broker/rights/rights_compare.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 
 #include <jansson.h>
 #include <string.h>
 
-#define END_SLICE 32u /* clients that are ended in a round */
+#define END_SLICE 32u                /* clients that are ended in a round */
+#define SLICE_NS (5 * AMB_NS_PER_MS) /* of a round, for what is compared */
 
 /* ---- clients ---- */
 
@@ -55,10 +57,6 @@ static void renew(struct amb_client *client)
 {
     struct amb_control *control = client->control;
     struct amb_login *login = &client->login;
-    if ((client->state != AMB_CLIENT_OPENING && client->state != AMB_CLIENT_LIVE) ||
-        client->revoked != AMB_OK) {
-        return;
-    }
     if ((login->user == NULL) != (control->users == NULL)) {
         revoke(client, AMB_ELOST);
         return;
@@ -78,7 +76,29 @@ static void renew(struct amb_client *client)
     }
 }
 
-void amb_renew_end_some(struct amb_control *control)
+void amb_renew_client(struct amb_client *client)
+{
+    if (client->is_unrenewed) {
+        client->is_unrenewed = false;
+        amb_list_remove(&client->of_revoked);
+        renew(client);
+    }
+}
+
+/* Clients that have a session, or will have one. */
+static void mark_clients(struct amb_control *control)
+{
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        bool is_in = client->state == AMB_CLIENT_OPENING || client->state == AMB_CLIENT_LIVE;
+        if (is_in && client->revoked == AMB_OK && !client->is_unrenewed) {
+            client->is_unrenewed = true;
+            amb_list_push_back(&control->unrenewed, &client->of_revoked);
+        }
+    }
+}
+
+static void end_some(struct amb_control *control)
 {
     for (unsigned i = 0; i < END_SLICE && !amb_list_is_empty(&control->revoked); i++) {
         struct amb_list_node *node = amb_list_pop_front(&control->revoked);
@@ -147,6 +167,33 @@ static void queue_goes(const struct amb_dir_queue *queue, void *arg)
     }
 }
 
+static bool is_in_time(int64_t until_ns)
+{
+    return amb_clock_monotonic_ns() < until_ns;
+}
+
+void amb_renew_some(struct amb_control *control)
+{
+    if (!amb_renew_is_busy(control)) {
+        return;
+    }
+    int64_t until_ns = amb_clock_monotonic_ns() + SLICE_NS;
+    while (!amb_list_is_empty(&control->unrenewed) && is_in_time(until_ns)) {
+        amb_renew_client(AMB_CONTAINER_OF(control->unrenewed.next, struct amb_client, of_revoked));
+    }
+    end_some(control);
+    while (control->reviews_queues && is_in_time(until_ns)) {
+        control->reviews_queues =
+            amb_queues_review_next(&control->directory, queue_may_stay, queue_goes, control);
+    }
+}
+
+bool amb_renew_is_busy(const struct amb_control *control)
+{
+    return !amb_list_is_empty(&control->unrenewed) || !amb_list_is_empty(&control->revoked) ||
+           control->reviews_queues;
+}
+
 void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
 {
     struct amb_auth_users *former = control->users;
@@ -155,12 +202,11 @@ void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
     }
     control->users = amb_auth_users_ref(users);
     amb_rights_table_renew(&control->rights);
-    AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
-        renew(AMB_CONTAINER_OF(node, struct amb_client, node));
-    }
-    amb_renew_end_some(control);
+    mark_clients(control);
+    control->reviews_queues = users != NULL;
     if (users != NULL) {
-        amb_queues_review(&control->directory, queue_may_stay, queue_goes, control);
+        amb_queues_review(&control->directory);
     }
+    amb_renew_some(control);
     amb_auth_users_unref(&former);
 }

@@ -7,9 +7,12 @@
  *   ELOST   the user has lost a right, or is of another tenant. Or there was no users file and is
  *           one now, or the other way round. It comes again by itself
  *
- * A gain ends nobody. Nothing that a client asks for is carried out from there on, but many are
- * ended slice by slice. Queues of a user go, with an event, when he may not read all of their
+ * A gain ends nobody. Queues of a user go, with an event, when he may not read all of their
  * pattern.
+ *
+ * Thousands of clients, each with a hundred patterns, take seconds to compare. So this is done
+ * slice by slice, and others have their turn in between. A client that asks for something is
+ * compared first: nothing is carried out by rights of former roles.
  *
  * Threads: the control thread. Memory: none.
  */
@@ -17,10 +20,15 @@
 
 #include "broker/auth/users.h"
 
+struct amb_client;
 struct amb_control;
 
 /* The set of the configuration in force. NULL: no users file any more. Takes a reference of its
- * own. */
+ * own. The first slice is done at once. */
 void amb_renew_users(struct amb_control *control, struct amb_auth_users *users);
-/* Ends some of the clients of control->revoked. */
-void amb_renew_end_some(struct amb_control *control);
+/* The next slice: clients that have not been compared yet, those that are to end, and queues. */
+void amb_renew_some(struct amb_control *control);
+/* Is there more to do? */
+bool amb_renew_is_busy(const struct amb_control *control);
+/* The client is compared now, if it has not been yet. */
+void amb_renew_client(struct amb_client *client);

@@ -95,6 +95,7 @@ struct amb_directory {
     struct amb_list_node counts_changed; /* struct amb_dir_topic.of_counts: others read it now */
     struct amb_dir_counts counts;        /* of those that read quiet topics */
     struct amb_list_node queues;         /* struct amb_dir_queue.node: queues.h */
+    uint32_t queue_review;               /* the number of the last one: queues.h */
     uint32_t topic_count, sub_count;
     uint32_t awake_count; /* of the topics: those that are not quiet */
     uint32_t sys_count;   /* subscriptions to $ topics */

@@ -197,6 +197,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
         return NULL;
     }
     queue->user = wish->user;
+    queue->review = directory->queue_review;
     memcpy(queue->group, wish->group, strlen(wish->group));
     memcpy(queue->durable, wish->durable, strlen(wish->durable));
     queue->sub.id = amb_directory_next_sub(directory);
@@ -315,20 +316,32 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
     }
 }
 
-void amb_queues_review(struct amb_directory *directory, amb_queue_ask_fn may_stay,
-                       amb_queue_gone_fn gone, void *arg)
+void amb_queues_review(struct amb_directory *directory)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &directory->queues) {
-        struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
-        if (queue->is_forbidden || may_stay(queue, arg)) {
-            continue;
-        }
-        gone(queue, arg);
-        queue->is_forbidden = true;
-        if (queue->members == 0) {
-            queue_remove(directory, queue);
-        }
+    directory->queue_review++;
+}
+
+/* The first one is the next: behind it are those of this review, and new ones. */
+bool amb_queues_review_next(struct amb_directory *directory, amb_queue_ask_fn may_stay,
+                            amb_queue_gone_fn gone, void *arg)
+{
+    struct amb_list_node *node = directory->queues.next;
+    struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
+    if (amb_list_is_empty(&directory->queues) || queue->review == directory->queue_review) {
+        return false;
     }
+    queue->review = directory->queue_review;
+    amb_list_remove(node);
+    amb_list_push_back(&directory->queues, node);
+    if (queue->is_forbidden || may_stay(queue, arg)) {
+        return true;
+    }
+    gone(queue, arg);
+    queue->is_forbidden = true;
+    if (queue->members == 0) {
+        queue_remove(directory, queue);
+    }
+    return true;
 }
 
 bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user)

@@ -41,6 +41,7 @@ struct amb_dir_queue {
     struct amb_queue_options options;
     char *filter;             /* of a queue with a name; NULL: none */
     bool is_forbidden;        /* its owner has lost the right to it: it goes with its last member */
+    uint32_t review;          /* the last one that it was asked about in */
     uint32_t members, active; /* active: they have not stopped taking messages */
     int64_t idle_ns;          /* since when it has no members, */
     struct amb_party *party;  /* and who pays for its subscription meanwhile; or NULL */
@@ -73,11 +74,13 @@ amb_queues_subscribe(struct amb_directory *directory, struct amb_dir_sub *sub,
 void amb_queues_stop(struct amb_directory *directory, struct amb_dir_sub *sub);
 /* amb_directory_unsubscribe for whatever it is; a member leaves its queue. Harmless twice. */
 void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub *sub);
-/* Asks of each queue whether it may stay. Those that may not are told to `gone`, and go. */
+/* From here on each queue that there is is to be asked about, by amb_queues_review_next. */
+void amb_queues_review(struct amb_directory *directory);
+/* May the next one stay? If not, it is told to `gone`, and goes. False: there is no next one. */
 typedef bool (*amb_queue_ask_fn)(const struct amb_dir_queue *queue, void *arg);
 typedef void (*amb_queue_gone_fn)(const struct amb_dir_queue *queue, void *arg);
-void amb_queues_review(struct amb_directory *directory, amb_queue_ask_fn may_stay,
-                       amb_queue_gone_fn gone, void *arg);
+bool amb_queues_review_next(struct amb_directory *directory, amb_queue_ask_fn may_stay,
+                            amb_queue_gone_fn gone, void *arg);
 /* Is there such a durable name of that user, without a member? */
 bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user);
 /* Now and then: durable names that nobody came back for. */

@@ -4,6 +4,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/renew.h"
 #include "broker/control/requests/handshake.h"
 #include "broker/control/requests/requests_lease.h"
 #include "broker/control/requests/requests_publisher.h"
@@ -207,6 +208,7 @@ static void request_live(struct amb_client *client, const Amb__Control__Control 
 
 void amb_request_handle(struct amb_client *client, const Amb__Control__Control *message)
 {
+    amb_renew_client(client);
     if (client->revoked != AMB_OK) {
         return; /* It is told in its turn. */
     }

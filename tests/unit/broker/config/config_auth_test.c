@@ -125,7 +125,8 @@ static struct amb_config *reload(const struct amb_config *former, const char *te
     return try_accept_source(&source);
 }
 
-/* A number stands for what belongs to a user: it is given to nobody else, whatever comes between. */
+/* A number stands for what belongs to a user: it is given to nobody else, whatever comes between.
+ */
 static void test_users_keep_their_numbers_while_there_is_no_file(void **state)
 {
     (void)state;

@@ -127,6 +127,60 @@ static void test_a_role_less_is_a_loss(void **state)
     use("");
 }
 
+static void open_publisher(struct amb_client *client, const char *topic)
+{
+    Amb__Control__PubOpen open;
+    Amb__Control__Control message;
+    amb__control__pub_open__init(&open);
+    amb__control__control__init(&message);
+    open.topic = (char *)(uintptr_t)topic;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    message.pub_open = &open;
+    amb_request_handle(client, &message);
+}
+
+/* Many clients are compared in slices. One that asks for something before its turn is compared
+ * first. */
+static void test_a_client_that_waits_for_its_turn_has_no_former_rights(void **state)
+{
+    (void)state;
+    int fd;
+    use_roles(CAMERA("publish = ( \"a\" );"));
+    use(ALICE);
+    struct amb_client *client = connect_as(1000, &fd);
+    struct amb_control *control = client->control;
+    use_roles(CAMERA("publish = ( \"a\", \"b\" );"));
+    for (unsigned i = 0; i < 2; i++) {
+        amb_rights_table_renew(&control->rights);
+        client->is_unrenewed = true; /* as renew.c does */
+        amb_list_push_back(&control->unrenewed, &client->of_revoked);
+        assert_true(amb_renew_is_busy(control));
+        open_publisher(client, "b");
+        assert_false(client->is_unrenewed);
+        assert_int_equal(client->publisher_count, i == 0 ? 1 : 0); /* A gain, then a loss. */
+        assert_int_equal(client->revoked, i == 0 ? AMB_OK : AMB_ELOST);
+        stepped_settle(client);
+        Amb__Control__PubClose close;
+        Amb__Control__Control message;
+        amb__control__pub_close__init(&close);
+        amb__control__control__init(&message);
+        message.id = 2;
+        message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
+        message.pub_close = &close;
+        if (i == 0) {
+            stepped_say_message(client, fd, &message);
+            assert_int_equal(client->publisher_count, 0);
+        }
+        use_roles(CAMERA("publish = ( \"b\" );"));
+    }
+    amb_renew_some(control);
+    assert_int_equal(client->end_status, AMB_ELOST);
+    assert_false(amb_renew_is_busy(control));
+    stepped_leave(client, fd);
+    use("");
+}
+
 /* Many clients are ended in slices: meanwhile nothing that one asks for is carried out. */
 static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
 {
@@ -135,19 +189,11 @@ static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
     use_roles(CAMERA("publish = ( \"a\" );"));
     use(ALICE);
     struct amb_client *client = connect_as(1000, &fd);
-    Amb__Control__PubOpen open;
-    Amb__Control__Control message;
-    amb__control__pub_open__init(&open);
-    amb__control__control__init(&message);
-    open.topic = (char *)(uintptr_t) "a";
-    message.id = 1;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
-    message.pub_open = &open;
     client->revoked = AMB_ELOST; /* as renew.c does */
     amb_list_push_back(&client->control->revoked, &client->of_revoked);
-    amb_request_handle(client, &message);
+    open_publisher(client, "a");
     assert_int_equal(client->publisher_count, 0);
-    amb_renew_end_some(client->control);
+    amb_renew_some(client->control);
     assert_int_equal(client->state, AMB_CLIENT_ENDING);
     assert_true(amb_list_is_empty(&client->control->revoked));
     stepped_leave(client, fd);
@@ -243,6 +289,8 @@ int main(void)
         cmocka_unit_test_teardown(test_a_login_has_the_rights_of_its_roles, forget_roles),
         cmocka_unit_test_teardown(test_losses_end_sessions_and_gains_do_not, forget_roles),
         cmocka_unit_test_teardown(test_a_role_less_is_a_loss, forget_roles),
+        cmocka_unit_test_teardown(test_a_client_that_waits_for_its_turn_has_no_former_rights,
+                                  forget_roles),
         cmocka_unit_test_teardown(test_a_client_that_waits_for_its_end_is_not_heard, forget_roles),
         cmocka_unit_test_teardown(test_queues_go_when_their_owner_loses_the_right, forget_roles),
     };
