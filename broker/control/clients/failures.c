@@ -1,8 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/clients/failures.h"
 
+#include <arpa/inet.h>
 #include <stdbool.h>
 #include <string.h>
+
+#define IPV6_PREFIX 8u /* bytes that a network gives to one customer */
+
+/* Of an IPv6 address its network alone: a host there may take any address of it. */
+static void cut_to_network(char *host, size_t size)
+{
+    struct in6_addr address;
+    char *scope = strchr(host, '%');
+    if (scope != NULL) {
+        *scope = '\0';
+    }
+    if (inet_pton(AF_INET6, host, &address) == 1 && !IN6_IS_ADDR_V4MAPPED(&address)) {
+        memset(address.s6_addr + IPV6_PREFIX, 0, sizeof(address.s6_addr) - IPV6_PREFIX);
+        (void)inet_ntop(AF_INET6, &address, host, (socklen_t)size);
+    }
+}
 
 /* Without its port: up to the last colon. */
 static void host_of(const char *address, char *out, size_t size)
@@ -14,6 +31,7 @@ static void host_of(const char *address, char *out, size_t size)
     }
     memcpy(out, address, len);
     out[len] = '\0';
+    cut_to_network(out, size);
 }
 
 static struct amb_failure *failure_of(struct amb_failures *failures, const char *host)

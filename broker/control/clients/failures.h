@@ -2,7 +2,7 @@
 /*
  * Failed logins by the address they came from. A peer that fails three times within ten seconds
  * waits for its answer from then on, until ten seconds have passed without a failure. So guessing
- * is slow, and a typing error costs nothing.
+ * is slow, and a typing error costs nothing. All addresses of one IPv6 /64 count as one.
  *
  * Threads: owner. Memory: a fixed table; a crowd of addresses pushes the oldest out.
  */
@@ -18,7 +18,7 @@
 #define AMB_FAILURES_ADDRESSES 256u
 
 struct amb_failure {
-    char host[48]; /* an address without its port; "": unused */
+    char host[48]; /* an address without its port, or a /64; "": unused */
     unsigned count;
     int64_t last_ns;
 };

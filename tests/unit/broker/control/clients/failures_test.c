@@ -24,6 +24,27 @@ static void the_third_of_an_address_waits(void **state)
                      AMB_FAILURES_DELAY_NS);
 }
 
+/* One host has more addresses of its network than anybody can count. */
+static void an_ipv6_network_is_one_address(void **state)
+{
+    (void)state;
+    struct amb_failures failures = {0};
+    assert_int_equal(amb_failures_note(&failures, "2001:db8:1:2::1:1111", SEC), 0);
+    assert_int_equal(amb_failures_note(&failures, "2001:db8:1:2:aaaa::1:1111", SEC), 0);
+    assert_int_equal(amb_failures_note(&failures, "2001:db8:1:3::1:1111", SEC), 0);
+    assert_int_equal(amb_failures_note(&failures, "2001:db8:1:2:a:b:c:d:1111", SEC),
+                     AMB_FAILURES_DELAY_NS);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(amb_failures_note(&failures, "fe80::1%eth0:1", SEC), 0);
+    }
+    assert_int_equal(amb_failures_note(&failures, "fe80::2%eth0:1", SEC), AMB_FAILURES_DELAY_NS);
+    /* IPv4 addresses in IPv6 are addresses of their own. */
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(amb_failures_note(&failures, "::ffff:10.0.0.1:1", SEC), 0);
+    }
+    assert_int_equal(amb_failures_note(&failures, "::ffff:10.0.0.2:1", SEC), 0);
+}
+
 static void ten_quiet_seconds_forgive(void **state)
 {
     (void)state;
@@ -58,6 +79,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_third_of_an_address_waits),
+        cmocka_unit_test(an_ipv6_network_is_one_address),
         cmocka_unit_test(ten_quiet_seconds_forgive),
         cmocka_unit_test(a_crowd_pushes_out_the_oldest),
     };
