@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/credentials_file.h"
 
+#include "wire/base/clock.h"
 #include "wire/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 #define BEGIN "-----BEGIN "
 #define CERTIFICATE "CERTIFICATE"
 #define KEY "PRIVATE KEY"
+#define NEARLY "ambroker credentials"
 
 struct parsing {
     struct amb_credentials *out;
@@ -197,6 +200,30 @@ static enum amb_status parse_token(const struct parsing *parsing, const char *li
     return parsing->out->token == NULL ? no_memory(parsing) : AMB_OK;
 }
 
+/* Is it meant to be a file of credentials? Some have another version, a mark of their encoding in
+ * front, a comment. */
+static bool is_nearly(const char *text, size_t len)
+{
+    static const char mark[] = KEY "-----";
+    const char *end = memchr(text, '\n', len);
+    size_t first = end == NULL ? len : (size_t)(end - text);
+    return memmem(text, first, NEARLY, sizeof(NEARLY) - 1) != NULL ||
+           memmem(text, len, mark, sizeof(mark) - 1) != NULL;
+}
+
+/* Of a file with another first line. NULL: that may be a token. */
+static const char *token_fault(const char *text, size_t len)
+{
+    const char *end = memchr(text, '\n', len);
+    if (is_nearly(text, len)) {
+        return "is no first line of credentials, nor a token (allowed \"" AMB_CREDENTIALS_FIRST
+               "\")";
+    }
+    return memchr(text, '\0', end == NULL ? len : (size_t)(end - text)) != NULL
+               ? "the token has a NUL"
+               : NULL;
+}
+
 static bool is_credentials(const char *text, size_t len)
 {
     static const char first[] = AMB_CREDENTIALS_FIRST;
@@ -211,9 +238,11 @@ enum amb_status amb_credentials_parse(char *text, size_t len, const char *path,
     struct parsing parsing = {.out = out, .path = path, .why = why, .at = text, .end = text + len};
     *out = (struct amb_credentials){0};
     bool is_file = is_credentials(text, len), has_nul = memchr(text, '\0', len) != NULL;
-    const char *line = next_line(&parsing);
+    const char *fault = is_file ? NULL : token_fault(text, len), *line = next_line(&parsing);
     enum amb_status status;
-    if (!is_file) {
+    if (fault != NULL) {
+        status = fail(&parsing, "%s", fault);
+    } else if (!is_file) {
         status = parse_token(&parsing, line == NULL ? "" : line);
     } else if (has_nul) {
         status = fail(&parsing, "the file has a NUL");
@@ -228,13 +257,26 @@ enum amb_status amb_credentials_parse(char *text, size_t len, const char *path,
 
 /* ---- the file ---- */
 
+/* False: nothing has come until then. A pipe may have no writer yet. */
+static bool wait_for_bytes(int fd, int64_t until_ns)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    int64_t left_ns = until_ns - amb_clock_monotonic_ns();
+    return left_ns > 0 && poll(&poller, 1, (int)(left_ns / AMB_NS_PER_MS) + 1) != 0;
+}
+
 /* At most `size` bytes: of a pipe too. -1: errno. */
 static ssize_t read_some(int fd, char *out, size_t size)
 {
+    int64_t until_ns = amb_clock_monotonic_ns() + AMB_CREDENTIALS_WAIT_S * AMB_NS_PER_SEC;
     size_t len = 0;
     while (len < size) {
+        if (!wait_for_bytes(fd, until_ns)) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
         ssize_t got = read(fd, out + len, size - len);
-        if (got < 0 && errno == EINTR) {
+        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
             continue;
         }
         if (got < 0) {
@@ -252,7 +294,7 @@ static enum amb_status take_bytes(const char *path, int fd, char *text, ssize_t 
                                   struct amb_credentials *out, bool *is_file, char *why)
 {
     struct stat st;
-    *is_file = is_credentials(text, (size_t)len);
+    *is_file = is_credentials(text, (size_t)len) || is_nearly(text, (size_t)len);
     if (*is_file) {
         if (fstat(fd, &st) != 0) {
             (void)snprintf(why, AMB_PRIVATE_WHY_MAX, "%.160s cannot be read", path);
@@ -275,7 +317,7 @@ enum amb_status amb_credentials_read(const char *path, struct amb_credentials *o
 {
     *out = (struct amb_credentials){0};
     *is_file = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     size_t room = AMB_CREDENTIALS_FILE_MAX + 1;
     char *text = malloc(room + 1);
     ssize_t len = fd < 0 || text == NULL ? -1 : read_some(fd, text, room);
@@ -286,7 +328,8 @@ enum amb_status amb_credentials_read(const char *path, struct amb_credentials *o
     } else if (len < 0) {
         char shown[SHOWN_MAX];
         (void)snprintf(why, AMB_PRIVATE_WHY_MAX, "%s cannot be read: %s",
-                       amb_text_show(path, shown, sizeof(shown)), strerrordesc_np(errno));
+                       amb_text_show(path, shown, sizeof(shown)),
+                       errno == ETIMEDOUT ? "nothing has come" : strerrordesc_np(errno));
     } else {
         text[len] = '\0';
         status = take_bytes(path, fd, text, len, out, is_file, why);

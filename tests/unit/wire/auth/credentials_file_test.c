@@ -120,9 +120,8 @@ static void test_another_first_line_is_a_token(void **state)
         {"secret\nmore = x\n", "secret"},
         {"secret\r\n", "secret"},
         {"a b", "a b"},
-        {"ambroker credentials 2\n", "ambroker credentials 2"},
-        {"ambroker credentials 1 \n", "ambroker credentials 1 "},
-        {" ambroker credentials 1\n", " ambroker credentials 1"},
+        {"ambroker\nambroker credentials 1\n", "ambroker"},
+        {"secret\na\1b", "secret"},
     };
     for (unsigned i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
         takes(tokens[i][0], &credentials);
@@ -134,6 +133,24 @@ static void test_another_first_line_is_a_token(void **state)
     char longest[AMB_CREDENTIALS_TOKEN_MAX + 2];
     memset(longest, 'a', sizeof(longest));
     refuses_bytes(longest, AMB_CREDENTIALS_TOKEN_MAX + 1, "file:1: is no token (allowed 1 to 4095");
+}
+
+/* As a token it would be one that everybody can guess, and `key show` would print its hash. */
+static void test_what_is_nearly_a_file_is_no_token(void **state)
+{
+    (void)state;
+    static const char words[] = "file:1: is no first line of credentials, nor a token (allowed "
+                                "\"ambroker credentials 1\")";
+    char text[2000];
+    refuses("ambroker credentials 2\n", words);
+    refuses("ambroker credentials 1 \n", words);
+    refuses(" ambroker credentials 1\n", words);
+    refuses("\xef\xbb\xbf" FIRST "user = a\n", words);
+    (void)snprintf(text, sizeof(text), "# of cam7\n" FIRST "%s", key_pem);
+    refuses(text, words);
+    refuses_bytes("sec\0ret\n", 8, "file:1: the token has a NUL");
+    refuses_bytes("\0secret", 7, "file:1: the token has a NUL");
+    refuses_bytes("secret\0\n", 8, "file:1: the token has a NUL");
 }
 
 static void test_wrong_lines_are_told_by_their_number(void **state)
@@ -192,6 +209,29 @@ static void test_others_may_not_read_it(void **state)
     assert_string_equal(why, "/nowhere cannot be read: No such file or directory");
 }
 
+/* A pipe is read to its end. One that nobody writes to holds nobody up for ever. */
+static void test_a_pipe_may_be_silent(void **state)
+{
+    (void)state;
+    struct amb_credentials credentials;
+    bool is_file;
+    char why[AMB_PRIVATE_WHY_MAX] = "", pipe_path[64];
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    (void)snprintf(pipe_path, sizeof(pipe_path), "/proc/self/fd/%d", fds[0]);
+    assert_int_equal(write(fds[1], FIRST "user = a\n", sizeof(FIRST) + 8), sizeof(FIRST) + 8);
+    assert_int_equal(close(fds[1]), 0);
+    assert_int_equal(amb_credentials_read(pipe_path, &credentials, &is_file, why), AMB_OK);
+    assert_string_equal(credentials.user, "a");
+    amb_credentials_fini(&credentials);
+    assert_int_equal(close(fds[0]), 0);
+    (void)snprintf(pipe_path, sizeof(pipe_path), "%s.pipe", path);
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_int_equal(amb_credentials_read(pipe_path, &credentials, &is_file, why), AMB_EINVAL);
+    assert_non_null(strstr(why, ".pipe cannot be read: nothing has come"));
+    assert_int_equal(unlink(pipe_path), 0);
+}
+
 static void test_a_file_has_a_size(void **state)
 {
     (void)state;
@@ -224,6 +264,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_parts),
         cmocka_unit_test(test_another_first_line_is_a_token),
+        cmocka_unit_test(test_what_is_nearly_a_file_is_no_token),
+        cmocka_unit_test(test_a_pipe_may_be_silent),
         cmocka_unit_test(test_wrong_lines_are_told_by_their_number),
         cmocka_unit_test(test_others_may_not_read_it),
         cmocka_unit_test(test_a_file_has_a_size),
