@@ -19,6 +19,7 @@ without persistence on a Unix socket, as ours. NATS has TCP only: ambroker-tcp i
 import argparse
 import ctypes
 import json
+import os
 import pathlib
 import platform
 import shutil
@@ -125,7 +126,8 @@ class Server:
 
 
 def has_server(system):
-    return system in OURS or shutil.which(f"{system}-server", path="/usr/sbin:/usr/bin:/bin") is not None
+    return system in OURS or shutil.which(
+        f"{system}-server", path=f"{os.environ['PATH']}:/usr/sbin:/usr/bin:/bin") is not None
 
 
 def run(options, system, variant, size):

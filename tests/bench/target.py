@@ -22,7 +22,9 @@ All but the idle cell have a target there, at least "not behind the best peer". 
 the machine says nothing then, so no run counts as noisy.
 
 --cells takes shell patterns of the names --list shows ("1to1*"). --build (with the tests' programs)
-also adds the idle cells by tests/bench/idle.py and idle_clients.py. All cells take about nine minutes with three rounds.
+also adds the idle cells by tests/bench/idle.py and idle_clients.py. All cells take about nine
+minutes with three rounds. Each cell is printed on stderr as soon as it is measured, and FILE is
+written anew, so that a run which is cut short keeps what it has.
 """
 import argparse
 import contextlib
@@ -236,18 +238,24 @@ def busy_cores(count):
             hog.wait()
 
 
-def measure(chosen, options, is_beside=False):
-    runs = Runs(options, is_beside)
+def measure(chosen, options, runs, report):
+    """Makes all runs. `report` gets each cell when a round has made its last run."""
+    is_beside = runs.is_beside
     has_limits = options.build is not None
     plan = list(dict.fromkeys(what for cell in chosen for what in cell.all_runs(has_limits)))
     for turn in range(options.rounds):
         start = time.monotonic()
         noisy = []
-        for what in plan:
+        open_cells = {cell.name: cell for cell in chosen}
+        for place, what in enumerate(plan):
             result = runs.make(what)
             if (not is_beside and result["status"] != "cannot" and
                     result.get("others", 1) > OTHERS_MAX):
                 noisy.append(what)
+            rest = set(plan[place + 1:])
+            for cell in list(open_cells.values()):
+                if not rest.intersection(cell.all_runs(has_limits)):
+                    report(open_cells.pop(cell.name))
         for what in noisy if options.repeat else []:
             if not runs.good(what)[1]:
                 runs.make(what)
@@ -256,7 +264,6 @@ def measure(chosen, options, is_beside=False):
         if not options.all:
             plan = [what for what in contenders(chosen, runs) if what in plan]
             plan = [what for what in plan if runs.results[what][0]["status"] != "cannot"]
-    return runs
 
 
 def row_of(cell, runs):
@@ -390,43 +397,50 @@ def number(value):
     return f"{value:.3g}"
 
 
+def table_line(row):
+    best = f"{row['best_peer']} {number(row['best'])}" if "best" in row else "-"
+    ours = f"{number(row.get('ours'))} {row.get('key', '')}"
+    if row.get("p99_us"):
+        ours += f" (p99 {number(row['p99_us'])})"
+    ratio = f"{row['ratio']:.3g}" if "ratio" in row else row.get("status", "-")
+    met = "yes" if row.get("met") else "no" if "met" in row else "-"
+    if met == "no" and row.get("at_limit"):
+        met = "no: at the limit"
+    if row.get("wrong"):
+        met += f", {row['wrong']} wrong"
+    goal = "-" if row["target"] is None else f"{row['op']} {row['target']}"
+    if "was" in row:
+        goal += f" (was {row['was']})"
+    return (f"| {row['cell']} | {best} | {ours}{' *' if row.get('noisy') else ''} | {ratio} | "
+            f"{goal} | {met} | {number(row.get('limit'))} | {number(row.get('of_limit'))} |")
+
+
 def print_table(rows):
     print("| cell | best peer | ours | ratio | target | met | limit | of it |\n"
           "|---|---|---|---|---|---|---|---|")
     for row in rows:
-        best = f"{row['best_peer']} {number(row['best'])}" if "best" in row else "-"
-        ours = f"{number(row.get('ours'))} {row.get('key', '')}"
-        if row.get("p99_us"):
-            ours += f" (p99 {number(row['p99_us'])})"
-        ratio = f"{row['ratio']:.3g}" if "ratio" in row else row.get("status", "-")
-        met = "yes" if row.get("met") else "no" if "met" in row else "-"
-        if met == "no" and row.get("at_limit"):
-            met = "no: at the limit"
-        if row.get("wrong"):
-            met += f", {row['wrong']} wrong"
-        goal = "-" if row["target"] is None else f"{row['op']} {row['target']}"
-        if "was" in row:
-            goal += f" (was {row['was']})"
-        print(f"| {row['cell']} | {best} | {ours}{' *' if row.get('noisy') else ''} | {ratio} | "
-              f"{goal} | {met} | {number(row.get('limit'))} | {number(row.get('of_limit'))} |")
+        print(table_line(row))
+
+
+def beside_line(row):
+    part = row["beside"]
+    best = f"{part['best_peer']} {number(part['best'])}" if "best" in part else "-"
+    ours = f"{number(part['ours'])} {row['key']}"
+    if part.get("p99_us"):
+        ours += f" (p99 {number(part['p99_us'])}, best {number(part['best_p99_us'])})"
+    met = "yes" if part.get("met") else "no" if "met" in part else "-"
+    if part["wrong"]:
+        met += f", {part['wrong']} wrong"
+    return (f"| {row['cell']} | {best} | {ours} | {number(part.get('ratio'))} | "
+            f"{row['op']} {part['target']} | {met} |")
 
 
 def print_beside(rows):
     print("\nBeside one busy process a core:\n\n"
           "| cell | best peer | ours | ratio | target | met |\n|---|---|---|---|---|---|")
     for row in rows:
-        part = row.get("beside")
-        if part is None:
-            continue
-        best = f"{part['best_peer']} {number(part['best'])}" if "best" in part else "-"
-        ours = f"{number(part['ours'])} {row['key']}"
-        if part.get("p99_us"):
-            ours += f" (p99 {number(part['p99_us'])}, best {number(part['best_p99_us'])})"
-        met = "yes" if part.get("met") else "no" if "met" in part else "-"
-        if part["wrong"]:
-            met += f", {part['wrong']} wrong"
-        print(f"| {row['cell']} | {best} | {ours} | {number(part.get('ratio'))} | "
-              f"{row['op']} {part['target']} | {met} |")
+        if "beside" in row:
+            print(beside_line(row))
 
 
 def machine():
@@ -436,6 +450,45 @@ def machine():
             model = line.partition(":")[2].strip()
             break
     return {"cpu": model, "cores": os.cpu_count(), "linux": platform.release().split("-")[0]}
+
+
+class Table:
+    """The rows so far. Each cell is printed and written when it has been measured: a run that is
+    cut short keeps what it has."""
+
+    def __init__(self, chosen, options):
+        self.options = options
+        self.runs = Runs(options, is_beside=False)
+        self.beside = Runs(options, is_beside=True)
+        self.rows = [{"cell": cell.name, "run": " ".join(cell.run), "key": cell.key,
+                      "who": cell.ours, "op": cell.op, "target": None} for cell in chosen]
+        self.places = {cell.name: place for place, cell in enumerate(chosen)}
+
+    def report(self, cell):
+        row = self.rows[self.places[cell.name]] = row_of(cell, self.runs)
+        print(table_line(row), file=sys.stderr, flush=True)
+        self.write()
+
+    def report_beside(self, cell):
+        row = self.rows[self.places[cell.name]]
+        row["beside"] = beside_of(cell, self.beside)
+        print(f"beside {beside_line(row)}", file=sys.stderr, flush=True)
+        self.write()
+
+    def write(self):
+        """The whole file or none of it."""
+        if not self.options.json:
+            return
+        result = {"machine": machine(), "rounds": self.options.rounds,
+                  "seconds": self.options.seconds, "cells": self.rows,
+                  "medians": [medians(what, self.runs) for what in self.runs.results],
+                  "medians_beside": [medians(what, self.beside) for what in self.beside.results]}
+        path = pathlib.Path(self.options.json)
+        part = path.with_name(path.name + ".part")
+        with open(part, "w", encoding="utf-8") as out:
+            json.dump(result, out, indent=1)
+            out.write("\n")
+        part.replace(path)
 
 
 def main():
@@ -461,36 +514,27 @@ def main():
         return 0
     if not options.peerbench or not chosen:
         parser.error("PEERBENCH and at least one cell are needed")
-    runs = beside = None
-    if options.beside == "only":
-        rows = [{"cell": cell.name, "run": " ".join(cell.run), "key": cell.key, "who": cell.ours,
-                 "op": cell.op, "target": None} for cell in chosen]
-    else:
-        runs = measure(chosen, options)
-        rows = [row_of(cell, runs) for cell in chosen]
-        rows += spread_row(rows)
+    table = Table(chosen, options)
+    if options.beside != "only":
+        measure(chosen, options, table.runs, table.report)
+        table.rows = [row_of(cell, table.runs) for cell in chosen]  # noisy runs were repeated
+        table.rows += spread_row(table.rows)
         if options.build and any(fnmatch.fnmatch("idle", p) for p in patterns):
-            rows += idle_rows(options.build) + idle_client_rows(options.build)
-        print_table(rows)
+            table.rows += idle_rows(options.build) + idle_client_rows(options.build)
+        print_table(table.rows)
     if options.beside:
         with busy_cores(os.cpu_count()):
-            beside = measure(chosen, options, is_beside=True)
-        for row, cell in zip(rows, chosen):
-            row["beside"] = beside_of(cell, beside)
-        print_beside(rows)
-    if options.json:
-        result = {"machine": machine(), "rounds": options.rounds, "seconds": options.seconds,
-                  "cells": rows,
-                  "medians": [medians(what, runs) for what in runs.results] if runs else [],
-                  "medians_beside": [medians(what, beside) for what in beside.results]
-                                    if beside else []}
-        with open(options.json, "w", encoding="utf-8") as out:
-            json.dump(result, out, indent=1)
-            out.write("\n")
+            measure(chosen, options, table.beside, table.report_beside)
+        print_beside(table.rows)
+    table.write()
+    rows = table.rows
     is_met = all(row.get("met", row["target"] is None) for row in rows)
     is_met_beside = all(row["beside"].get("met", False) for row in rows if "beside" in row)
     return 0 if is_met and is_met_beside else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)  # what was measured is printed and written

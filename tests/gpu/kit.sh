@@ -8,7 +8,7 @@ pack_libraries() { # kit file...
     shift
     for file in "$@"; do
         ldd "$file" | awk '$3 ~ /^\// { print $3 }' |
-            grep -Ev '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*|libcuda|libfakecuda)\.so' |
+            { grep -Ev '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*|libcuda|libfakecuda)\.so' || true; } |
             while read -r library; do
                 cp -L "$library" "$kit/lib/"
             done
