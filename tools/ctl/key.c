@@ -132,8 +132,8 @@ static bool is_readable(const char *text)
                    amb_credentials_parse(copy, strlen(copy), "the file", &again, why) == AMB_OK;
     if (is_good) {
         amb_credentials_fini(&again);
-    } else if (copy != NULL) {
-        amb_tool_error("key: %s", why);
+    } else {
+        amb_tool_error("key: %s", copy == NULL ? "no memory" : why);
     }
     amb_private_text_free(copy);
     return is_good;

@@ -564,6 +564,7 @@ enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
     struct pub p = {.ctl = ctl, .prop_count = 1};
     p.files = calloc((size_t)argc, sizeof(*p.files));
     if (p.files == NULL) {
+        amb_tool_error("pub: no memory");
         return AMB_EXIT_SOFTWARE;
     }
     enum amb_exit code = AMB_EXIT_OK;

@@ -70,7 +70,11 @@ static enum amb_status create(struct amb_tls_context *context, int fd, struct am
         return AMB_ENOMEM;
     }
     SSL_set_bio(tls->ssl, bio, bio);
-    SSL_set_app_data(tls->ssl, tls);
+    if (SSL_set_app_data(tls->ssl, tls) != 1) {
+        ERR_clear_error();
+        amb_tls_destroy(&tls);
+        return AMB_ENOMEM;
+    }
     SSL_set_msg_callback(tls->ssl, on_message);
     SSL_set_msg_callback_arg(tls->ssl, tls);
     *out = tls;
@@ -88,12 +92,12 @@ enum amb_status amb_tls_create_accepting(struct amb_tls_context *context, int fd
     return status;
 }
 
-/* False: EINVAL. */
-static bool set_wish(struct amb_tls *tls, const struct amb_tls_wish *wish)
+static enum amb_status set_wish(struct amb_tls *tls, const struct amb_tls_wish *wish)
 {
     tls->has_pin = wish->pin != NULL && wish->pin[0] != '\0';
-    return (!tls->has_pin || amb_tls_pin_parse(wish->pin, tls->pin)) &&
-           amb_tls_verify_expect(tls, wish->name);
+    return tls->has_pin && !amb_tls_pin_parse(wish->pin, tls->pin)
+               ? AMB_EINVAL
+               : amb_tls_verify_expect(tls, wish->name);
 }
 
 enum amb_status amb_tls_create_connecting(struct amb_tls_context *context, int fd,
@@ -107,9 +111,8 @@ enum amb_status amb_tls_create_connecting(struct amb_tls_context *context, int f
     }
     SSL_set_connect_state(tls->ssl);
     tls->alpn = wish->alpn;
-    if (!set_wish(tls, wish)) {
-        status = AMB_EINVAL;
-    } else if (!amb_tls_alpn_offer(tls->ssl, wish->alpn)) {
+    status = set_wish(tls, wish);
+    if (status == AMB_OK && !amb_tls_alpn_offer(tls->ssl, wish->alpn)) {
         status = AMB_ENOMEM;
     }
     ERR_clear_error();

@@ -84,25 +84,26 @@ static void copy_name(char *out, size_t size, const char *name)
     (void)snprintf(out, size, "%.*s", (int)strcspn(name, "%"), name);
 }
 
-bool amb_tls_verify_expect(struct amb_tls *tls, const char *name)
+enum amb_status amb_tls_verify_expect(struct amb_tls *tls, const char *name)
 {
     if (strlen(name) > AMB_TLS_NAME_MAX) {
-        return false;
+        return AMB_EINVAL;
     }
     copy_name(tls->name, sizeof(tls->name), name);
     /* To libcrypto a name that begins with a dot is all hosts below it, and no name is any host. */
     if (tls->name[0] == '\0' || tls->name[0] == '.') {
-        return false;
+        return AMB_EINVAL;
     }
     X509_VERIFY_PARAM *param = SSL_get0_param(tls->ssl);
     if (is_address(tls->name)) {
-        return X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) == 1;
+        return X509_VERIFY_PARAM_set1_ip_asc(param, tls->name) == 1 ? AMB_OK : AMB_ENOMEM;
     }
     /* A subject is no name of a host, also where there is no other one. */
     X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-    return X509_VERIFY_PARAM_set1_host(param, tls->name, 0) == 1 &&
-           SSL_set_tlsext_host_name(tls->ssl, tls->name) == 1;
+    bool is_kept = X509_VERIFY_PARAM_set1_host(param, tls->name, 0) == 1 &&
+                   SSL_set_tlsext_host_name(tls->ssl, tls->name) == 1;
+    return is_kept ? AMB_OK : AMB_ENOMEM;
 }
 
 /* Bytes of a certificate, which may be anything. */

@@ -11,9 +11,8 @@
 
 /* As libssl's callback: 1 or 0. Leaves a sentence in the connection. */
 int amb_tls_verify_broker(X509_STORE_CTX *store, void *arg);
-/* The host that the certificate must be for. False: it is none, it is too long, or there is no
- * memory. */
-bool amb_tls_verify_expect(struct amb_tls *tls, const char *name);
+/* The host that the certificate must be for. EINVAL: it is none, or it is too long; ENOMEM. */
+enum amb_status amb_tls_verify_expect(struct amb_tls *tls, const char *name);
 /* "sha256/..." as bytes. False: it is none. */
 bool amb_tls_pin_parse(const char *text, uint8_t out[AMB_TLS_PIN_SIZE]);
 /* Of a certificate's public key. False: libcrypto has failed. */

@@ -3,6 +3,7 @@
 #include "wire/tls/tls_context.h"
 
 #include "tests/support/tls/tls_made.h"
+#include "tests/support/tls/tls_two.h"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -272,6 +273,39 @@ static void test_a_lack_of_memory_is_told_as_one(void **state)
     assert_true(lack_memory(create_client) > 200);
 }
 
+/* What libssl keeps of ours is there when it asks for it, or the session is not made. */
+static void test_a_session_that_lacks_memory_is_not_made(void **state)
+{
+    (void)state;
+    struct amb_tls_context *broker = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
+    struct amb_tls_context *client = tls_made_client(&made, NULL);
+    const struct amb_tls_wish wish = {.name = "localhost"};
+    unsigned failures = 0;
+    bool was_reached = true;
+    for (unsigned at = 1; was_reached; at++) {
+        struct tls_two two = {.broker = NULL};
+        tls_two_connect(&two);
+        failing_in = at;
+        enum amb_status status =
+            amb_tls_create_connecting(client, two.client_fd, &wish, &two.client);
+        was_reached = failing_in == 0;
+        failing_in = 0;
+        failures += status != AMB_OK;
+        if (status == AMB_OK) {
+            assert_int_equal(amb_tls_create_accepting(broker, two.broker_fd, &two.broker), AMB_OK);
+            tls_two_shake(&two);
+            assert_int_equal(two.client_status, AMB_OK);
+            assert_int_equal(two.broker_status, AMB_OK);
+        } else {
+            assert_int_equal(status, AMB_ENOMEM);
+        }
+        tls_two_fini(&two);
+    }
+    assert_true(failures > 10);
+    amb_tls_context_unref(&broker);
+    amb_tls_context_unref(&client);
+}
+
 int main(void)
 {
     if (CRYPTO_set_mem_functions(allocate, allocate_again, give_back) != 1) {
@@ -284,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_times_of_certificates_and_lists),
         cmocka_unit_test(test_an_authority_that_has_expired_is_not_waited_for),
         cmocka_unit_test(test_a_lack_of_memory_is_told_as_one),
+        cmocka_unit_test(test_a_session_that_lacks_memory_is_not_made),
         cmocka_unit_test(test_contexts_of_the_same_bytes_are_the_same),
         cmocka_unit_test(test_a_client_needs_nothing_and_may_have_all),
     };
