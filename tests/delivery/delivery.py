@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eight publishers, eight subscribers, 64 topics: what was delivered, judged from logs alone.
 
-    delivery.py BUILD [--messages N] [--links ring,stream,ucx] [--policy block|drop-oldest|ack|cumulative|group]
-                [--confirm delivered] [--kills N] [--restarts N] [--pause SECONDS] [--max BYTES] [--seed N]
+    delivery.py BUILD [--messages N] [--links ring,stream,ucx,tls] [--policy block|drop-oldest|ack|cumulative|group]
+                [--confirm delivered] [--kills N] [--restarts N [--end term]] [--pause SECONDS] [--max BYTES]
+                [--seed N]
 
 test-load's processes write down what they post and what they get (load.c), delivery-check judges
 (check.c). N messages from each publisher, 0 B to 16 MiB; each topic has two subscribers. Clients take
 the links in turn. --kills: that many publishers are killed at random, and a quarter as many
 subscribers; others take their places. --restarts: that many brokers are killed, and others take their
-place; what was lost must be what that explains. Between two such events at most --pause passes.
+place; what was lost must be what that explains. --end term: they are asked to end instead, and must do
+so well. Between two such events at most --pause passes.
 With ack and group each message is acknowledged, some after they have come twice; cumulative: some, each
 for all before it; group: the eight are members of one, and dead members' messages go to the others. With
 drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact. --confirm
@@ -94,8 +96,11 @@ def count_of(path):
         return 0
 
 
-def replace_broker(load, options):
-    load.broker.kill()
+def replace_broker(load, options, is_killed):
+    if is_killed:
+        load.broker.kill()
+    else:
+        load.broker.stop()
     load.starts.append(time.time_ns())
     deadline = time.monotonic() + 30
     while True:
@@ -106,7 +111,7 @@ def replace_broker(load, options):
             check(time.monotonic() < deadline, "no broker")
 
 
-def make_trouble(load, dice, events, pause, broker_options):
+def make_trouble(load, dice, events, pause, broker_options, is_killed):
     """Kills what `events` says, in this order, while all publish; how many of each were killed."""
     done = {"pub": 0, "sub": 0, "broker": 0}
     if "broker" in events:
@@ -118,7 +123,7 @@ def make_trouble(load, dice, events, pause, broker_options):
         if len(living["pub"]) < CLIENTS // 2:
             break
         if event == "broker":
-            replace_broker(load, broker_options)
+            replace_broker(load, broker_options, is_killed)
         elif living[event]:
             victim = dice.choice(living[event])
             load.kill(victim)
@@ -175,7 +180,8 @@ def test(rig, options):
         load.subscribe(number)
     for number in range(CLIENTS):
         load.publish(number)
-    killed = make_trouble(load, dice, events, pause, broker_options)
+    is_killed = options.get("end", "kill") != "term"
+    killed = make_trouble(load, dice, events, pause, broker_options, is_killed)
     restarts = killed["broker"]
     if drops:
         stop_some(load, dice)
@@ -194,7 +200,7 @@ def test(rig, options):
     judge = [str(rig.program("delivery-check")), *(["--killed"] if load.killed else []),
              *(["--restarts", ",".join(map(str, load.starts))] if restarts else []), *load.written()]
     done = subprocess.run(judge, capture_output=True, text=True, check=False)
-    print(f"{took:.0f} s, killed: {killed}", done.stdout.strip(), flush=True)
+    print(f"{took:.0f} s, {'killed' if is_killed else 'ended'}: {killed}", done.stdout.strip(), flush=True)
     check(done.returncode == 0, done.stderr)
     check(not restarts or json.loads(done.stdout)["told"] > 0, "nobody heard of a restart")
     check(load.confirm != "delivered" or json.loads(done.stdout)["delivered"] > 0, "nothing was delivered")

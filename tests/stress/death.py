@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of clients at random phases on every link, while others notice nothing.
 
-    death.py BUILD [--rounds N] [--seed N] [--links ring,stream,ucx] [--phases lease,hold]
+    death.py BUILD [--rounds N] [--seed N] [--links ring,stream,ucx,tls] [--phases lease,hold]
 
 Checkers publish and receive checked messages all the time and watch what the victims publish:
 they must lose nothing, see no wrong byte and no long silence. After the last death everything the
@@ -66,7 +66,7 @@ def warm_up(victims, broker, links):
     for i in range(WARM_MAX):
         turned = i % len(links)
         pids += start_all(victims, broker, f"warm-{i}", links[turned:] + links[:turned])
-        met |= {(row["link"], row["worker"]) for row in broker.clients()}
+        met |= {(row["link"], bool(row["suite"]), row["worker"]) for row in broker.clients()}
         if len(met) == len(links) * WORKERS:
             return pids
     raise Failure(f"after {len(pids)} victims only these links and workers: {met}")

@@ -41,7 +41,7 @@ class Folder:
 class Encrypted:
     """A brokerd with an encrypted listener, and what reaches it."""
 
-    def __init__(self, rig, folder, *options, clients=None, token=True, env=None):
+    def __init__(self, rig, folder, *options, clients=None, token=True, env=None, prefix=()):
         self.rig, self.folder = rig, folder
         self.token = rig.folder / "token"
         self.token.write_text(TOKEN + "\n")
@@ -52,7 +52,7 @@ class Encrypted:
             arguments += ["-o", f"auth.token_file={self.token}"]
         if clients is not None:
             arguments += ["-o", f"tls.clients={clients}", "-o", f"tls.ca={folder('ca.pem')}"]
-        self.broker = rig.broker(*arguments, *map(str, options), env=env)
+        self.broker = rig.broker(*arguments, *map(str, options), env=env, prefix=prefix)
         self.url = self.broker.tls_url
         self.port = int(self.url.rsplit(":", 1)[1])
 

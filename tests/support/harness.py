@@ -208,7 +208,7 @@ PATIENT = ("-o", "limits.peer_timeout=60s")
 class Broker(Process):
     """at: a former one, whose addresses it takes over."""
 
-    def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True, at=None):
+    def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True, at=None, prefix=()):
         self.socket = at.socket if at is not None else rig.folder / f"broker-{rig.started}.sock"
         listen = ["--listen", f"unix://{self.socket}{socket_query}"]
         if tcp:
@@ -219,7 +219,7 @@ class Broker(Process):
         patient = () if any("peer_timeout" in str(word) for word in arguments) else PATIENT
         dev_option = ("--dev",) if dev else ()
         super().__init__(
-            rig, [rig.program("brokerd"), *dev_option, *patient, *listen, *arguments], env
+            rig, [rig.program("brokerd"), *dev_option, *patient, *listen, *arguments], env, prefix
         )
         self.asker = None
         words = self.expect("ready", 60)
@@ -413,12 +413,15 @@ class Rig:
 
 def main(test, seconds):
     """For scripts that are one run with many options (tests in files *_test.py have conftest.py):
-    runs test(rig, options) with `BUILD [--name value]...` from the command line."""
+    runs test(rig, options) with `BUILD [--name value]...` from the command line. With tls among --links
+    each broker has such a listener."""
     build, *rest = sys.argv[1:]
     options = {name.lstrip("-"): value for name, value in zip(rest[::2], rest[1::2])}
     limit = int(options.get("seconds", seconds))
     try:
         with Rig(build, limit) as rig:
+            if "tls" in options.get("links", "").split(","):
+                rig.use_tls()
             test(rig, options)
     except Failure as failure:
         print(f"FAIL: {failure}", file=sys.stderr)

@@ -2,6 +2,7 @@
 """Network namespaces that stand for machines, and a bridge in one more that joins them.
 
     head, left, right = switched(rig, "10.79.0", 3)     10.79.0.1, .2, .3, each on its interface net0
+    head.switch.ip("...")                               the bridge's ports are port1, port2, port3
 """
 import os
 import shutil
@@ -73,4 +74,6 @@ def switched(rig, net, count):
         problem = problem or side.ip(SIDE.format(net=net, host=host))
     if problem is not None:
         pytest.skip(f"no bridge, or no veth pairs: {problem}")
+    for side in sides:
+        side.switch = switch
     return sides
