@@ -93,7 +93,10 @@ void amb_pub_subscribers(struct amb_pub *pub, uint32_t count)
     pub->knows_subscribers = true;
     if (atomic_exchange_explicit(&pub->subscribers, count, memory_order_relaxed) != count) {
         amb_conn_changed(pub->conn);
-        amb_event_subscribers(pub->conn, pub, count);
+        /* The program does not know it before it is open, and may never. */
+        if (pub->is_open) {
+            amb_event_subscribers(pub->conn, pub, count);
+        }
     }
 }
 

@@ -202,6 +202,17 @@ bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out)
     return has_one;
 }
 
+bool amb_event_is_due(struct amb_conn *conn, bool has_room)
+{
+    if (conn->events.on_event == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&conn->events.lock);
+    bool is_due = !conn->events.is_running && (has_room || conn->events.count != 0);
+    (void)pthread_mutex_unlock(&conn->events.lock);
+    return is_due;
+}
+
 void amb_event_end(struct amb_conn *conn)
 {
     (void)pthread_mutex_lock(&conn->events.lock);

@@ -43,6 +43,8 @@ bool amb_event_forget(struct amb_conn *conn, const struct amb_pub *pub, const st
 bool amb_event_begin(struct amb_conn *conn, const struct amb_pub *pub);
 /* The oldest event; the next one comes after amb_event_end. */
 bool amb_event_take(struct amb_conn *conn, struct amb_event_cell *out);
+/* May on_event be called, with an event that waits or because a publisher has room? */
+bool amb_event_is_due(struct amb_conn *conn, bool has_room);
 /* on_event has returned. No lock held. */
 void amb_event_end(struct amb_conn *conn);
 

@@ -216,8 +216,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         amb_conn_arm_for_user(conn); /* For counters, too. */
     } else {
         conn->handles.pubs[pub->handle] = NULL;
-        (void)amb_event_forget(conn, pub, NULL);
-        amb_pub_free(pub);
+        amb_pub_free(pub); /* No event has named it. */
     }
     amb_conn_unlock(conn);
     if (status == AMB_OK) {

@@ -125,8 +125,7 @@ static bool is_callback_due(struct amb_conn *conn)
     if (amb_replies_is_due(conn)) {
         return true;
     }
-    if (conn->events.on_event != NULL && !conn->events.is_running &&
-        (conn->events.count != 0 || amb_room_is_ready(conn))) {
+    if (amb_event_is_due(conn, amb_room_is_ready(conn))) {
         return true;
     }
     for (uint32_t i = 0; conn->notify.settled_wanted != 0 && i < conn->handles.pub_high; i++) {

@@ -176,6 +176,23 @@ static void enter(struct amb_sub *sub)
     sub->release.upto = sub->release.last = conn->handles.numbers[sub->handle].delivered;
 }
 
+static bool has_no_callback(void *arg)
+{
+    const struct amb_sub *sub = arg;
+    return amb_event_forget(sub->conn, NULL, sub) &&
+           (!sub->callback.is_running || pthread_equal(sub->callback.thread, pthread_self()));
+}
+
+/* Until no callback of it runs on another thread. Lock held. */
+static void await_callbacks(struct amb_sub *sub)
+{
+    struct amb_wait wait = {.is_ready = has_no_callback,
+                            .arg = sub,
+                            .timeout_ns = AMB_FOREVER,
+                            .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
+    (void)amb_conn_wait(sub->conn, &wait);
+}
+
 enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
                               const struct amb_sub_options *options, struct amb_sub **out)
 {
@@ -245,6 +262,7 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
         }
     } else {
         amb_sub_shut(sub); /* The table keeps it until the handle is needed. */
+        await_callbacks(sub);
     }
     amb_conn_unlock(conn);
     if (status == AMB_OK) {
@@ -253,24 +271,13 @@ enum amb_status amb_subscribe(struct amb_conn *conn, const char *pattern,
     return amb_conn_leave(conn, status);
 }
 
-static bool has_no_callback(void *arg)
-{
-    const struct amb_sub *sub = arg;
-    return amb_event_forget(sub->conn, NULL, sub) &&
-           (!sub->callback.is_running || pthread_equal(sub->callback.thread, pthread_self()));
-}
-
 void amb_sub_detach(struct amb_sub *sub)
 {
     struct amb_conn *conn = sub->conn;
     amb_sub_shut(sub);
     amb_conn_changed(conn);
     amb_conn_wake_all(conn);
-    struct amb_wait wait = {.is_ready = has_no_callback,
-                            .arg = sub,
-                            .timeout_ns = AMB_FOREVER,
-                            .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST};
-    (void)amb_conn_wait(conn, &wait);
+    await_callbacks(sub);
     conn->notify.messages_wanted -= sub->callback.on_message != NULL;
     (void)amb_event_forget(conn, NULL, sub);
 }

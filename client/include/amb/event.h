@@ -25,7 +25,8 @@ enum amb_event_type {
     AMB_EVENT_GAP,       /* count messages of sub were lost, as loss says; seq follows them */
     AMB_EVENT_SLOW,      /* sub has used 75 % of its credit, count messages, or is waited for */
     AMB_EVENT_RECOVERED, /* sub keeps up again; told at most ten times a second */
-    AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions; may lag by a second */
+    AMB_EVENT_SUBSCRIBERS, /* pub has count matching subscriptions; may lag by a second. Changes
+                            * since amb_pub_open, after which amb_pub_stat has the first count */
     AMB_EVENT_DRAINING,    /* the broker takes no more and will end: a message published now waits
                             * for the next session, or is refused where there will be none */
     AMB_EVENT_RESOURCE,    /* (later) */

@@ -260,6 +260,46 @@ static void topics_and_rights_are_checked_at_open(void **state)
     session_close(&s);
 }
 
+static void *open_slow(void *arg)
+{
+    struct session *s = arg;
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s->conn, "slow", NULL, &pub), AMB_ETIMEDOUT);
+    return NULL;
+}
+
+static void count_named(struct amb_conn *conn, const struct amb_event *event, void *arg)
+{
+    unsigned *named = arg;
+    (void)conn;
+    *named += event->pub != NULL;
+}
+
+/* The program could not know which one it is, and it may go at any time. */
+static void no_event_names_a_publisher_that_is_not_open(void **state)
+{
+    struct session s;
+    unsigned named = 0;
+    session_open(
+        &s, *state,
+        AMB_OPTIONS(.timeout_ns = 500 * AMB_MS, .on_event = count_named, .event_arg = &named));
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, open_slow, &s), 0);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.opens == 1);
+    fake_broker_subscribers(s.fake, 0, 3);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    while (amb_poll(s.conn, 20 * AMB_MS) == AMB_OK) {
+    }
+    assert_int_equal(named, 0);
+    struct amb_pub *pub;
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    fake_broker_subscribers(s.fake, 1, 2);
+    assert_int_equal(amb_pub_wait_subscribers(pub, 2, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_poll(s.conn, 5 * AMB_SEC), AMB_OK);
+    assert_int_equal(named, 1);
+    session_close(&s);
+}
+
 static void *publish_many(void *arg)
 {
     struct amb_pub *pub = arg;
@@ -333,6 +373,7 @@ int main(void)
         BOTH(what_is_unsettled_at_close_is_told_there),
         BOTH(a_handle_used_again_counts_its_batches_on),
         BOTH(topics_and_rights_are_checked_at_open),
+        BOTH(no_event_names_a_publisher_that_is_not_open),
         BOTH(threads_may_share_a_publisher),
         BOTH(a_batch_that_grows_while_it_waits_wishes_for_more_than_it_has),
     };

@@ -3,6 +3,8 @@
 #include "tests/unit/client/session.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 struct heard {
     uint64_t msgs, subscribers, gaps;
@@ -254,6 +256,53 @@ static void a_callback_that_had_no_memory_comes_later(void **state)
     session_close(&s);
 }
 
+static void count_atomically(struct amb_conn *conn, const struct amb_event *event, void *arg)
+{
+    _Atomic uint64_t *gaps = arg;
+    (void)conn;
+    if (event->type == AMB_EVENT_GAP) {
+        atomic_fetch_add(gaps, event->count);
+    }
+}
+
+static void *poll_until_over(void *arg)
+{
+    struct session *s = arg;
+    enum amb_status status;
+    do {
+        status = amb_poll(s->conn, AMB_FOREVER);
+    } while (status == AMB_OK);
+    assert_int_equal(status, AMB_ESTOPPED);
+    return NULL;
+}
+
+/* Each of them may take an event that the other one was woken for. */
+static void two_threads_may_wait_for_events(void **state)
+{
+    struct session s;
+    struct amb_sub *sub;
+    _Atomic uint64_t gaps = 0;
+    session_open(&s, NULL,
+                 AMB_OPTIONS(.progress = *(enum amb_progress *)*state, .on_event = count_atomically,
+                             .event_arg = &gaps));
+    assert_int_equal(amb_subscribe(s.conn, "t.>", NULL, &sub), AMB_OK);
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, poll_until_over, &s), 0);
+    }
+    for (unsigned i = 1; i <= 2000; i++) {
+        fake_broker_deliver(s.fake, 0, 1, "m", 1, 2 * i, 1);
+        while (i % 10 == 0 && atomic_load(&gaps) != i) {
+            fake_broker_nap();
+        }
+    }
+    amb_stop(s.conn);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    session_close(&s);
+}
+
 int main(void)
 {
     static enum amb_progress thread = AMB_PROGRESS_THREAD, poll_mode = AMB_PROGRESS_POLL;
@@ -267,6 +316,7 @@ int main(void)
         BOTH(a_callback_may_close_its_own_subscription),
         BOTH(what_amb_next_has_taken_is_no_news),
         BOTH(a_callback_that_had_no_memory_comes_later),
+        BOTH(two_threads_may_wait_for_events),
         cmocka_unit_test(without_a_thread_calls_do_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
