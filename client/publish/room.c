@@ -22,12 +22,15 @@ static bool has_room(void *arg)
 {
     const struct room_wait *room = arg;
     const struct amb_pub *pub = room->pub;
-    if (!room->has_memory && (room->large != 0 ? !amb_batches_have_room(pub->conn, room->large)
-                                               : amb_batches_are_full(pub->conn))) {
-        return false;
-    }
-    if (room->slot_len != 0 && amb_slots_look(pub->conn, room->slot_len) == AMB_ROOM_FREE) {
+    bool is_full = amb_batches_are_full(pub->conn);
+    /* A slot needs no copy, but some memory for its commit. */
+    if (room->slot_len != 0 && !is_full &&
+        amb_slots_look(pub->conn, room->slot_len) == AMB_ROOM_FREE) {
         return true;
+    }
+    if (!room->has_memory &&
+        (room->large != 0 ? !amb_batches_have_room(pub->conn, room->large) : is_full)) {
+        return false;
     }
     uint64_t unsettled =
         atomic_load_explicit(&pub->posted, memory_order_relaxed) - pub->settle.settled_seq;

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages that are a batch of their own. */
+#include "client/batch/pub.h"
+#include "client/drive/lock.h"
+#include "client/publish/room.h"
 #include "tests/unit/client/session.h"
 
 #include "wire/base/clock.h"
 #include "wire/codec/props.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 static void large_messages_are_batches_of_their_own_and_keep_their_place(void **state)
 {
@@ -204,6 +209,68 @@ static void a_copy_says_all_that_a_post_says(void **state)
     session_close(&s);
 }
 
+static int64_t cpu_ns(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    return now.tv_sec * AMB_SEC + now.tv_nsec;
+}
+
+/* A copy is too much for the memory there is, and a slot needs none. */
+static void a_slot_is_room_though_a_copy_has_none(void **state)
+{
+    (void)state;
+    static const struct fake_options options = {.lease_bytes = UINT64_C(8) << 20};
+    static uint8_t bytes[LARGE];
+    struct session s;
+    struct amb_pub *pub;
+    struct amb_lease *lease;
+    session_open(&s, &options, NULL);
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    assert_int_equal(amb_lease(pub, LARGE, 5 * AMB_SEC, &lease), AMB_OK);
+    amb_lease_abandon(lease);
+    uint64_t max = s.conn->batches.bytes_max;
+    const struct {
+        uint64_t held;
+        bool is_room;
+    } rows[] = {{0, true}, {max - 1000, true}, {max, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        amb_conn_lock(s.conn);
+        atomic_store(&s.conn->batches.bytes, rows[i].held);
+        assert_int_equal(amb_room_is_there(pub, LARGE, LARGE), rows[i].is_room);
+        amb_conn_unlock(s.conn);
+        enum amb_status status = amb_pub_copy(pub, AMB_OUT(.data = bytes, .len = LARGE), 0, NULL);
+        assert_int_equal(status, rows[i].is_room ? AMB_OK : AMB_EAGAIN);
+        amb_conn_lock(s.conn);
+        atomic_store(&s.conn->batches.bytes, UINT64_C(0));
+        amb_conn_unlock(s.conn);
+        assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    }
+    session_close(&s);
+}
+
+/* Its copy fills the memory, there is no window, and a slot is free. */
+static void a_message_that_waits_with_its_copy_sleeps(void **state)
+{
+    (void)state;
+    static const struct fake_options options = {.lease_bytes = UINT64_C(8) << 20, .window = 4096};
+    static uint8_t bytes[LARGE];
+    struct session s;
+    struct amb_pub *pub;
+    session_open(&s, &options, AMB_OPTIONS(.send_memory_max = UINT64_C(1) << 20));
+    fake_broker_hold_window(s.fake, true);
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    const struct amb_iov iov = {.data = bytes, .len = sizeof(bytes)};
+    int64_t begin = cpu_ns();
+    assert_int_equal(amb_pub_post(pub, AMB_OUT(.iov = &iov, .iov_count = 1), 500 * AMB_MS, NULL),
+                     AMB_ETIMEDOUT);
+    assert_true(cpu_ns() - begin < 50 * AMB_MS);
+    fake_broker_hold_window(s.fake, false);
+    assert_int_equal(amb_pub_post(pub, AMB_OUT(.iov = &iov, .iov_count = 1), 5 * AMB_SEC, NULL),
+                     AMB_OK);
+    session_close(&s);
+}
+
 int main(void)
 {
     static struct fake_options ring = {.link = AMB_LINK_RING};
@@ -214,6 +281,8 @@ int main(void)
     cmocka_unit_test_prestate(test, &wide_ring), cmocka_unit_test_prestate(test, &wide_stream)
 #define BOTH(test) cmocka_unit_test_prestate(test, &ring), cmocka_unit_test_prestate(test, &stream)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slot_is_room_though_a_copy_has_none),
+        cmocka_unit_test(a_message_that_waits_with_its_copy_sleeps),
         BOTH(large_messages_are_batches_of_their_own_and_keep_their_place),
         BOTH(pieces_are_one_message_and_the_callers_again_at_once),
         BOTH(a_copy_says_all_that_a_post_says),
