@@ -22,6 +22,7 @@
 #include "client/conn/again.h"
 #include "client/conn/error.h"
 #include "client/conn/handle.h"
+#include "client/conn/interrupt.h"
 #include "client/conn/state/batches.h"
 #include "client/conn/state/control.h"
 #include "client/conn/state/driver.h"
@@ -58,6 +59,7 @@ struct amb_conn_settings {
     bool is_poll_mode;
     int64_t timeout_ns;
     uint64_t memory_max;
+    struct amb_interrupt interrupt;
     char name[64];
 };
 

@@ -40,6 +40,7 @@ enum amb_status amb_back_await(struct amb_conn *conn)
                             .arg = conn,
                             .timeout_ns = conn->settings.timeout_ns,
                             .flags = AMB_WAIT_STOPPABLE | AMB_WAIT_CONTROL};
-    enum amb_status status = amb_conn_wait(conn, &wait);
-    return status == AMB_OK || status == AMB_ESTOPPED || status == AMB_ECLOSED ? status : AMB_ELOST;
+    enum amb_status status = amb_conn_wait_asking(conn, &wait);
+    bool is_own = status == AMB_ESTOPPED || status == AMB_ECLOSED || status == AMB_ECANCELED;
+    return status == AMB_OK || is_own ? status : AMB_ELOST;
 }

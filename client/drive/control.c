@@ -119,9 +119,14 @@ enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_control_reque
                             .arg = request,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_CONTROL | flags};
-    enum amb_status status = amb_conn_wait(conn, &wait);
+    enum amb_status status = amb_conn_wait_asking(conn, &wait);
     amb_list_remove(&request->node);
     return status == AMB_OK ? request->status : status;
+}
+
+const char *amb_control_silence(enum amb_status status)
+{
+    return status == AMB_ECANCELED ? "interrupted" : "the broker does not answer";
 }
 
 /* ---- answers ---- */

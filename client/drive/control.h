@@ -59,6 +59,8 @@ void amb_control_ask(struct amb_conn *conn, Amb__Control__Control *message,
 /* Waits for the answer (gives up the lock). Why it did not come, or its status. Then forgotten. */
 enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_control_request *request,
                                  int64_t timeout_ns, uint32_t flags);
+/* Words for a status of amb_control_wait that is not the broker's. */
+const char *amb_control_silence(enum amb_status status);
 /* The session is over: answers every request with `why`. */
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text);
 

@@ -400,3 +400,33 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
     conn->driver.flow_waits -= (wait->flags & AMB_WAIT_FLOW) != 0;
     return status;
 }
+
+enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wait *wait)
+{
+    const struct amb_interrupt *interrupt = &conn->settings.interrupt;
+    int64_t deadline = INT64_MAX;
+    if (wait->timeout_ns != AMB_FOREVER) {
+        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), wait->timeout_ns);
+    }
+    struct amb_wait slice = *wait;
+    for (;;) {
+        slice.timeout_ns = amb_interrupt_slice(interrupt, slice.timeout_ns);
+        enum amb_status status = amb_conn_wait(conn, &slice);
+        if (status != AMB_ETIMEDOUT || interrupt->ask == NULL) {
+            return status;
+        }
+        amb_conn_unlock(conn);
+        bool is_over = amb_is_interrupted(interrupt);
+        amb_conn_lock(conn);
+        if (is_over && !wait->is_ready(wait->arg)) {
+            return AMB_ECANCELED;
+        }
+        slice.timeout_ns = AMB_FOREVER;
+        if (deadline != INT64_MAX) {
+            slice.timeout_ns = deadline - amb_clock_monotonic_ns();
+        }
+        if (slice.timeout_ns <= 0) {
+            return wait->is_ready(wait->arg) ? AMB_OK : AMB_ETIMEDOUT;
+        }
+    }
+}

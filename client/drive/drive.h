@@ -29,6 +29,8 @@ struct amb_conn;
  * ETIMEDOUT, ESTOPPED, ECLOSED, EFORKED, or why the session is lost.
  */
 enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait);
+/* The same for what the broker answers: options.is_interrupted ends it with ECANCELED. */
+enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wait *wait);
 
 /*
  * Moves what can be moved without waiting: the link, batches that are due, messages that were

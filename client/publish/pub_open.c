@@ -175,8 +175,8 @@ static enum amb_status ask_open(struct amb_pub *pub, const struct amb_pub_option
         return amb_conn_fail(conn, status, "cannot publish to '%s': %s", pub->topic, request.text);
     }
     ask_close(conn, pub->handle);
-    return amb_conn_fail(conn, status, "cannot publish to '%s': the broker does not answer",
-                         pub->topic);
+    return amb_conn_fail(conn, status, "cannot publish to '%s': %s", pub->topic,
+                         amb_control_silence(status));
 }
 
 enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,

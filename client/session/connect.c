@@ -73,6 +73,11 @@ static enum amb_status open_fds(struct amb_conn *conn, struct amb_error *error)
     return AMB_OK;
 }
 
+static struct amb_interrupt interrupt_of(const struct amb_options *options)
+{
+    return (struct amb_interrupt){.ask = options->is_interrupted, .arg = options->interrupted_arg};
+}
+
 static void take_options(struct amb_conn *conn, const struct amb_options *options)
 {
     conn->settings.is_poll_mode = options->progress == AMB_PROGRESS_POLL;
@@ -81,6 +86,7 @@ static void take_options(struct amb_conn *conn, const struct amb_options *option
     conn->settings.timeout_ns = options->timeout_ns;
     conn->control.heartbeat_ns = options->heartbeat_ns;
     conn->settings.memory_max = options->memory_max;
+    conn->settings.interrupt = interrupt_of(options);
     conn->batches.bytes_max = options->send_memory_max;
     amb_buffers_init(&conn->receive.buffers, options->memory_max);
     amb_buffers_init(&conn->leases.buffers, options->memory_max);
@@ -111,8 +117,7 @@ struct reach {
     const struct amb_options *options;
     const struct amb_former *former;
     const struct amb_own *own;
-    int64_t deadline_ns;
-    int cancel_fd;
+    struct amb_dial_until until;
 };
 
 /* The devices that UCX may use for this URL; none where it does not come to UCX. An interface that
@@ -155,7 +160,7 @@ static enum amb_status reach_one(struct amb_conn *conn, struct amb_handshake *wi
     if (status == AMB_OK) {
         struct amb_dial dial;
         with->secure = &secure;
-        status = amb_dial_open(&dial, with->url, reach->deadline_ns, reach->cancel_fd, error);
+        status = amb_dial_open(&dial, with->url, &reach->until, error);
         if (status == AMB_OK) {
             status = amb_secure_shake(&secure, &dial, with->url, AMB_TLS_ALPN_CONTROL);
         }
@@ -331,16 +336,35 @@ enum amb_status amb_connect_session(const struct amb_client_config *config,
         status = error->status = AMB_EUNREACHABLE; /* The file was right, and may be again. */
     }
     if (status == AMB_OK) {
-        const struct reach reach = {.config = config,
-                                    .options = options,
-                                    .former = former,
-                                    .own = &own,
-                                    .deadline_ns = deadline_ns,
-                                    .cancel_fd = cancel_fd};
+        struct reach reach = {.config = config,
+                              .options = options,
+                              .former = former,
+                              .own = &own,
+                              .until = {.deadline_ns = deadline_ns, .cancel_fd = cancel_fd}};
+        if (former == NULL) { /* A reconnect runs on a thread of the library's. */
+            reach.until.interrupt = interrupt_of(options);
+        }
         status = connect_list(&reach, error, out);
     }
     amb_own_fini(&own);
     return status;
+}
+
+/* Between two attempts. False: the program wants no other one. */
+static bool pause_for(int64_t wait_ns, const struct amb_options *options)
+{
+    const struct amb_interrupt interrupt = interrupt_of(options);
+    for (int64_t left = wait_ns; left > 0;) {
+        int64_t slice = amb_interrupt_slice(&interrupt, left);
+        const struct timespec ts = {.tv_sec = slice / AMB_NS_PER_SEC,
+                                    .tv_nsec = slice % AMB_NS_PER_SEC};
+        (void)nanosleep(&ts, NULL);
+        if (amb_is_interrupted(&interrupt)) {
+            return false;
+        }
+        left -= slice;
+    }
+    return true;
 }
 
 /* Until it is reached or time is up, where the program wants that. */
@@ -364,9 +388,10 @@ static enum amb_status connect_first(const struct amb_client_config *config,
         if (amb_clock_monotonic_ns() > deadline - wait_ns) {
             return status;
         }
-        const struct timespec ts = {.tv_sec = wait_ns / AMB_NS_PER_SEC,
-                                    .tv_nsec = wait_ns % AMB_NS_PER_SEC};
-        (void)nanosleep(&ts, NULL);
+        if (!pause_for(wait_ns, options)) {
+            set_error(error, AMB_ECANCELED, "interrupted");
+            return AMB_ECANCELED;
+        }
     }
 }
 

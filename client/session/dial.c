@@ -36,13 +36,13 @@ enum amb_status amb_dial_fail(struct amb_dial *dial, enum amb_status status, con
 enum amb_status amb_dial_wait(struct amb_dial *dial, short events)
 {
     for (;;) {
-        int64_t left = dial->deadline_ns - amb_clock_monotonic_ns();
+        int64_t left = dial->until.deadline_ns - amb_clock_monotonic_ns();
         if (left <= 0) {
             return amb_dial_fail(dial, AMB_ETIMEDOUT, "the broker does not answer");
         }
         struct pollfd fds[2] = {{.fd = dial->fd, .events = events},
-                                {.fd = dial->cancel_fd, .events = POLLIN}};
-        int64_t ms = left / AMB_NS_PER_MS + 1;
+                                {.fd = dial->until.cancel_fd, .events = POLLIN}};
+        int64_t ms = amb_interrupt_slice(&dial->until.interrupt, left) / AMB_NS_PER_MS + 1;
         int ready = poll(fds, 2, ms > 1000 ? 1000 : (int)ms);
         if (ready > 0 && fds[1].revents != 0) {
             return amb_dial_fail(dial, AMB_ECLOSED, "the connection is being closed");
@@ -53,6 +53,9 @@ enum amb_status amb_dial_wait(struct amb_dial *dial, short events)
         if (ready < 0 && errno != EINTR) {
             return amb_dial_fail(dial, amb_status_from_errno(errno), "poll: %s",
                                  strerrordesc_np(errno));
+        }
+        if (amb_is_interrupted(&dial->until.interrupt)) {
+            return amb_dial_fail(dial, AMB_ECANCELED, "interrupted");
         }
     }
 }
@@ -105,10 +108,13 @@ static enum amb_status connect_to(struct amb_dial *dial, const struct sockaddr_s
             break;
         }
         /* A Unix socket whose backlog is full cannot be waited for. */
-        if (amb_clock_monotonic_ns() >= dial->deadline_ns) {
+        if (amb_clock_monotonic_ns() >= dial->until.deadline_ns) {
             return amb_dial_fail(dial, AMB_ETIMEDOUT, "%s: the broker does not answer", name);
         }
-        struct pollfd cancel = {.fd = dial->cancel_fd, .events = POLLIN};
+        if (amb_is_interrupted(&dial->until.interrupt)) {
+            return amb_dial_fail(dial, AMB_ECANCELED, "interrupted");
+        }
+        struct pollfd cancel = {.fd = dial->until.cancel_fd, .events = POLLIN};
         if (poll(&cancel, 1, 5) > 0) {
             return amb_dial_fail(dial, AMB_ECLOSED, "the connection is being closed");
         }
@@ -201,13 +207,12 @@ static enum amb_status open_tcp(struct amb_dial *dial, const struct amb_url *url
     return status;
 }
 
-enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url, int64_t deadline_ns,
-                              int cancel_fd, struct amb_error *error)
+enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url,
+                              const struct amb_dial_until *until, struct amb_error *error)
 {
     memset(dial, 0, sizeof(*dial));
     dial->fd = -1;
-    dial->deadline_ns = deadline_ns;
-    dial->cancel_fd = cancel_fd;
+    dial->until = *until;
     dial->error = error;
     amb_control_reader_init(&dial->reader);
     char name[NAME_MAX_BYTES];

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "client/conn/interrupt.h"
 #include "wire/base/status.h"
 #include "wire/codec/control.h"
 #include "wire/codec/url.h"
@@ -19,6 +20,13 @@
 
 struct amb_tls;
 
+/* The ends of an attempt, beside its success. */
+struct amb_dial_until {
+    int64_t deadline_ns;
+    int cancel_fd; /* readable: give up; -1: none */
+    struct amb_interrupt interrupt;
+};
+
 struct amb_dial {
     int fd;                 /* -1: none */
     struct amb_tls *tls;    /* NULL: plain */
@@ -26,15 +34,14 @@ struct amb_dial {
     struct amb_control_reader reader;
     int fds[AMB_DIAL_FDS_MAX]; /* descriptors that came with the last message */
     size_t fd_count;
-    int64_t deadline_ns;
-    int cancel_fd;           /* readable: give up; -1: none */
+    struct amb_dial_until until;
     struct amb_error *error; /* filled in by the first failure */
 };
 
-/* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT; EINVAL: an interface that does not do, or that is in
- * the place of a host. */
+/* Connects. EUNREACHABLE, ETIMEDOUT, ELIMIT, ECLOSED, ECANCELED; EINVAL: an interface that does not
+ * do, or that is in the place of a host. */
 AMB_MUST_CHECK enum amb_status amb_dial_open(struct amb_dial *dial, const struct amb_url *url,
-                                             int64_t deadline_ns, int cancel_fd,
+                                             const struct amb_dial_until *until,
                                              struct amb_error *error);
 /* Closes what nobody took. */
 void amb_dial_close(struct amb_dial *dial);

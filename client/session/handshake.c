@@ -192,8 +192,7 @@ static enum amb_status attach_stream(struct amb_conn *conn, struct amb_dial *dia
                                      const struct amb_handshake *with)
 {
     struct amb_dial second;
-    enum amb_status status =
-        amb_dial_open(&second, with->url, dial->deadline_ns, dial->cancel_fd, dial->error);
+    enum amb_status status = amb_dial_open(&second, with->url, &dial->until, dial->error);
     if (status == AMB_EINVAL) { /* The first connection went this way: its interface may be back. */
         status = dial->error->status = AMB_EUNREACHABLE;
     }

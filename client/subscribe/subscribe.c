@@ -156,8 +156,8 @@ static enum amb_status ask_subscribe(struct amb_sub *sub, const char *pattern,
         return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern, request.text);
     }
     ask_end(conn, sub->handle);
-    return amb_conn_fail(conn, status, "cannot subscribe to '%s': the broker does not answer",
-                         pattern);
+    return amb_conn_fail(conn, status, "cannot subscribe to '%s': %s", pattern,
+                         amb_control_silence(status));
 }
 
 /*

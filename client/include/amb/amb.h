@@ -90,6 +90,7 @@ enum amb_progress {
                             and go for a reconnect, and for calls of a GPU's driver that wait */
 };
 
+typedef int (*amb_interrupted_fn)(void *arg);
 #define AMB_SPIN_NEVER INT64_C(-1) /* amb_options.spin_ns: a call that waits sleeps at once */
 
 struct amb_options {
@@ -148,6 +149,10 @@ struct amb_options {
      * client.certificate and client.key; none. The key's mode is 0600 or stricter. */
     const char *certificate;
     const char *key;
+    /* 1 ends a call that waits for the broker's answer, with AMB_ECANCELED. Asked ten times a
+     * second on that thread; it may block, and calls nothing of amb_. docs/api.md */
+    amb_interrupted_fn is_interrupted;
+    void *interrupted_arg;
 };
 
 /* One run of consecutive messages of a publisher, settled alike. */

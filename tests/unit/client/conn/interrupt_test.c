@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls that wait for a broker which says nothing, until the program wants them to turn back. */
+#include "client/drive/lock.h"
+#include "tests/unit/client/session.h"
+
+#include "wire/base/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* It says yes at the third question, once. */
+struct program {
+    unsigned asked, ends;
+    pthread_t thread;
+    struct amb_conn *conn;
+};
+
+static int third(void *arg)
+{
+    struct program *program = arg;
+    assert_true(pthread_equal(pthread_self(), program->thread));
+    if (program->conn != NULL) { /* No lock is held: another call goes on meanwhile. */
+        amb_conn_lock(program->conn);
+        amb_conn_unlock(program->conn);
+    }
+    bool is_end = ++program->asked % 3 == 0;
+    program->ends += is_end;
+    return is_end;
+}
+
+static int listen_at(char *url, size_t size)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/amb-interrupt-%d.sock",
+                   (int)getpid());
+    (void)unlink(address.sun_path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    (void)snprintf(url, size, "unix://%s", address.sun_path);
+    return fd;
+}
+
+static struct amb_error connect_and_be_interrupted(const char *url, uint32_t retry_first)
+{
+    struct program program = {.thread = pthread_self()};
+    struct amb_error error = {.status = AMB_OK};
+    struct amb_conn *conn = (void *)1;
+    int64_t begin = amb_clock_monotonic_ns();
+    assert_int_equal(amb_connect(url,
+                                 AMB_OPTIONS(.is_interrupted = third, .interrupted_arg = &program,
+                                             .connect_timeout_ns = 50 * AMB_SEC,
+                                             .retry_first = retry_first, .error = &error),
+                                 &conn),
+                     AMB_ECANCELED);
+    assert_null(conn);
+    assert_int_equal(program.ends, 1);
+    assert_true(amb_clock_monotonic_ns() - begin < 40 * AMB_SEC);
+    return error;
+}
+
+static void a_connect_turns_back(void **state)
+{
+    (void)state;
+    char url[128];
+    int listener = listen_at(url, sizeof(url)); /* Nobody accepts. */
+    struct amb_error error = connect_and_be_interrupted(url, 0);
+    assert_int_equal(error.status, AMB_ECANCELED);
+    assert_string_equal(error.text, "interrupted");
+    assert_int_equal(close(listener), 0);
+    /* Nobody listens any more: it tries again until it is told not to. */
+    error = connect_and_be_interrupted(url, 1);
+    assert_string_equal(error.text, "interrupted");
+    assert_int_equal(unlink(url + strlen("unix://")), 0);
+}
+
+static void a_round_trip_turns_back_and_leaves_nothing(void **state)
+{
+    struct program program = {.thread = pthread_self()};
+    struct session s;
+    session_open(&s, NULL,
+                 AMB_OPTIONS(.progress = *(enum amb_progress *)*state, .is_interrupted = third,
+                             .interrupted_arg = &program, .timeout_ns = 50 * AMB_SEC));
+    program.conn = s.conn;
+    assert_int_equal(program.asked, 0);
+    struct amb_pub *pub = (void *)1;
+    assert_int_equal(amb_pub_open(s.conn, "slow", NULL, &pub), AMB_ECANCELED);
+    assert_null(pub);
+    assert_non_null(strstr(amb_last_error(s.conn).text, "'slow': interrupted"));
+    assert_int_equal(amb_publish(s.conn, "slow", "x", 1, AMB_FOREVER), AMB_ECANCELED);
+    assert_int_equal(program.ends, 2);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.closes == 2); /* The broker is told. */
+    assert_int_equal(amb_pub_open(s.conn, "a", NULL, &pub), AMB_OK);
+    assert_int_equal(amb_pub_send(pub, "x", 1, AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_flush(pub, 0, 5 * AMB_SEC), AMB_OK);
+    fake_broker_freeze(s.fake);
+    struct amb_sub *sub = (void *)1;
+    struct amb_msg *msg = (void *)1;
+    assert_int_equal(amb_subscribe(s.conn, "a", NULL, &sub), AMB_ECANCELED);
+    assert_null(sub);
+    assert_int_equal(amb_admin(s.conn, "status", AMB_FOREVER, &msg), AMB_ECANCELED);
+    assert_null(msg);
+    assert_int_equal(program.ends, 4);
+    session_close(&s);
+}
+
+static int never(void *arg)
+{
+    unsigned *asked = arg;
+    ++*asked;
+    return 0;
+}
+
+static void a_timeout_stays_what_it_is(void **state)
+{
+    (void)state;
+    unsigned asked = 0;
+    struct session s;
+    session_open(&s, NULL,
+                 AMB_OPTIONS(.is_interrupted = never, .interrupted_arg = &asked,
+                             .timeout_ns = 350 * AMB_MS));
+    struct amb_pub *pub;
+    int64_t begin = amb_clock_monotonic_ns();
+    assert_int_equal(amb_pub_open(s.conn, "slow", NULL, &pub), AMB_ETIMEDOUT);
+    assert_true(amb_clock_monotonic_ns() - begin >= 350 * AMB_MS);
+    assert_in_range(asked, 1, 4);
+    session_close(&s);
+}
+
+int main(void)
+{
+    static enum amb_progress thread = AMB_PROGRESS_THREAD, poll_mode = AMB_PROGRESS_POLL;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connect_turns_back),
+        cmocka_unit_test_prestate(a_round_trip_turns_back_and_leaves_nothing, &thread),
+        cmocka_unit_test_prestate(a_round_trip_turns_back_and_leaves_nothing, &poll_mode),
+        cmocka_unit_test(a_timeout_stays_what_it_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
