@@ -82,26 +82,14 @@ enum amb_exit amb_tls_files_authority(const char *folder, struct amb_tls_pair **
 }
 
 /* A new file, whole on disk; nothing is left of one that fails. */
-static enum amb_exit write_file(const char *path, const char *text, mode_t mode)
+static enum amb_exit write_file(const char *path, const char *text, bool is_secret)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return complain(path, errno);
-    }
-    size_t len = strlen(text), sent = 0;
-    while (sent < len) {
-        ssize_t n = write(fd, text + sent, len - sent);
-        if (n < 0 && errno != EINTR) {
-            break;
-        }
-        sent += n > 0 ? (size_t)n : 0;
-    }
-    bool is_good = sent == len && fchmod(fd, mode) == 0 && fsync(fd) == 0;
-    int why = errno;
-    (void)close(fd);
-    if (!is_good) {
-        (void)unlink(path);
-        return complain(path, why);
+    char why[AMB_PRIVATE_WHY_MAX];
+    enum amb_status status = is_secret ? amb_private_file_create(path, text, why)
+                                       : amb_public_file_create(path, text, why);
+    if (status != AMB_OK) {
+        amb_tool_error("tls: %s", why);
+        return AMB_EXIT_SOFTWARE;
     }
     return AMB_EXIT_OK;
 }
@@ -117,10 +105,10 @@ enum amb_exit amb_tls_files_write(const char *folder, const char *base,
     if (public == NULL || secret == NULL) {
         amb_tool_error("tls: no memory");
     } else {
-        code = write_file(key, secret, 0600);
+        code = write_file(key, secret, true);
     }
     if (code == AMB_EXIT_OK) {
-        code = write_file(certificate, public, 0644);
+        code = write_file(certificate, public, false);
         if (code != AMB_EXIT_OK) {
             (void)unlink(key);
         }
@@ -157,7 +145,7 @@ enum amb_exit amb_tls_files_replace(const char *folder, const char *base,
         amb_tool_error("tls: no memory");
         return AMB_EXIT_SOFTWARE;
     }
-    enum amb_exit code = write_file(fresh, text, 0644);
+    enum amb_exit code = write_file(fresh, text, false);
     free(text);
     if (code == AMB_EXIT_OK) {
         code = keep_old(path);

@@ -31,11 +31,19 @@ static enum amb_status complain(char *why, const char *path, const char *format,
     return AMB_EINVAL;
 }
 
-bool amb_private_file_check(const char *path, const struct stat *st, char why[AMB_PRIVATE_WHY_MAX])
+static bool check_mode(const char *path, const struct stat *st, char *why)
 {
     if ((st->st_mode & 0077) != 0) {
         (void)complain(why, path, "can be read by others (got mode %04o, allowed 0600 or stricter)",
                        (unsigned)st->st_mode & 07777);
+        return false;
+    }
+    return true;
+}
+
+bool amb_private_file_check(const char *path, const struct stat *st, char why[AMB_PRIVATE_WHY_MAX])
+{
+    if (!check_mode(path, st, why)) {
         return false;
     }
     if (st->st_uid != 0 && st->st_uid != geteuid()) {
@@ -46,12 +54,14 @@ bool amb_private_file_check(const char *path, const struct stat *st, char why[AM
     return true;
 }
 
-static enum amb_status check(const char *path, const struct stat *st, size_t max, char *why)
+static enum amb_status check(const char *path, const struct stat *st, size_t max, bool is_any_owner,
+                             char *why)
 {
     if (!S_ISREG(st->st_mode)) {
         return complain(why, path, "is not a regular file");
     }
-    if (!amb_private_file_check(path, st, why)) {
+    bool is_good = is_any_owner ? check_mode(path, st, why) : amb_private_file_check(path, st, why);
+    if (!is_good) {
         return AMB_EINVAL;
     }
     if (st->st_size < 0 || (uint64_t)st->st_size > max) {
@@ -86,6 +96,13 @@ static enum amb_status read_all(int fd, const char *path, size_t size, struct am
 enum amb_status amb_private_file_read(const char *path, size_t max, struct amb_private_file *out,
                                       char why[AMB_PRIVATE_WHY_MAX])
 {
+    return amb_private_file_read_any(path, max, false, out, why);
+}
+
+enum amb_status amb_private_file_read_any(const char *path, size_t max, bool is_any_owner,
+                                          struct amb_private_file *out,
+                                          char why[AMB_PRIVATE_WHY_MAX])
+{
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat st;
     *out = (struct amb_private_file){0};
@@ -96,7 +113,7 @@ enum amb_status amb_private_file_read(const char *path, size_t max, struct amb_p
         }
         return complain(why, path, "cannot be read: %s", strerrordesc_np(error));
     }
-    enum amb_status status = check(path, &st, max, why);
+    enum amb_status status = check(path, &st, max, is_any_owner, why);
     if (status == AMB_OK) {
         status = read_all(fd, path, (size_t)st.st_size, out, why);
     }
@@ -122,45 +139,63 @@ void amb_private_text_free(char *text)
     }
 }
 
-/* A file whose entry is not on the disk may be gone after a power cut. */
-static bool sync_folder(const char *path)
+bool amb_private_folder_sync(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
     int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool is_good = fd >= 0 && fsync(fd) == 0;
+    int error = errno;
     if (fd >= 0) {
         (void)close(fd);
     }
     free(folder);
+    errno = error;
     return is_good;
 }
 
-static bool write_all(int fd, const char *text, size_t len)
+bool amb_private_write(int fd, const char *text, size_t len)
 {
     for (size_t sent = 0; sent < len;) {
         ssize_t n = write(fd, text + sent, len - sent);
-        if (n <= 0) {
+        if (n < 0 && errno != EINTR) {
             return false;
         }
-        sent += (size_t)n;
+        sent += n > 0 ? (size_t)n : 0;
     }
     return true;
 }
 
-enum amb_status amb_private_file_create(const char *path, const char *text,
-                                        char why[AMB_PRIVATE_WHY_MAX])
+static enum amb_status create(const char *path, const char *text, mode_t mode, char *why)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
         return complain(why, path, "cannot be made: %s", strerrordesc_np(errno));
     }
-    bool is_good = write_all(fd, text, strlen(text)) && fchmod(fd, 0600) == 0 && fsync(fd) == 0;
+    bool is_good =
+        amb_private_write(fd, text, strlen(text)) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
     int error = errno;
-    is_good = close(fd) == 0 && is_good && sync_folder(path);
+    is_good = close(fd) == 0 && is_good;
+    /* A file whose entry is not on the disk may be gone after a power cut. */
+    if (is_good && !amb_private_folder_sync(path)) {
+        error = errno;
+        is_good = false;
+    }
     if (!is_good) {
         (void)unlink(path);
         return complain(why, path, "cannot be written: %s", strerrordesc_np(error));
     }
     return AMB_OK;
+}
+
+enum amb_status amb_private_file_create(const char *path, const char *text,
+                                        char why[AMB_PRIVATE_WHY_MAX])
+{
+    return create(path, text, 0600, why);
+}
+
+enum amb_status amb_public_file_create(const char *path, const char *text,
+                                       char why[AMB_PRIVATE_WHY_MAX])
+{
+    return create(path, text, 0644, why);
 }

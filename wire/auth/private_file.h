@@ -31,6 +31,11 @@ struct amb_private_file {
 AMB_MUST_CHECK enum amb_status amb_private_file_read(const char *path, size_t max,
                                                      struct amb_private_file *out,
                                                      char why[AMB_PRIVATE_WHY_MAX]);
+/* The same. is_any_owner: it may be anybody's, and still not be read by others. */
+AMB_MUST_CHECK enum amb_status amb_private_file_read_any(const char *path, size_t max,
+                                                         bool is_any_owner,
+                                                         struct amb_private_file *out,
+                                                         char why[AMB_PRIVATE_WHY_MAX]);
 /* Is it its owner's alone, and he root or us? False, with the reason. */
 bool amb_private_file_check(const char *path, const struct stat *st, char why[AMB_PRIVATE_WHY_MAX]);
 /* Overwrites the bytes, then frees them. Harmless twice, and on zeros. */
@@ -41,3 +46,10 @@ void amb_private_text_free(char *text);
  * EINVAL with its reason, as above. */
 AMB_MUST_CHECK enum amb_status amb_private_file_create(const char *path, const char *text,
                                                        char why[AMB_PRIVATE_WHY_MAX]);
+/* The same of a file that others may read, of mode 0644. */
+AMB_MUST_CHECK enum amb_status amb_public_file_create(const char *path, const char *text,
+                                                      char why[AMB_PRIVATE_WHY_MAX]);
+/* All bytes, whatever signals come. False: errno has the reason. */
+bool amb_private_write(int fd, const char *text, size_t len);
+/* The names in the folder of that file last from here on. False: errno has the reason. */
+bool amb_private_folder_sync(const char *path);

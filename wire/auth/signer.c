@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/signer.h"
 
+#include "wire/base/passphrase.h"
+
 #include <endian.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -66,23 +68,13 @@ enum amb_status amb_signer_create(struct amb_signer **out)
     return key == NULL ? AMB_EINTERNAL : wrap(key, out);
 }
 
-/* No terminal is asked. */
-static int no_passphrase(char *out, int size, int is_for_writing, void *arg)
-{
-    (void)out;
-    (void)size;
-    (void)is_for_writing;
-    (void)arg;
-    return -1;
-}
-
 enum amb_status amb_signer_parse(const char *pem, size_t len, struct amb_signer **out)
 {
     BIO *bio = len > INT32_MAX ? NULL : BIO_new_mem_buf(pem, (int)len);
     if (bio == NULL) {
         return AMB_ENOMEM;
     }
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, amb_no_passphrase, NULL);
     (void)BIO_free(bio);
     ERR_clear_error();
     if (key == NULL || EVP_PKEY_get_base_id(key) != EVP_PKEY_ED25519) {

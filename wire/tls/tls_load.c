@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/tls/tls_load.h"
 
+#include "wire/base/passphrase.h"
 #include "wire/base/text.h"
 
 #include <errno.h>
@@ -136,16 +137,6 @@ static enum amb_status read_file(const char *path, bool is_secret,
     return AMB_OK;
 }
 
-/* No terminal is asked. */
-static int no_passphrase(char *out, int size, int is_for_writing, void *arg)
-{
-    (void)out;
-    (void)size;
-    (void)is_for_writing;
-    *(bool *)arg = true;
-    return -1;
-}
-
 /* Why no other object came. Some lacks of memory leave no error at all: a file that seems to end
  * there would have fewer authorities, or revoke fewer certificates. */
 enum ending {
@@ -269,7 +260,7 @@ enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *com
         return status;
     }
     ERR_clear_error();
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &is_encrypted);
+    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, amb_no_passphrase, &is_encrypted);
     (void)BIO_free(bio);
     if (key == NULL && ERR_peek_error() == 0) {
         return out_of_memory(complaint);
