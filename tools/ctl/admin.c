@@ -93,7 +93,7 @@ enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv)
     return ask(ctl, argc, argv, 2, 3, query, sizeof(query));
 }
 
-enum amb_exit amb_ctl_user(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_user_test(struct amb_ctl *ctl, int argc, char **argv)
 {
     char query[400];
     return ask(ctl, argc, argv, 4, 4, query, sizeof(query));

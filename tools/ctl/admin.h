@@ -11,4 +11,4 @@ enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv);
 enum amb_exit amb_ctl_topics(struct amb_ctl *ctl, int argc, char **argv);
 enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv);
 /* "user test NAME publish|subscribe|admin WHAT": AMB_EXIT_FORBIDDEN where the answer is no. */
-enum amb_exit amb_ctl_user(struct amb_ctl *ctl, int argc, char **argv);
+enum amb_exit amb_ctl_user_test(struct amb_ctl *ctl, int argc, char **argv);

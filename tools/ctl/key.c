@@ -23,7 +23,7 @@ enum {
 };
 
 struct wanted {
-    const char *user, *ca;
+    struct amb_key_parts key;
     bool is_token;
 };
 
@@ -51,10 +51,9 @@ static void show(const struct amb_ctl *ctl, const char *path, const char *creden
 }
 
 /* The credential of a file, as the users file has it. */
-static enum amb_exit describe(const struct amb_ctl *ctl, const char *path,
-                              const struct amb_credentials *credentials)
+static enum amb_exit credential_of(const char *path, const struct amb_credentials *credentials,
+                                   char *credential)
 {
-    char credential[AMB_CREDENTIAL_MAX + 1] = "";
     uint8_t key[AMB_CREDENTIAL_KEY_SIZE];
     const char *token = credentials->token;
     if (credentials->signer != NULL) {
@@ -63,24 +62,34 @@ static enum amb_exit describe(const struct amb_ctl *ctl, const char *path,
     } else if (token == NULL) {
         amb_tool_error("key: %s has no key and is no token", path);
         return AMB_EXIT_DATA;
+    } else if (strlen(token) > AMB_CREDENTIAL_TOKEN_MAX) {
+        amb_tool_error("key: %s: the token of a user has at most %u bytes (got %zu)", path,
+                       AMB_CREDENTIAL_TOKEN_MAX, strlen(token));
+        return AMB_EXIT_DATA;
     } else if (!amb_credential_of_token(token, strlen(token), credential)) {
         amb_tool_error("key: SHA-256 is not available");
         return AMB_EXIT_SOFTWARE;
     }
-    show(ctl, path, credential, credentials);
     return AMB_EXIT_OK;
+}
+
+static enum amb_exit describe(const struct amb_ctl *ctl, const char *path,
+                              const struct amb_credentials *credentials)
+{
+    char credential[AMB_CREDENTIAL_MAX + 1] = "";
+    enum amb_exit code = credential_of(path, credentials, credential);
+    if (code == AMB_EXIT_OK) {
+        show(ctl, path, credential, credentials);
+    }
+    return code;
 }
 
 /* ---- new ---- */
 
-static enum amb_exit create(const struct amb_ctl *ctl, const char *path, const char *text,
-                            const struct amb_credentials *credentials)
+static enum amb_exit create(const char *path, const char *text)
 {
     char why[AMB_PRIVATE_WHY_MAX];
-    if (amb_private_file_create(path, text, why) != AMB_OK) {
-        return failed(why);
-    }
-    return describe(ctl, path, credentials);
+    return amb_private_file_create(path, text, why) == AMB_OK ? AMB_EXIT_OK : failed(why);
 }
 
 static enum amb_exit new_token(const struct amb_ctl *ctl, const char *path)
@@ -94,7 +103,8 @@ static enum amb_exit new_token(const struct amb_ctl *ctl, const char *path)
     amb_text_format_hex(bytes, sizeof(bytes), text);
     (void)snprintf(line, sizeof(line), "%s\n", text);
     const struct amb_credentials credentials = {.token = text};
-    enum amb_exit code = create(ctl, path, line, &credentials);
+    enum amb_exit code = create(path, line);
+    code = code == AMB_EXIT_OK ? describe(ctl, path, &credentials) : code;
     explicit_bzero(bytes, sizeof(bytes));
     explicit_bzero(text, sizeof(text));
     explicit_bzero(line, sizeof(line));
@@ -139,10 +149,11 @@ static bool is_readable(const char *text)
     return is_good;
 }
 
-static enum amb_exit new_key(const struct amb_ctl *ctl, const struct wanted *wanted,
-                             const char *path)
+/* *out: as it is in the file, to be freed. */
+static enum amb_exit make_key(const struct amb_key_parts *wanted, const char *path,
+                              struct amb_credentials *out)
 {
-    struct amb_credentials credentials = {.url = (char *)(uintptr_t)ctl->url,
+    struct amb_credentials credentials = {.url = (char *)(uintptr_t)wanted->url,
                                           .user = (char *)(uintptr_t)wanted->user};
     enum amb_exit code = wanted->ca == NULL ? AMB_EXIT_OK : read_ca(wanted->ca, &credentials.ca);
     if (code == AMB_EXIT_OK && amb_signer_create(&credentials.signer) != AMB_OK) {
@@ -151,35 +162,70 @@ static enum amb_exit new_key(const struct amb_ctl *ctl, const struct wanted *wan
     }
     if (code == AMB_EXIT_OK) {
         char *text = amb_credentials_format(&credentials);
-        code = text == NULL || !is_readable(text) ? AMB_EXIT_DATA
-                                                  : create(ctl, path, text, &credentials);
+        code = text == NULL || !is_readable(text) ? AMB_EXIT_DATA : create(path, text);
         amb_private_text_free(text);
     }
-    free(credentials.ca);
-    amb_signer_free(&credentials.signer);
+    *out = credentials;
+    return code;
+}
+
+/* The URL and the user are the caller's. */
+static void free_key(struct amb_credentials *credentials)
+{
+    free(credentials->ca);
+    amb_signer_free(&credentials->signer);
+}
+
+enum amb_exit amb_ctl_key_make(const struct amb_key_parts *wanted, const char *path,
+                               char *credential)
+{
+    struct amb_credentials credentials;
+    enum amb_exit code = make_key(wanted, path, &credentials);
+    code = code == AMB_EXIT_OK ? credential_of(path, &credentials, credential) : code;
+    free_key(&credentials);
+    return code;
+}
+
+static enum amb_exit new_key(const struct amb_ctl *ctl, const struct amb_key_parts *wanted,
+                             const char *path)
+{
+    struct amb_credentials credentials;
+    enum amb_exit code = make_key(wanted, path, &credentials);
+    code = code == AMB_EXIT_OK ? describe(ctl, path, &credentials) : code;
+    free_key(&credentials);
     return code;
 }
 
 /* ---- the command ---- */
 
-static enum amb_exit run_new(const struct amb_ctl *ctl, const struct wanted *wanted,
-                             const char *path)
+enum amb_exit amb_ctl_key_check(const struct amb_key_parts *wanted)
 {
     char why[160];
     struct amb_url url;
-    if (wanted->is_token && (wanted->user != NULL || wanted->ca != NULL || ctl->url != NULL)) {
-        amb_tool_error("key: a token's file has nothing else: no --user, --ca or --url");
-        return AMB_EXIT_USAGE;
-    }
     if (wanted->user != NULL && !amb_user_name_is(wanted->user)) {
         return amb_ctl_bad("--user", wanted->user, "letters, digits and -_@, a letter first");
     }
     /* Of a comma list the first one: those behind it may be bare hosts. */
-    if (ctl->url != NULL && strchr(ctl->url, ',') == NULL &&
-        amb_url_parse(ctl->url, &url, why, sizeof(why)) != AMB_OK) {
+    if (wanted->url != NULL && strchr(wanted->url, ',') == NULL &&
+        amb_url_parse(wanted->url, &url, why, sizeof(why)) != AMB_OK) {
         return failed(why);
     }
-    return wanted->is_token ? new_token(ctl, path) : new_key(ctl, wanted, path);
+    return AMB_EXIT_OK;
+}
+
+static enum amb_exit run_new(const struct amb_ctl *ctl, const struct wanted *wanted,
+                             const char *path)
+{
+    const struct amb_key_parts *key = &wanted->key;
+    if (wanted->is_token && (key->user != NULL || key->ca != NULL || key->url != NULL)) {
+        amb_tool_error("key: a token's file has nothing else: no --user, --ca or --url");
+        return AMB_EXIT_USAGE;
+    }
+    enum amb_exit code = amb_ctl_key_check(key);
+    if (code != AMB_EXIT_OK) {
+        return code;
+    }
+    return wanted->is_token ? new_token(ctl, path) : new_key(ctl, key, path);
 }
 
 static enum amb_exit run_show(const struct amb_ctl *ctl, const char *path)
@@ -215,14 +261,14 @@ enum amb_exit amb_ctl_key(struct amb_ctl *ctl, int argc, char **argv)
                                             {"ca", required_argument, NULL, OPT_CA},
                                             {"token", no_argument, NULL, OPT_TOKEN},
                                             {NULL, 0, NULL, 0}};
-    struct wanted wanted = {.user = NULL};
+    struct wanted wanted = {.is_token = false};
     int option;
     while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
         bool is_good = true;
         if (option == OPT_USER) {
-            wanted.user = optarg;
+            wanted.key.user = optarg;
         } else if (option == OPT_CA) {
-            wanted.ca = optarg;
+            wanted.key.ca = optarg;
         } else if (option == OPT_TOKEN) {
             wanted.is_token = true;
         } else {
@@ -232,5 +278,6 @@ enum amb_exit amb_ctl_key(struct amb_ctl *ctl, int argc, char **argv)
             return AMB_EXIT_USAGE;
         }
     }
+    wanted.key.url = ctl->url;
     return ctl->is_help_wanted ? AMB_EXIT_OK : run(ctl, &wanted, argc - optind, argv + optind);
 }

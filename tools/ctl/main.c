@@ -15,6 +15,7 @@
 #include "tools/ctl/request.h"
 #include "tools/ctl/sub.h"
 #include "tools/ctl/tls.h"
+#include "tools/ctl/user.h"
 #include "wire/base/clock.h"
 
 #include <signal.h>
@@ -27,8 +28,13 @@ static const struct amb_ctl_command commands[] = {
     {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
     {"queues", amb_ctl_admin, "", "acknowledged, group and durable subscriptions: pending, dead"},
     {"durable", amb_ctl_durable, "rm NAME [USER]", "forget a durable name that nobody uses"},
-    {"user", amb_ctl_user, "test NAME publish|subscribe|admin WHAT",
-     "may a user do that, and by which line of the roles"},
+    {"user", amb_ctl_user,
+     "test NAME publish|subscribe|admin WHAT\n"
+     "             add|set NAME [--tenant T] [--role R]... [--quota Q] [--until DAY] [--off|--on]\n"
+     "             [--credential C]... [--rm-credential C]... [--new-key FILE [--ca FILE]]\n"
+     "             rm NAME | list | show NAME   [--file FILE | --config FILE]",
+     "may a user do that, and by which line of the roles; edits of a users file, which ask no "
+     "broker"},
     {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},

@@ -72,8 +72,7 @@ static bool take_role(struct amb_user_line *line, char *item, char *why)
     return true;
 }
 
-/* "2027-06-30" as the second after it, of UTC. */
-static bool parse_day(const char *text, int64_t *until_s)
+bool amb_user_day_parse(const char *text, int64_t *until_s)
 {
     struct tm tm = {0};
     char again[SHOWN_MAX];
@@ -100,7 +99,7 @@ static bool take_flag(struct amb_user_line *line, char *item, char *why)
         return true;
     }
     if (strncmp(item, until, sizeof(until) - 1) == 0 && line->until_s == AMB_USER_FOR_EVER) {
-        return parse_day(item + sizeof(until) - 1, &line->until_s) ||
+        return amb_user_day_parse(item + sizeof(until) - 1, &line->until_s) ||
                fail(why, "until is no day (got \"%s\", allowed until=2027-06-30)",
                     amb_text_show(item + sizeof(until) - 1, shown, sizeof(shown)));
     }
@@ -209,4 +208,67 @@ enum amb_user_line_kind amb_user_line_parse(char *line, size_t len, struct amb_u
     }
     return split(line, fields, why) && take_fields(out, fields, why) ? AMB_USER_LINE_USER
                                                                      : AMB_USER_LINE_WRONG;
+}
+
+/* ---- the opposite ---- */
+
+struct writing {
+    char *out;
+    size_t len;
+    bool is_full;
+};
+
+static void put(struct writing *writing, const char *text)
+{
+    size_t len = strlen(text);
+    if (writing->is_full || len > AMB_USER_LINE_MAX - writing->len) {
+        writing->is_full = true;
+        return;
+    }
+    memcpy(writing->out + writing->len, text, len + 1);
+    writing->len += len;
+}
+
+static void put_list(struct writing *writing, const char *const *items, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        put(writing, i == 0 ? "" : ",");
+        put(writing, items[i]);
+    }
+    put(writing, count == 0 ? "-" : "");
+}
+
+static void put_flags(struct writing *writing, const struct amb_user_line *line)
+{
+    const char *flags[2];
+    unsigned count = 0;
+    char until[SHOWN_MAX];
+    if (line->until_s != AMB_USER_FOR_EVER) {
+        time_t day = (time_t)(line->until_s - DAY_S);
+        struct tm tm = {0};
+        (void)gmtime_r(&day, &tm);
+        (void)strftime(until, sizeof(until), "until=%Y-%m-%d", &tm);
+        flags[count++] = until;
+    }
+    if (line->is_off) {
+        flags[count++] = "off";
+    }
+    put_list(writing, flags, count);
+}
+
+bool amb_user_line_format(const struct amb_user_line *line, char *out)
+{
+    struct writing writing = {.out = out};
+    put(&writing, line->name);
+    put(&writing, ":");
+    put(&writing, line->tenant);
+    put(&writing, ":");
+    put_list(&writing, line->roles, line->role_count);
+    put(&writing, ":");
+    put(&writing, line->quota == NULL ? "-" : line->quota);
+    put(&writing, ":");
+    put_flags(&writing, line);
+    put(&writing, ":");
+    put_list(&writing, line->credentials, line->credential_count);
+    return !writing.is_full;
 }
