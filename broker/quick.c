@@ -58,6 +58,23 @@ static enum amb_status make_one(char *path, const char *name, char *why)
     return AMB_OK;
 }
 
+/* The folder, and those above it that are not there either. */
+static enum amb_status make_all(const char *path, char *why)
+{
+    char part[FOLDER_MAX];
+    for (const char *at = path + 1; at != NULL; at = *at == '\0' ? NULL : at + 1) {
+        at = strchrnul(at, '/');
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
+        if (mkdir(part, 0700) != 0 && errno != EEXIST) {
+            return fail(why, "%s cannot be made: %s", part, strerrordesc_np(errno));
+        }
+        if (*at == '\0') {
+            break;
+        }
+    }
+    return AMB_OK;
+}
+
 static enum amb_status find_parent(const char *const *environment, char path[FOLDER_MAX], char *why)
 {
     const char *state = amb_config_variable_find(environment, "XDG_STATE_HOME");
@@ -71,6 +88,8 @@ static enum amb_status find_parent(const char *const *environment, char path[FOL
     if (base == home) {
         status = make_one(path, ".local", why);
         status = status == AMB_OK ? make_one(path, "state", why) : status;
+    } else {
+        status = make_all(path, why);
     }
     status = status == AMB_OK ? make_one(path, "ambroker", why) : status;
     struct stat st;

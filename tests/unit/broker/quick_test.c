@@ -145,6 +145,29 @@ static void test_a_folder_that_others_may_write_to_is_refused(void **state)
     refuses(environment, "must be a folder of this user");
 }
 
+static void test_a_state_folder_that_is_not_there_is_made(void **state)
+{
+    (void)state;
+    struct amb_config_quick files;
+    struct stat st;
+    char variable_of_state[128], folder[96], why[AMB_CONFIG_QUICK_WHY_MAX] = "";
+    const char *const with[] = {variable_of_state, variable, NULL};
+    struct amb_url url = url_of("tls://127.0.0.1:1");
+    mode_t before = umask(0);
+    (void)snprintf(folder, sizeof(folder), "%s/deep/state", home);
+    (void)snprintf(variable_of_state, sizeof(variable_of_state), "XDG_STATE_HOME=%s", folder);
+    enum amb_status status = amb_quick_start(&url, with, &files, why);
+    (void)umask(before);
+    if (status != AMB_OK) {
+        fail_msg("%s", why);
+    }
+    assert_true(strncmp(files.users, folder, strlen(folder)) == 0);
+    assert_int_equal(stat(folder, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    (void)snprintf(variable_of_state, sizeof(variable_of_state), "XDG_STATE_HOME=/proc/none/state");
+    refuses(with, "/proc/none cannot be made");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +176,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_port_that_is_not_known_leaves_the_url_out, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_folder_that_others_may_write_to_is_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_state_folder_that_is_not_there_is_made, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
