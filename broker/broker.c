@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/broker.h"
 
+#include "broker/audit/audit.h"
 #include "broker/auth/users.h"
 #include "broker/config/config.h"
+#include "broker/control/admin/admin.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_news.h"
@@ -57,6 +59,8 @@ struct amb_broker {
     struct amb_worker *workers;
     struct amb_shard *shards[AMB_SHARDS_MAX];
     unsigned worker_count; /* initialised */
+    struct amb_audit audit;
+    const char *audit_path; /* "": none */
     struct amb_control control;
     bool has_control, is_running;
     pthread_t thread;
@@ -350,6 +354,35 @@ static enum amb_status say_what(enum amb_status status, const char *what, char *
     return status;
 }
 
+static enum amb_status open_audit(const char *path, struct amb_audit_file *out, char *error,
+                                  size_t error_size)
+{
+    char why[AMB_AUDIT_WHY_MAX];
+    enum amb_status status = amb_audit_file_open(path, out, why);
+    if (status != AMB_OK) {
+        (void)snprintf(error, error_size, "log.audit: %s", why);
+    }
+    return status;
+}
+
+/* Before a socket opens: nobody comes in who is not recorded. */
+static enum amb_status broker_start_audit(struct amb_broker *broker, char *error, size_t error_size)
+{
+    struct amb_audit_file file;
+    broker->audit_path = broker->config->log.audit;
+    if (broker->audit_path[0] == '\0') {
+        return AMB_OK;
+    }
+    enum amb_status status = open_audit(broker->audit_path, &file, error, error_size);
+    if (status == AMB_OK) {
+        status = amb_audit_start(&broker->audit, &file, broker->audit_path);
+        if (status != AMB_OK) {
+            amb_audit_file_close(&file);
+        }
+    }
+    return status;
+}
+
 static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t error_size)
 {
     enum amb_status status =
@@ -368,6 +401,10 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
     if (status == AMB_OK) {
         status = say_what(broker_make_workers(broker), "the workers' memory and descriptors", error,
                           error_size);
+    }
+    if (status == AMB_OK) {
+        status = say_what(broker_start_audit(broker, error, error_size),
+                          "the thread of the audit log", error, error_size);
     }
     if (status == AMB_OK) {
         broker->has_control = true;
@@ -390,6 +427,7 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
     }
     broker_write_urls(broker);
     broker->control.porter = &broker->porter;
+    broker->control.audit = broker->audit.is_running ? &broker->audit : NULL;
     if (pthread_create(&broker->thread, NULL, control_main, &broker->control) != 0) {
         return say_what(AMB_ELIMIT, "the control thread", error, error_size);
     }
@@ -454,15 +492,34 @@ struct reload {
     struct amb_mail mail;
     const struct amb_config *config;
     struct amb_auth_users *users; /* a reference */
+    struct amb_audit_file audit;  /* where it is another one */
+    bool has_audit;
 };
+
+static void use_audit(struct amb_broker *broker, const struct reload *reload)
+{
+    struct amb_audit *audit = &broker->audit;
+    const char *path = reload->config->log.audit;
+    struct amb_audit_file file = reload->audit;
+    if (audit->is_running) {
+        amb_audit_use(audit, &file, path);
+    } else if (path[0] != '\0' && amb_audit_start(audit, &file, path) != AMB_OK) {
+        amb_error("log.audit: no thread for it: nothing is recorded");
+        amb_audit_file_close(&file);
+    }
+    broker->control.audit = path[0] != '\0' && audit->is_running ? audit : NULL;
+}
 
 static void reload_arrived(struct amb_mail *mail, void *owner)
 {
     struct reload *reload = AMB_CONTAINER_OF(mail, struct reload, mail);
     struct amb_control *control = owner;
+    struct amb_broker *broker = AMB_CONTAINER_OF(control, struct amb_broker, control);
+    if (reload->has_audit) {
+        use_audit(broker, reload);
+    }
     if (reload->users != NULL && control->handshakers == NULL &&
-        broker_start_handshakers(AMB_CONTAINER_OF(control, struct amb_broker, control),
-                                 reload->config) != AMB_OK) {
+        broker_start_handshakers(broker, reload->config) != AMB_OK) {
         amb_error("reload: users cannot log in by keys: no thread for signatures");
     }
     amb_control_use_config(control, reload->config);
@@ -471,17 +528,90 @@ static void reload_arrived(struct amb_mail *mail, void *owner)
     free(reload);
 }
 
-enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_config *config)
+enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_config *config,
+                                  char *error, size_t error_size)
 {
-    struct reload *reload = malloc(sizeof(*reload));
+    const char *path = config->log.audit;
+    struct reload *reload = calloc(1, sizeof(*reload));
     if (reload == NULL) {
+        (void)snprintf(error, error_size, "no memory");
         return AMB_ENOMEM;
     }
     reload->config = config;
+    reload->audit.fd = -1;
+    reload->has_audit = strcmp(path, broker->audit_path) != 0;
+    if (reload->has_audit && path[0] != '\0') {
+        enum amb_status status = open_audit(path, &reload->audit, error, error_size);
+        if (status != AMB_OK) {
+            free(reload);
+            return status;
+        }
+    }
+    broker->audit_path = path;
     reload->users = amb_auth_users_ref(config->auth.users);
     amb_log_set_level(config->log.level);
     amb_mail_post(&broker->control.inbox, &reload->mail, reload_arrived);
     return AMB_OK;
+}
+
+/* ---- commands of clients ---- */
+
+uint64_t amb_broker_reloads_asked(const struct amb_broker *broker)
+{
+    /* Acquire: with the number, what the control thread did before is seen. */
+    return atomic_load_explicit(&broker->control.reloads_asked, memory_order_acquire);
+}
+
+struct reloaded {
+    struct amb_mail mail;
+    uint64_t upto;
+    bool is_done;
+    char text[];
+};
+
+static void reloaded_arrived(struct amb_mail *mail, void *owner)
+{
+    struct reloaded *reloaded = AMB_CONTAINER_OF(mail, struct reloaded, mail);
+    amb_admin_reloaded(owner, reloaded->upto, reloaded->is_done, reloaded->text);
+    free(reloaded);
+}
+
+void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done, const char *text)
+{
+    struct reloaded *reloaded = malloc(sizeof(*reloaded) + strlen(text) + 1);
+    if (reloaded == NULL) {
+        amb_error("reload: no memory to answer those who asked for it");
+        return;
+    }
+    reloaded->upto = upto;
+    reloaded->is_done = is_done;
+    memcpy(reloaded->text, text, strlen(text) + 1);
+    amb_mail_post(&broker->control.inbox, &reloaded->mail, reloaded_arrived);
+}
+
+void amb_broker_use_hooks(struct amb_broker *broker, const struct amb_control_hooks *hooks)
+{
+    /* Release: with the pointer, what it points to is seen. */
+    atomic_store_explicit(&broker->control.hooks, hooks, memory_order_release);
+}
+
+static void reopen_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_control *control = owner;
+    free(mail);
+    if (control->audit != NULL) {
+        amb_audit_reopen(control->audit);
+    } else {
+        amb_info("no log.audit: nothing to open again");
+    }
+}
+
+void amb_broker_reopen_logs(struct amb_broker *broker)
+{
+    struct amb_mail *mail = malloc(sizeof(*mail));
+    if (mail != NULL) {
+        amb_mail_post(&broker->control.inbox, mail, reopen_arrived);
+    }
 }
 
 int amb_broker_wait(struct amb_broker *broker)
@@ -501,6 +631,7 @@ void amb_broker_destroy(struct amb_broker **broker)
     }
     *broker = NULL;
     amb_assert(!b->is_running);
+    amb_audit_stop(&b->audit); /* Answers to commands are in control's mail. */
     for (unsigned i = 0; i < b->worker_count; i++) {
         amb_worker_stop(&b->workers[i]);
     }

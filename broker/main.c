@@ -8,6 +8,7 @@
 #include "broker/command_line.h"
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
+#include "broker/control/clients/hooks.h"
 #include "broker/eof.h"
 #include "broker/quick.h"
 #include "broker/resources.h"
@@ -49,6 +50,8 @@ struct program {
     struct amb_config *config;
     struct former *former;
     struct amb_broker *broker;
+    struct amb_signals signals;
+    struct amb_control_hooks hooks;
     int out; /* for the ready line; -1: none */
 };
 
@@ -98,12 +101,16 @@ static void on_drain(void *arg)
 
 /* The configuration in force is kept with its predecessors: what the broker reads of it may be in
  * any of them. */
-static bool adopt_config(struct program *program, struct amb_config *config)
+static bool adopt_config(struct program *program, struct amb_config *config, char *error,
+                         size_t error_size)
 {
     struct former *former = malloc(sizeof(*former));
-    if (former == NULL || amb_broker_reload(program->broker, config) != AMB_OK) {
+    if (former == NULL) {
+        (void)snprintf(error, error_size, "no memory");
+        return false;
+    }
+    if (amb_broker_reload(program->broker, config, error, error_size) != AMB_OK) {
         free(former);
-        amb_error("reload refused: no memory");
         return false;
     }
     amb_config_forget_users(program->config); /* Of 100,000 users each reload would keep a set. */
@@ -113,27 +120,69 @@ static bool adopt_config(struct program *program, struct amb_config *config)
     return true;
 }
 
-/* As a whole or not at all. */
-static void on_reload(void *arg)
+static bool refuse_reload(char *text, size_t size, const char *how, const char *why)
 {
-    struct program *program = arg;
-    char error[AMB_CONFIG_ERROR_MAX], restart[512], live[512];
+    (void)snprintf(text, size, "reload refused%s: %s", how, why);
+    amb_error("%s", text);
+    return false;
+}
+
+/* As a whole or not at all. text: what is in force, or why nothing has changed. */
+static bool reload(struct program *program, char *text, size_t size)
+{
+    char error[AMB_CONFIG_ERROR_MAX] = "", restart[512], live[512];
     struct amb_config *config = NULL;
     program->source.former = program->config;
     if (load_config(&program->source, error, sizeof(error), &config) != AMB_OK) {
-        amb_error("reload refused, the configuration in force stays: %s", error);
-        return;
+        return refuse_reload(text, size, ", the configuration in force stays", error);
     }
     amb_config_diff(program->config, config, restart, sizeof(restart), live, sizeof(live));
+    bool is_adopted = false, is_good = true;
     if (restart[0] != '\0') {
-        amb_error("reload refused as a whole, these need a restart: %s", restart);
+        is_good = refuse_reload(text, size, " as a whole, these need a restart", restart);
     } else if (live[0] == '\0') {
-        amb_info("reload: the configuration is valid and unchanged");
-    } else if (adopt_config(program, config)) {
-        amb_info("reload: in force from now on: %s", live);
-        return;
+        (void)snprintf(text, size, "reload: the configuration is valid and unchanged");
+    } else if (adopt_config(program, config, error, sizeof(error))) {
+        (void)snprintf(text, size, "reload: in force from now on: %s", live);
+        is_adopted = true;
+    } else {
+        is_good = refuse_reload(text, size, ", the configuration in force stays", error);
     }
-    amb_config_destroy(&config);
+    if (is_good) {
+        amb_info("%s", text);
+    }
+    if (!is_adopted) {
+        amb_config_destroy(&config);
+    }
+    return is_good;
+}
+
+static void on_reload(void *arg)
+{
+    struct program *program = arg;
+    char text[AMB_CONFIG_ERROR_MAX + 64];
+    uint64_t upto = amb_broker_reloads_asked(program->broker);
+    bool is_done = reload(program, text, sizeof(text));
+    amb_broker_reloaded(program->broker, upto, is_done, text);
+}
+
+static void on_reopen(void *arg)
+{
+    struct program *program = arg;
+    amb_broker_reopen_logs(program->broker);
+}
+
+/* Of clients: as if by signals. */
+static void ask_to_reload(void *arg)
+{
+    struct program *program = arg;
+    amb_signals_reload(&program->signals);
+}
+
+static void ask_to_drain(void *arg)
+{
+    struct program *program = arg;
+    amb_signals_drain(&program->signals);
 }
 
 static void forget_former(struct program *program)
@@ -247,21 +296,23 @@ static int serve(struct program *program, struct amb_signals *signals)
 
 static int run_broker(struct program *program)
 {
-    static const struct amb_signals_events events = {on_drain, on_reload};
+    static const struct amb_signals_events events = {on_drain, on_reload, on_reopen};
     char error[AMB_CONFIG_ERROR_MAX] = "";
-    struct amb_signals signals;
+    struct amb_signals *signals = &program->signals;
     enum amb_status status =
         amb_broker_start(program->config, error, sizeof(error), &program->broker);
     if (status != AMB_OK) {
         amb_error("cannot start: %s", error[0] == '\0' ? amb_status_text(status) : error);
         return exit_status_of(status);
     }
-    if (amb_signals_start(&signals, &events, program) == AMB_OK) {
+    if (amb_signals_start(signals, &events, program) == AMB_OK) {
+        program->hooks = (struct amb_control_hooks){ask_to_reload, ask_to_drain, program};
+        amb_broker_use_hooks(program->broker, &program->hooks);
         say_ready(program->broker, program->out);
-        int result = serve(program, &signals);
-        amb_signals_detach(&signals);
+        int result = serve(program, signals);
+        amb_signals_detach(signals);
         amb_broker_destroy(&program->broker);
-        amb_signals_stop(&signals);
+        amb_signals_stop(signals);
         amb_info("ended");
         return result;
     }

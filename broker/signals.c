@@ -88,7 +88,7 @@ static void *run(void *arg)
         } else if (number == SIGHUP) {
             signals->events.reload(signals->arg);
         } else if (number == SIGUSR1) {
-            amb_info("logs go to standard error: nothing to open again");
+            signals->events.reopen(signals->arg);
         }
     }
 }
@@ -114,6 +114,11 @@ enum amb_status amb_signals_start(struct amb_signals *signals,
 void amb_signals_drain(struct amb_signals *signals)
 {
     amb_assert(pthread_kill(signals->thread, SIGUSR2) == 0);
+}
+
+void amb_signals_reload(struct amb_signals *signals)
+{
+    amb_assert(pthread_kill(signals->thread, SIGHUP) == 0);
 }
 
 void amb_signals_detach(struct amb_signals *signals)

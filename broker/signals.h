@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signals of brokerd, taken by one thread that sleeps in sigwaitinfo. TERM and INT drain, a second
- * one of them ends at once, and a third ends the process on the spot. USR2 drains, HUP calls back,
- * USR1 is for log files to come. Threads: block and stop from the main thread; the callbacks run on
+ * one of them ends at once, and a third ends the process on the spot. USR2 drains, HUP and USR1
+ * call back. Threads: block and stop from the main thread; the callbacks run on
  * the signal thread. Memory: one thread.
  */
 #pragma once
@@ -15,6 +15,7 @@
 struct amb_signals_events {
     void (*drain)(void *arg);  /* once, and once more for each further TERM or INT */
     void (*reload)(void *arg); /* HUP; several at once may become one */
+    void (*reopen)(void *arg); /* USR1: log files */
 };
 
 struct amb_signals {
@@ -31,6 +32,8 @@ AMB_MUST_CHECK enum amb_status
 amb_signals_start(struct amb_signals *signals, const struct amb_signals_events *events, void *arg);
 /* As USR2. Any thread, before amb_signals_stop. */
 void amb_signals_drain(struct amb_signals *signals);
+/* As HUP. The same. */
+void amb_signals_reload(struct amb_signals *signals);
 /* No callback runs from here on. The third TERM or INT still ends the process: what follows may
  * hang. Blocks for a callback that runs. */
 void amb_signals_detach(struct amb_signals *signals);

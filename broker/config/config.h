@@ -221,6 +221,7 @@ struct amb_config {
     } auth;
     struct {
         enum amb_log_level level;
+        const char *audit; /* a file; "": none */
     } log;
     struct amb_config_store *store; /* origins and memory, for broker/config alone */
 };

@@ -139,7 +139,9 @@ static const struct amb_config_key keys[] = {
      .type = AMB_CONFIG_BOOL,
      .offset = FIELD(server.insecure),
      .default_text = "false",
-     .help = "Allows TCP listeners off loopback: no encryption, guarded by auth.token only."},
+     .help = "Allows TCP listeners off loopback: nothing is encrypted. Only auth.token, or keys of "
+             "auth.users, "
+             "keep others out."},
     {.path = "listen",
      .type = AMB_CONFIG_URLS,
      .offset = FIELD(listen),
@@ -530,6 +532,15 @@ static const struct amb_config_key keys[] = {
      .default_text = "info",
      .words = level_words,
      .help = "The least important lines that are written."},
+    {.path = "log.audit",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(log.audit),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = 1023,
+     .help =
+         "File of JSON lines that tells of logins, refusals, commands and reloads. Commands that "
+         "cannot be recorded in it are refused. USR1 opens it again."},
     {.path = "log.format",
      .not_yet = true,
      .example_value = "\"text\"",

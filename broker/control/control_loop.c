@@ -4,6 +4,7 @@
 #include "broker/base/peer.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
+#include "broker/control/admin/admin.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_session.h"
@@ -122,6 +123,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_list_init(&control->unread);
     amb_list_init(&control->revoked);
     amb_list_init(&control->unrenewed);
+    amb_list_init(&control->reloads);
     control->indices = calloc(shard_count, sizeof(*control->indices));
     if (control->indices == NULL) {
         return AMB_ENOMEM;
@@ -136,6 +138,7 @@ void amb_control_fini(struct amb_control *control)
     control->directory.is_over = control->is_over = true;
     if (control->inbox.bell > 0) {
         (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
+        amb_admin_end(control);
     }
     amb_client_bury(control);
     amb_queues_forget(&control->directory);
@@ -150,6 +153,7 @@ void amb_control_fini(struct amb_control *control)
     }
     free(control->indices);
     control->indices = NULL;
+    amb_blocklist_fini(&control->blocked);
     amb_auth_users_unref(&control->users);
     amb_rights_table_fini(&control->rights);
     amb_idmap_fini(&control->by_id);
@@ -292,6 +296,7 @@ void amb_control_run(struct amb_control *control)
     while (!control->is_over) {
         control_round(control);
     }
+    amb_admin_end(control);
     if (control->porter != NULL) {
         amb_porter_refuse(control->porter); /* Clients that wait for a ring are told sooner. */
     }

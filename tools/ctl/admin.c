@@ -38,20 +38,10 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
     return code;
 }
 
-/* Asks with a query; least, most: how many arguments the command has. */
-static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int least, int most,
-                         char *query, size_t size)
+/* Asks with argv[0] and the words from optind on; least, most: how many the command has. */
+static enum amb_exit ask_words(struct amb_ctl *ctl, int argc, char **argv, int least, int most,
+                               char *query, size_t size)
 {
-    static const struct option options[] = {AMB_CTL_OPTIONS, {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        if (!amb_ctl_option(ctl, option, optarg)) {
-            return AMB_EXIT_USAGE;
-        }
-    }
-    if (ctl->is_help_wanted) {
-        return AMB_EXIT_OK;
-    }
     if (argc - optind > most) {
         amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind + most]);
         return AMB_EXIT_USAGE;
@@ -73,6 +63,20 @@ static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int least, 
         code = show(ctl, query);
     }
     return amb_ctl_close(ctl, code);
+}
+
+/* The same behind the options. */
+static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int least, int most,
+                         char *query, size_t size)
+{
+    static const struct option options[] = {AMB_CTL_OPTIONS, {NULL, 0, NULL, 0}};
+    int option;
+    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+        if (!amb_ctl_option(ctl, option, optarg)) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    return ctl->is_help_wanted ? AMB_EXIT_OK : ask_words(ctl, argc, argv, least, most, query, size);
 }
 
 enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
@@ -97,4 +101,40 @@ enum amb_exit amb_ctl_user_test(struct amb_ctl *ctl, int argc, char **argv)
 {
     char query[400];
     return ask(ctl, argc, argv, 4, 4, query, sizeof(query));
+}
+
+enum amb_exit amb_ctl_order_of(struct amb_ctl *ctl, int argc, char **argv)
+{
+    char query[320];
+    return ask(ctl, argc, argv, 1, 1, query, sizeof(query));
+}
+
+enum amb_exit amb_ctl_kick(struct amb_ctl *ctl, int argc, char **argv)
+{
+    enum {
+        OPT_USER = 256,
+    };
+    static const struct option options[] = {
+        AMB_CTL_OPTIONS, {"user", required_argument, NULL, OPT_USER}, {NULL, 0, NULL, 0}};
+    char query[320], user[] = "kick --user", *words[2] = {user, NULL};
+    int option;
+    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+        if (option == OPT_USER) {
+            words[1] = optarg;
+        } else if (!amb_ctl_option(ctl, option, optarg)) {
+            return AMB_EXIT_USAGE;
+        }
+    }
+    if (ctl->is_help_wanted) {
+        return AMB_EXIT_OK;
+    }
+    if (words[1] == NULL) {
+        return ask_words(ctl, argc, argv, 1, 1, query, sizeof(query));
+    }
+    if (optind < argc) {
+        amb_tool_error("kick: a client, or --user NAME");
+        return AMB_EXIT_USAGE;
+    }
+    optind = 1;
+    return ask_words(ctl, 2, words, 1, 1, query, sizeof(query));
 }

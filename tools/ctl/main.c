@@ -36,6 +36,12 @@ static const struct amb_ctl_command commands[] = {
      "may a user do that, and by which line of the roles; edits of a users file, which ask no "
      "broker"},
     {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
+    {"kick", amb_ctl_kick, "CLIENT | --user NAME", "end a client, or all of a user"},
+    {"block", amb_ctl_order_of, "USER", "end a user's clients and let in no more"},
+    {"unblock", amb_ctl_order_of, "USER", "let the user in again"},
+    {"blocked", amb_ctl_admin, "", "users who are kept out"},
+    {"reload", amb_ctl_admin, "", "read the configuration again, and say what became of it"},
+    {"drain", amb_ctl_admin, "", "deliver what is there, then end the broker"},
     {"workers", amb_ctl_admin, "", "worker threads"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},
     {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},

@@ -23,6 +23,20 @@ static void example_group(const char *group, unsigned depth, const void *arg, FI
     (void)fprintf(out, "%*s%s = {\n", (int)(4 * depth), "", last_part(group));
 }
 
+/* Of the name of its group within an element; 0: it is in none. */
+static size_t group_len(const struct amb_config_key *key)
+{
+    const char *dot = strchr(key->path, '.');
+    return dot == NULL ? 0 : (size_t)(dot - key->path);
+}
+
+static bool is_of_group(const struct amb_config_key *key, const char *group, size_t len)
+{
+    return group_len(key) == len && strncmp(key->path, group, len) == 0;
+}
+
+static void example_element(const struct amb_config_key *keys, size_t count, FILE *out);
+
 /* mark: "" or "# ", before the line that sets the key. */
 static void example_key(const struct amb_config_key *key, unsigned depth, const void *mark,
                         FILE *out)
@@ -40,14 +54,6 @@ static void example_key(const struct amb_config_key *key, unsigned depth, const 
         (void)fprintf(out, "%*s# Allowed: %s. Applies: %s.\n", indent, "", allowed,
                       amb_config_apply_name(key->apply));
     }
-    const char *dot = strchr(key->path, '.');
-    if (mark != NULL && dot != NULL) { /* a group within a rule */
-        (void)fprintf(out, "%*s%s%.*s = { %s = ", indent, "", comment, (int)(dot - key->path),
-                      key->path, dot + 1);
-        amb_config_default_print(key, out);
-        (void)fprintf(out, "; };\n");
-        return;
-    }
     if (key->type != AMB_CONFIG_ELEMENTS || key->not_yet) {
         (void)fprintf(out, "%*s%s%s = ", indent, "", comment, last_part(key->path));
         amb_config_default_print(key, out);
@@ -57,10 +63,26 @@ static void example_key(const struct amb_config_key *key, unsigned depth, const 
     size_t count;
     const struct amb_config_key *keys = key->elements->keys(&count);
     (void)fprintf(out, "%s = (\n# {\n", key->path);
-    for (size_t i = 0; i < count; i++) {
-        example_key(&keys[i], 1, "# ", out);
-    }
+    example_element(keys, count, out);
     (void)fprintf(out, "# }\n);\n");
+}
+
+/* Keys of one group stand together, and in one group. */
+static void example_element(const struct amb_config_key *keys, size_t count, FILE *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t group = group_len(&keys[i]);
+        bool begins = group > 0 && (i == 0 || !is_of_group(&keys[i - 1], keys[i].path, group));
+        bool ends =
+            group > 0 && (i + 1 == count || !is_of_group(&keys[i + 1], keys[i].path, group));
+        if (begins) {
+            (void)fprintf(out, "    # %.*s = {\n", (int)group, keys[i].path);
+        }
+        example_key(&keys[i], group > 0 ? 2 : 1, "# ", out);
+        if (ends) {
+            (void)fprintf(out, "    # };\n");
+        }
+    }
 }
 
 void amb_config_print_example(FILE *out)

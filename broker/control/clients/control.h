@@ -11,8 +11,10 @@
 
 #include "broker/base/mail.h"
 #include "broker/base/party.h"
+#include "broker/control/clients/blocklist.h"
 #include "broker/control/clients/expiry.h"
 #include "broker/control/clients/failures.h"
+#include "broker/control/clients/hooks.h"
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
@@ -35,6 +37,7 @@
 #define AMB_OPENING_MAX 512u
 #define AMB_CONTROL_NETWORKS 4u /* addresses of ours whose interface is remembered */
 
+struct amb_audit;
 struct amb_auth_users;
 struct amb_client;
 struct amb_config;
@@ -134,6 +137,13 @@ struct amb_control {
     uint32_t events; /* under way: events.h */
     struct amb_control_stats stats;
     struct amb_failures failures;
+    /* administration */
+    struct amb_audit *audit; /* NULL: no log.audit */
+    struct amb_blocklist blocked;
+    uint64_t commands;                               /* that there were */
+    _Atomic(const struct amb_control_hooks *) hooks; /* NULL: the program has none */
+    struct amb_list_node reloads;                    /* commands that wait for one: admin.c */
+    _Atomic uint64_t reloads_asked;                  /* by such */
     struct amb_expiry expiry;
     /* A client's messages are carried out above the clients: see requests.h. */
     void (*on_request)(struct amb_client *client, const struct Amb__Control__Control *message);

@@ -29,9 +29,12 @@ static const struct amb_auth_user *find_again(const struct amb_login *login,
     return user != NULL && strcmp(user->name, login->user->name) == 0 ? user : NULL;
 }
 
-/* Nothing more of it is carried out, and it ends in its turn. */
-static void revoke(struct amb_client *client, enum amb_status status)
+void amb_renew_revoke(struct amb_client *client, enum amb_status status)
 {
+    if (client->is_unrenewed) { /* It is in the other list. */
+        client->is_unrenewed = false;
+        amb_list_remove(&client->of_revoked);
+    }
     client->revoked = status;
     amb_list_push_back(&client->control->revoked, &client->of_revoked);
 }
@@ -58,7 +61,7 @@ static void renew(struct amb_client *client)
     struct amb_control *control = client->control;
     struct amb_login *login = &client->login;
     if ((login->user == NULL) != (control->users == NULL)) {
-        revoke(client, AMB_ELOST);
+        amb_renew_revoke(client, AMB_ELOST);
         return;
     }
     if (control->users == NULL) {
@@ -66,9 +69,9 @@ static void renew(struct amb_client *client)
     }
     const struct amb_auth_user *user = find_again(login, control->users);
     if (user == NULL) {
-        revoke(client, AMB_EAUTH);
+        amb_renew_revoke(client, AMB_EAUTH);
     } else if (user->number != login->user->number || !renew_rights(client, user)) {
-        revoke(client, AMB_ELOST);
+        amb_renew_revoke(client, AMB_ELOST);
     } else {
         amb_auth_users_unref(&login->users);
         login->users = amb_auth_users_ref(control->users);
@@ -104,8 +107,9 @@ static void end_some(struct amb_control *control)
         struct amb_list_node *node = amb_list_pop_front(&control->revoked);
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, of_revoked);
         amb_client_send_error(client, 0, client->revoked, "%s",
-                              client->revoked == AMB_EAUTH ? "not authenticated"
-                                                           : "rights changed");
+                              client->revoked == AMB_EAUTH     ? "not authenticated"
+                              : client->revoked == AMB_EKICKED ? "an operator has ended it"
+                                                               : "rights changed");
     }
 }
 

@@ -32,3 +32,6 @@ void amb_renew_some(struct amb_control *control);
 bool amb_renew_is_busy(const struct amb_control *control);
 /* The client is compared now, if it has not been yet. */
 void amb_renew_client(struct amb_client *client);
+/* Nothing more of that client is carried out, and it ends in its turn, with EAUTH, ELOST or
+ * EKICKED. */
+void amb_renew_revoke(struct amb_client *client, enum amb_status status);

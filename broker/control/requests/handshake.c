@@ -8,6 +8,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/record.h"
 #include "broker/control/requests/demand.h"
 #include "broker/control/requests/prove.h"
 #include "broker/shard/shard.h"
@@ -315,6 +316,7 @@ static void session_opened(void *owner, struct amb_order *order)
     if (amb_client_opened(client, order->status)) {
         amb_client_raise_mapped(client); /* Its former session has been counted meanwhile. */
         welcome_send(client, &fds);
+        amb_record_login(client);
         if (client->state == AMB_CLIENT_LIVE) {
             amb_client_come(client);
         }
@@ -491,6 +493,7 @@ static bool ucx_permit(struct amb_client *client)
     }
     if (client->insists || !client->ucx_late) {
         client->control->stats.forbidden++;
+        amb_record_refused(client, "link ucx", why);
         amb_client_send_error(client, 0, AMB_EFORBIDDEN, "%s", why);
         return false;
     }

@@ -4,15 +4,22 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/record.h"
 #include "broker/control/directory/queues.h"
 #include "wire/codec/topic.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* Answers false. why: static. */
-static bool refuse(struct amb_client *client, uint64_t id, const char *what, const char *why)
+/* Answers false. verb, why: static. */
+static bool refuse(struct amb_client *client, uint64_t id, const char *verb, const char *name,
+                   const char *why)
 {
+    const char *what = strcmp(verb, "subscribe") == 0 ? "pattern" : "topic";
+    char wanted[AMB_TOPIC_MAX + 16];
     client->control->stats.forbidden++;
+    (void)snprintf(wanted, sizeof(wanted), "%s %s", verb, amb_topic_shown(name));
+    amb_record_refused(client, wanted, why);
     amb_client_send_error(client, id, AMB_EFORBIDDEN, "%s: %s", what, why);
     return false;
 }
@@ -30,9 +37,10 @@ bool amb_permit_publish(struct amb_client *client, uint64_t id, const char *topi
     const struct amb_right *by;
     if (amb_topic_is_inbox(topic, len)) {
         return amb_rights_may_reply(rights) ||
-               refuse(client, id, "topic", "no role of this user has reply");
+               refuse(client, id, "publish", topic, "no role of this user has reply");
     }
-    return amb_rights_publish(rights, topic, len, &by) || refuse(client, id, "topic", reason(by));
+    return amb_rights_publish(rights, topic, len, &by) ||
+           refuse(client, id, "publish", topic, reason(by));
 }
 
 bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
@@ -45,14 +53,14 @@ bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
     *cut = (struct amb_rights_cut){{0, 0}};
     if (amb_pattern_is_inbox(pattern, len)) {
         return amb_rights_may_request(rights) ||
-               refuse(client, id, "pattern", "no role of this user has request");
+               refuse(client, id, "subscribe", pattern, "no role of this user has request");
     }
     switch (amb_rights_subscribe(rights, pattern, len, cut, &by)) {
     case AMB_RIGHTS_NO:
-        return refuse(client, id, "pattern", reason(by));
+        return refuse(client, id, "subscribe", pattern, reason(by));
     case AMB_RIGHTS_NARROWED:
         return !amb_queues_are_wanted(subscribe) ||
-               refuse(client, id, "pattern",
+               refuse(client, id, "subscribe", pattern,
                       "a role of this user denies some of it, and acknowledgements, groups and "
                       "durable names take a pattern as a whole");
     case AMB_RIGHTS_WHOLE:

@@ -5,6 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/record.h"
 #include "broker/tls/handshaker.h"
 #include "broker/tls/verify.h"
 #include "wire/base/clock.h"
@@ -74,6 +75,7 @@ void amb_prove_ask(const struct amb_client *client, Amb__Control__Challenge *cha
 static enum amb_proof fail(const struct amb_client *client, const char *why)
 {
     struct amb_control *control = client->control;
+    amb_record_refused(client, "login", why);
     bool is_first = control->refusal_logged_ns == 0 ||
                     control->now_ns - control->refusal_logged_ns >= AMB_NS_PER_SEC;
     if (is_first) {
@@ -98,6 +100,10 @@ static enum amb_proof enter(struct amb_client *client, const struct amb_auth_use
     if (wanted[0] != '\0' && strcmp(wanted, user->name) != 0) {
         return fail(client, "its credential is not of the user that it names");
     }
+    if (!user->is_local_admin &&
+        amb_blocklist_find(&client->control->blocked, user->name) != NULL) {
+        return fail(client, "its user is blocked");
+    }
     return amb_login_set(client, user, mechanism, credential) == AMB_OK ? AMB_PROOF_GOOD
                                                                         : fail(client, "no memory");
 }
@@ -116,15 +122,24 @@ static bool token_proves(const struct amb_client *client, const ProtobufCBinaryD
     return proof->len == len && CRYPTO_memcmp(proof->data, expected, len) == 0;
 }
 
+/* By its uid, or all of TCP. */
+static bool is_blocked(const struct amb_client *client)
+{
+    char text[AMB_AUTH_NAME_MAX];
+    return amb_blocklist_find(&client->control->blocked, amb_login_user_text(client, text)) != NULL;
+}
+
 static enum amb_proof prove_without_users(struct amb_client *client, const Amb__Control__Auth *auth)
 {
     if (strcmp(mechanism_of(client), "token") == 0) {
         client->login.mechanism = AMB_MECHANISM_TOKEN;
-        return token_proves(client, &auth->proof) ? AMB_PROOF_GOOD
-                                                  : fail(client, "another token than auth.token");
+        if (!token_proves(client, &auth->proof)) {
+            return fail(client, "another token than auth.token");
+        }
+        return is_blocked(client) ? fail(client, "its user is blocked") : AMB_PROOF_GOOD;
     }
     client->login.mechanism = client->is_unix ? AMB_MECHANISM_UID : AMB_MECHANISM_NONE;
-    return AMB_PROOF_GOOD;
+    return is_blocked(client) ? fail(client, "its user is blocked") : AMB_PROOF_GOOD;
 }
 
 /* ---- uid ---- */

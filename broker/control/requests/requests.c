@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/requests/requests_private.h"
 
+#include "broker/control/admin/admin.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
@@ -9,7 +10,6 @@
 #include "broker/control/requests/requests_lease.h"
 #include "broker/control/requests/requests_publisher.h"
 #include "broker/control/requests/requests_subscription.h"
-#include "broker/control/status/status.h"
 #include "broker/worker/orders_session.h"
 
 #include <stdlib.h>
@@ -198,7 +198,7 @@ static void request_live(struct amb_client *client, const Amb__Control__Control 
         amb_client_end(client, "bye");
         return;
     case AMB__CONTROL__CONTROL__BODY_ADMIN:
-        amb_status_request(client, message->id, message->admin->query);
+        amb_admin_request(client, message->id, message->admin->query);
         return;
     default:
         amb_client_send_error(client, 0, AMB_EPROTO, "a message that only a broker sends");

@@ -117,7 +117,8 @@ static const char *ask(struct question *question, const struct amb_rights *right
     return NULL;
 }
 
-static json_t *row_of(const struct question *question, const struct amb_auth_user *user)
+static json_t *row_of(const struct question *question, const struct amb_auth_user *user,
+                      bool is_blocked)
 {
     char where[WHERE_MAX] = "";
     const struct amb_right *by = question->by;
@@ -131,7 +132,8 @@ static json_t *row_of(const struct question *question, const struct amb_auth_use
                      : question->is_deny ? "deny"
                                          : "allow",
                      "pattern", by == NULL ? "" : by->list->items[by->index], "where", where,
-                     "may_enter", amb_auth_user_may_enter(user, (int64_t)time(NULL)));
+                     "may_enter",
+                     amb_auth_user_may_enter(user, (int64_t)time(NULL)) && !is_blocked);
 }
 
 enum amb_status amb_rights_answer(struct amb_control *control, const char *words, json_t **out,
@@ -156,7 +158,9 @@ enum amb_status amb_rights_answer(struct amb_control *control, const char *words
         return AMB_ENOMEM;
     }
     const char *wrong = ask(&question, rights);
-    json_t *rows = wrong == NULL ? row_of(&question, user) : NULL; /* Lines are the rights'. */
+    json_t *rows = wrong == NULL ? row_of(&question, user,
+                                          amb_blocklist_find(&control->blocked, user->name) != NULL)
+                                 : NULL; /* Lines are the rights'. */
     amb_rights_unref(&rights);
     if (wrong != NULL) {
         *why = wrong;

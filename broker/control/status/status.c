@@ -18,28 +18,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "NAME" or "NAME USER", behind "durable rm " */
-static enum amb_status durable_remove(struct amb_control *control, const char *words)
+/* user: "" or a name's owner. */
+static enum amb_status durable_remove(struct amb_control *control, const char *name,
+                                      const char *user)
 {
     struct amb_directory *directory = &control->directory;
-    char name[AMB_QUEUE_NAME_MAX + 1];
-    size_t len = strcspn(words, " ");
-    if (len >= sizeof(name)) {
+    uint32_t owner;
+    if (strlen(name) > AMB_QUEUE_NAME_MAX) {
         return AMB_ENOTFOUND;
     }
-    memcpy(name, words, len);
-    name[len] = '\0';
-    uint32_t user;
-    if (words[len] == '\0') {
+    if (user[0] == '\0') {
         return amb_queues_remove_durable(directory, name, NULL);
     }
-    return amb_login_owner_parse(control, words + len + 1, &user)
-               ? amb_queues_remove_durable(directory, name, &user)
+    return amb_login_owner_parse(control, user, &owner)
+               ? amb_queues_remove_durable(directory, name, &owner)
                : AMB_ENOTFOUND;
 }
 
-/* An answer in one piece. */
-static void reply_send(struct amb_client *client, uint64_t id, const char *json)
+void amb_status_reply(struct amb_client *client, uint64_t id, const char *json)
 {
     Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
     reply.json.data = (uint8_t *)(uintptr_t)json;
@@ -52,17 +48,14 @@ static void reply_send(struct amb_client *client, uint64_t id, const char *json)
     amb_client_send(client, &message, NULL, 0);
 }
 
-static void remove_durable(struct amb_client *client, uint64_t id, const char *words)
+enum amb_status amb_status_remove_durable(struct amb_client *client, const char *name,
+                                          const char *user, const char **why)
 {
-    enum amb_status status = durable_remove(client->control, words);
-    if (status != AMB_OK) {
-        amb_client_send_error(client, id, status, "durable name: %s",
-                              status == AMB_EBUSY    ? "it is in use"
-                              : status == AMB_EINVAL ? "several users have it: NAME USER"
-                                                     : "there is none of that name");
-        return;
-    }
-    reply_send(client, id, "{\"removed\":1}");
+    enum amb_status status = durable_remove(client->control, name, user);
+    *why = status == AMB_EBUSY    ? "it is in use"
+           : status == AMB_EINVAL ? "several users have it: NAME USER"
+                                  : "there is none of that name";
+    return status;
 }
 
 static void test_rights(struct amb_client *client, uint64_t id, const char *words)
@@ -78,7 +71,7 @@ static void test_rights(struct amb_client *client, uint64_t id, const char *word
     if (text == NULL) {
         amb_client_send_error(client, id, AMB_ENOMEM, "no memory for the answer");
     } else {
-        reply_send(client, id, text);
+        amb_status_reply(client, id, text);
     }
     free(text);
     json_decref(rows);
@@ -139,10 +132,10 @@ static void status_collected(void *owner, struct amb_order *order)
     }
 }
 
-/* Why the client may not ask that; NULL: it may. Questions are for the broker's own user and root,
+/* Questions are for the broker's own user and root,
  * on a Unix socket, and for users with a role that has the level. All that there is may be seen by
  * operators, and by users that administrate all tenants. */
-static const char *client_obstacle(const struct amb_client *client, enum amb_admin level)
+const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin level)
 {
     const struct amb_rights *rights = client->rights;
     if (rights == NULL) {
@@ -172,18 +165,13 @@ static const char *behind(const char *query, const char *word)
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    const char *removed = behind(query, "durable rm "), *topics = behind(query, "topics "),
-               *paths = behind(query, "paths "), *tested = behind(query, "user test ");
+    const char *topics = behind(query, "topics "), *paths = behind(query, "paths "),
+               *tested = behind(query, "user test ");
     const struct amb_status_view *view = amb_status_view_find(query);
-    const char *obstacle =
-        client_obstacle(client, removed != NULL ? AMB_ADMIN_OPERATE : AMB_ADMIN_READ);
+    const char *obstacle = amb_status_obstacle(client, AMB_ADMIN_READ);
     if (obstacle != NULL) {
         client->control->stats.forbidden++;
         amb_client_send_error(client, id, AMB_EFORBIDDEN, "admin: %s", obstacle);
-        return;
-    }
-    if (removed != NULL) {
-        remove_durable(client, id, removed);
         return;
     }
     if (tested != NULL) {

@@ -2,9 +2,8 @@
 /*
  * The tables of broker-ctl: "status", "topics", "subs", "queues", "clients", "workers", "memory",
  * "transports", "paths", "doctor", "topo".
- * "topics PATTERN" are those that match; "paths NAME" are those of clients of that name. "durable
- * rm NAME" and "durable rm NAME USER" remove a durable name. "user test NAME publish WHAT" asks for
- * rights (rights_answer.h). Each worker writes its knowledge of
+ * "topics PATTERN" are those that match; "paths NAME" are those of clients of that name. "user test
+ * NAME publish WHAT" asks for rights (rights_answer.h). Each worker writes its knowledge of
  * its shard into a JSON object of its own, on its own thread, some rows a turn. The control thread
  * puts them together with its own knowledge and answers. An answer has AMB_STATUS_ROWS_MAX rows at
  * most, and "not_shown" says how many there are beside. Of subscriptions, queues and clients these
@@ -14,6 +13,9 @@
  */
 #pragma once
 
+#include "broker/config/config.h"
+#include "wire/base/status.h"
+
 #include <stdint.h>
 
 /* More would keep the control thread from others: 8,192 took it 150 to 190 ms. */
@@ -21,6 +23,15 @@
 
 struct amb_client;
 
-/* Answers with AdminReply pieces, or Error: EFORBIDDEN, EINVAL, ENOMEM, ETOOLARGE. Of "durable rm"
- * also ENOTFOUND and EBUSY; of "user test" ENOTFOUND. */
+/* Why the client may not ask at that level; NULL: it may. */
+const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin level);
+/* Answers with AdminReply pieces, or Error: EFORBIDDEN, EINVAL, ENOMEM, ETOOLARGE. Of "user test"
+ * also ENOTFOUND. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);
+/* An answer in one piece. */
+void amb_status_reply(struct amb_client *client, uint64_t id, const char *json);
+/* user: "", or the owner of the name, as tables show it. ENOTFOUND, EBUSY, EINVAL: several have it.
+ * *why: static. */
+AMB_MUST_CHECK enum amb_status amb_status_remove_durable(struct amb_client *client,
+                                                         const char *name, const char *user,
+                                                         const char **why);

@@ -8,6 +8,7 @@
 #include "broker/control/status/doctor.h"
 #include "broker/control/status/doctor_machine.h"
 #include "broker/control/status/doctor_tls.h"
+#include "broker/control/status/doctor_users.h"
 #include "broker/control/status/why.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
@@ -267,6 +268,9 @@ json_t *amb_status_doctor(const struct amb_control *control)
                        : NULL,
         .left_out = amb_status_gpu_left_out(control)};
     amb_doctor_tls(control->config->tls.context, amb_clock_realtime_ns() / AMB_NS_PER_SEC, rows);
+    amb_doctor_users(control->users, control->config->auth.users_file,
+                     amb_clock_realtime_ns() / AMB_NS_PER_SEC, rows);
+    amb_doctor_audit(control->audit, rows);
     amb_doctor_host(&look, rows);
     if (gpus == NULL) {
         amb_doctor_find(rows, "gpu", "ok", "no GPU memory: GPU payloads travel through host memory",

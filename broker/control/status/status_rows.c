@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/status_rows.h"
 
+#include "broker/audit/audit.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
@@ -285,6 +286,14 @@ static void add_handshakes(json_t *status, const struct amb_handshakers *handsha
     (void)json_object_set_new(status, "tls_evicted", count_of(&st->evicted));
 }
 
+static void add_audit(json_t *status, const struct amb_audit *audit)
+{
+    if (audit != NULL) {
+        (void)json_object_set_new(status, "audit_lines", count_of(&audit->lines));
+        (void)json_object_set_new(status, "audit_lost", count_of(&audit->lost));
+    }
+}
+
 static json_t *gather_status(struct amb_status_query *query, struct amb_control *control)
 {
     (void)query;
@@ -348,6 +357,7 @@ static json_t *gather_status(struct amb_status_query *query, struct amb_control 
     (void)json_object_update(status, more);
     (void)json_object_update(status, doors);
     add_handshakes(status, control->handshakers);
+    add_audit(status, control->audit);
     json_decref(more);
     json_decref(doors);
     return status;

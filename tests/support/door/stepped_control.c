@@ -144,8 +144,9 @@ Amb__Control__Control *stepped_hear(int fd)
     amb_control_reader_init(&reader);
     while (message == NULL) {
         uint8_t bytes[1024];
-        size_t used;
-        ssize_t got = recv(fd, bytes, amb_control_wanted(&reader), MSG_DONTWAIT);
+        size_t used, wanted = amb_control_wanted(&reader);
+        ssize_t got =
+            recv(fd, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes), MSG_DONTWAIT);
         amb_assert(got > 0);
         amb_assert(amb_control_read(&reader, bytes, (size_t)got, &used, &message, NULL) == AMB_OK);
     }

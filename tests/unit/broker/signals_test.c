@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 struct counts {
-    sem_t drains, reloads;
+    sem_t drains, reloads, reopens;
 };
 
 static void on_drain(void *arg)
@@ -30,7 +30,13 @@ static void on_reload(void *arg)
     assert_int_equal(sem_post(&counts->reloads), 0);
 }
 
-static const struct amb_signals_events events = {on_drain, on_reload};
+static void on_reopen(void *arg)
+{
+    struct counts *counts = arg;
+    assert_int_equal(sem_post(&counts->reopens), 0);
+}
+
+static const struct amb_signals_events events = {on_drain, on_reload, on_reopen};
 
 static int values(sem_t *sem)
 {
@@ -76,6 +82,7 @@ static struct counts *begin(struct amb_signals *signals)
     static struct counts counts;
     assert_int_equal(sem_init(&counts.drains, 0, 0), 0);
     assert_int_equal(sem_init(&counts.reloads, 0, 0), 0);
+    assert_int_equal(sem_init(&counts.reopens, 0, 0), 0);
     amb_signals_block();
     assert_int_equal(amb_signals_start(signals, &events, &counts), AMB_OK);
     return &counts;
@@ -114,7 +121,10 @@ static void test_harmless_signals_do_nothing(void **state)
     struct counts *counts = begin(&signals);
     deliver(counts, SIGUSR1);
     deliver(counts, SIGPIPE);
+    amb_signals_reload(&signals);
+    assert_int_equal(sem_wait(&counts->reloads), 0);
     amb_signals_stop(&signals);
+    assert_int_equal(values(&counts->reopens), 1);
     assert_int_equal(values(&counts->drains), 0);
     assert_int_equal(values(&counts->reloads), 0);
 }

@@ -30,6 +30,20 @@ static void test_the_example_is_the_defaults(void **state)
     free(text);
 }
 
+/* Without its marks a group that is there twice would be two keys of one name. */
+static void test_groups_of_elements_are_there_once(void **state)
+{
+    (void)state;
+    static const char *const groups[] = {"# publish = {", "# subscribe = {", "# retain = {"};
+    char *text = print(amb_config_print_example);
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        const char *first = strstr(text, groups[i]);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, groups[i]));
+    }
+    free(text);
+}
+
 static void test_the_reference_has_every_key(void **state)
 {
     (void)state;
@@ -48,6 +62,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_example_is_the_defaults),
+        cmocka_unit_test(test_groups_of_elements_are_there_once),
         cmocka_unit_test(test_the_reference_has_every_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/audit/audit_entry.h"
+
+#include "wire/base/clock.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void put_time(json_t *line, int64_t time_ns)
+{
+    char text[64];
+    time_t seconds = (time_t)(time_ns / AMB_NS_PER_SEC);
+    struct tm tm = {0};
+    (void)gmtime_r(&seconds, &tm);
+    size_t len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(text + len, sizeof(text) - len, ".%03dZ",
+                   (int)(time_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS));
+    (void)json_object_set_new(line, "time", json_string(text));
+}
+
+/* Texts of peers may be anything: bytes that are no UTF-8 or do not print become '?'. */
+static void put_text(json_t *line, const char *key, const char *text)
+{
+    char clean[AMB_AUDIT_WHAT_SIZE];
+    size_t len = 0;
+    if (text == NULL || text[0] == '\0') {
+        return;
+    }
+    for (; text[len] != '\0' && len + 1 < sizeof(clean); len++) {
+        clean[len] = text[len];
+    }
+    clean[len] = '\0';
+    json_t *value = json_string(clean);
+    if (value == NULL) {
+        for (char *c = clean; *c != '\0'; c++) {
+            *c = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
+        }
+        value = json_string(clean);
+    }
+    (void)json_object_set_new(line, key, value);
+}
+
+static void put_number(json_t *line, const char *key, uint64_t value)
+{
+    if (value != 0) {
+        (void)json_object_set_new(line, key, json_integer((json_int_t)value));
+    }
+}
+
+size_t amb_audit_entry_format(const struct amb_audit_entry *entry, char out[AMB_AUDIT_LINE_MAX])
+{
+    static const char *const events[] = {"login", "refused", "view", "command", "reload", "lost"};
+    json_t *line = json_object();
+    put_time(line, entry->time_ns);
+    put_text(line, "event", events[entry->event]);
+    put_number(line, "command", entry->command);
+    put_text(line, "user", entry->user);
+    put_text(line, "tenant", entry->tenant);
+    put_text(line, "by", entry->by);
+    put_text(line, "from", entry->address);
+    put_number(line, "client", entry->client);
+    put_text(line, "name", entry->name);
+    put_text(line, "what", entry->is_mixed ? NULL : entry->what);
+    put_text(line, "result", entry->result);
+    put_text(line, "why", entry->is_mixed ? NULL : entry->why);
+    put_number(line, "count", entry->count);
+    if (entry->is_mixed) {
+        (void)json_object_set_new(line, "mixed", json_true());
+    }
+    size_t len = json_dumpb(line, out, AMB_AUDIT_LINE_MAX - 1, JSON_COMPACT | JSON_ENSURE_ASCII);
+    json_decref(line);
+    if (len == 0 || len >= AMB_AUDIT_LINE_MAX - 1) {
+        return 0;
+    }
+    out[len] = '\n';
+    return len + 1;
+}

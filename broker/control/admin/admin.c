@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/admin/admin.h"
+
+#include "broker/control/admin/command.h"
+#include "broker/control/admin/operate.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_io.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/clients/record.h"
+#include "broker/control/status/status.h"
+#include "wire/base/log.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_SIZE AMB_AUDIT_REASON_SIZE
+
+/* A command under way. */
+struct running {
+    struct amb_audit_answer recorded;
+    struct amb_list_node node; /* of control->reloads */
+    struct amb_client *client; /* held */
+    uint64_t id;               /* of the request */
+    uint64_t number;           /* of the command */
+    uint64_t reload;           /* of the reload that it waits for */
+    struct amb_command command;
+    char words[AMB_AUDIT_WHAT_SIZE];
+};
+
+/* ---- answers ---- */
+
+static void send_json(struct amb_client *client, uint64_t id, json_t *json)
+{
+    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
+    if (text == NULL) {
+        amb_client_send_error(client, id, AMB_ENOMEM, "no memory for the answer");
+    } else {
+        amb_status_reply(client, id, text);
+    }
+    free(text);
+    json_decref(json);
+}
+
+static void note(const struct running *running, const char *result, const char *why,
+                 struct amb_audit_entry *out)
+{
+    amb_record_fill(running->client, AMB_AUDIT_COMMAND, out);
+    out->command = running->number;
+    out->result = result;
+    (void)snprintf(out->what, sizeof(out->what), "%s", running->words);
+    (void)snprintf(out->why, sizeof(out->why), "%s", why == NULL ? "" : why);
+}
+
+/* The end of it: a line in both logs, an answer. text: what is to be said of it. */
+static void finish(struct running *running, enum amb_status status, uint64_t count,
+                   const char *text)
+{
+    struct amb_client *client = running->client;
+    struct amb_audit_entry entry;
+    bool is_done = status == AMB_OK;
+    note(running, is_done ? "done" : "failed", text, &entry);
+    amb_record_note(client->control, &entry);
+    amb_info("client %" PRIu64 " (%s): %s: %s%s%s", client->id, entry.user, running->words,
+             is_done ? "done" : "failed", text == NULL ? "" : ": ", text == NULL ? "" : text);
+    if (client->state == AMB_CLIENT_LIVE && is_done) {
+        send_json(client, running->id,
+                  json_pack("[{s:s, s:s, s:I, s:s}]", "command", running->words, "result", "done",
+                            "clients", (json_int_t)count, "note", text == NULL ? "" : text));
+    } else if (client->state == AMB_CLIENT_LIVE) {
+        amb_client_send_error(client, running->id, status, "%s: %s", running->words,
+                              text == NULL ? "" : text);
+    }
+    free(running);
+    amb_client_end_work(client);
+}
+
+/* Not carried out, and not in the log. */
+static void refuse_unrecorded(struct running *running, const char *why)
+{
+    struct amb_client *client = running->client;
+    amb_warn("client %" PRIu64 ": %s: refused, for it cannot be recorded (log.audit: %s)",
+             client->id, running->words, why);
+    if (client->state == AMB_CLIENT_LIVE) {
+        amb_client_send_error(client, running->id, AMB_ESTATE,
+                              "%.80s: refused, for it cannot be recorded (log.audit: %s)",
+                              running->words, why);
+    }
+    free(running);
+    amb_client_end_work(client);
+}
+
+/* ---- what is carried out ---- */
+
+static void begin_reload(struct running *running, const struct amb_control_hooks *hooks)
+{
+    struct amb_control *control = running->client->control;
+    running->reload =
+        atomic_fetch_add_explicit(&control->reloads_asked, 1, memory_order_release) + 1;
+    amb_list_push_back(&control->reloads, &running->node);
+    hooks->reload(hooks->arg);
+}
+
+void amb_admin_reloaded(struct amb_control *control, uint64_t upto, bool is_done, const char *text)
+{
+    bool is_asked = false;
+    AMB_LIST_FOR_EACH_SAFE (node, &control->reloads) {
+        struct running *running = AMB_CONTAINER_OF(node, struct running, node);
+        if (running->reload <= upto) {
+            is_asked = true;
+            amb_list_remove(node);
+            finish(running, is_done ? AMB_OK : AMB_EREJECTED, 0, text);
+        }
+    }
+    if (!is_asked) {
+        struct amb_audit_entry entry;
+        amb_record_fill(NULL, AMB_AUDIT_RELOAD, &entry);
+        entry.by = "signal";
+        entry.result = is_done ? "done" : "failed";
+        (void)snprintf(entry.what, sizeof(entry.what), "reload");
+        (void)snprintf(entry.why, sizeof(entry.why), "%s", text);
+        amb_record_note(control, &entry);
+    }
+}
+
+void amb_admin_end(struct amb_control *control)
+{
+    if (!amb_list_is_empty(&control->reloads)) {
+        amb_admin_reloaded(control, UINT64_MAX, false, "the broker ends");
+    }
+}
+
+/* Of things that main() does. */
+static void carry_out_by_hook(struct running *running)
+{
+    struct amb_control *control = running->client->control;
+    const struct amb_control_hooks *hooks =
+        atomic_load_explicit(&control->hooks, memory_order_acquire);
+    if (hooks == NULL) {
+        finish(running, AMB_ENOTSUP, 0, "this broker has no such command");
+    } else if (running->command.kind == AMB_COMMAND_RELOAD) {
+        begin_reload(running, hooks);
+    } else {
+        hooks->drain(hooks->arg);
+        finish(running, AMB_OK, 0, "the broker ends when what it has is delivered");
+    }
+}
+
+static void carry_out(struct running *running)
+{
+    const char *why = NULL;
+    uint64_t count = 0;
+    enum amb_status status;
+    if (amb_command_is_of_all(&running->command)) {
+        carry_out_by_hook(running);
+        return;
+    }
+    if (running->command.kind == AMB_COMMAND_DURABLE_RM) {
+        status = amb_status_remove_durable(running->client, running->command.word,
+                                           running->command.second, &why);
+    } else {
+        status = amb_operate(running->client, &running->command, &count, &why);
+    }
+    finish(running, status, count, status == AMB_OK ? NULL : why);
+}
+
+/* ---- the record ---- */
+
+/* Its line is on the disk, or is not. Its client may have lost its rights meanwhile. */
+static void recorded(struct amb_mail *mail, void *owner)
+{
+    const struct amb_control *control = owner;
+    struct running *running = AMB_CONTAINER_OF(
+        AMB_CONTAINER_OF(mail, struct amb_audit_answer, mail), struct running, recorded);
+    const struct amb_client *client = running->client;
+    int trouble = running->recorded.trouble;
+    if (trouble != 0) {
+        refuse_unrecorded(running, strerrordesc_np(trouble));
+    } else if (control->is_over || client->state != AMB_CLIENT_LIVE || client->revoked != AMB_OK ||
+               amb_status_obstacle(client, AMB_ADMIN_OPERATE) != NULL) {
+        finish(running, AMB_ECANCELED, 0, "not carried out: its client has gone, or its right");
+    } else {
+        carry_out(running);
+    }
+}
+
+static void begin(struct amb_client *client, uint64_t id, const struct amb_command *command)
+{
+    struct amb_control *control = client->control;
+    struct amb_audit_entry entry;
+    struct running *running = calloc(1, sizeof(*running));
+    if (running == NULL) {
+        amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
+        return;
+    }
+    running->client = client;
+    running->id = id;
+    running->number = ++control->commands;
+    running->command = *command;
+    running->recorded.to = &control->inbox;
+    running->recorded.fn = recorded;
+    (void)amb_command_format(command, running->words, sizeof(running->words));
+    amb_client_begin_work(client);
+    if (control->audit == NULL) {
+        carry_out(running);
+        return;
+    }
+    note(running, "begun", NULL, &entry);
+    if (!amb_audit_note(control->audit, &entry, &running->recorded)) {
+        refuse_unrecorded(running, "too much waits for the disk");
+    }
+}
+
+/* ---- requests ---- */
+
+static void forbid(struct amb_client *client, uint64_t id, const char *query, const char *why)
+{
+    client->control->stats.forbidden++;
+    amb_record_refused(client, query, why);
+    amb_client_send_error(client, id, AMB_EFORBIDDEN, "admin: %s", why);
+}
+
+void amb_admin_request(struct amb_client *client, uint64_t id, const char *query)
+{
+    struct amb_command command;
+    const char *why = "";
+    bool is_good = amb_command_parse(query, &command, &why);
+    bool is_view = command.kind == AMB_COMMAND_NONE;
+    const char *obstacle =
+        amb_status_obstacle(client, is_view ? AMB_ADMIN_READ : AMB_ADMIN_OPERATE);
+    if (obstacle == NULL && amb_command_is_of_all(&command) && amb_operate_scope(client) != NULL) {
+        obstacle = "only users of the tenant \"$\", or with admin = \"admin\": it is of the whole "
+                   "broker";
+    }
+    if (obstacle != NULL) {
+        forbid(client, id, query, obstacle);
+    } else if (!is_good) {
+        amb_client_send_error(client, id, AMB_EINVAL, "admin: %s", why);
+    } else if (!is_view) {
+        begin(client, id, &command);
+    } else {
+        amb_record_view(client, query);
+        if (strcmp(query, "blocked") == 0) {
+            send_json(client, id, amb_operate_blocked(client));
+        } else {
+            amb_status_request(client, id, query);
+        }
+    }
+}
