@@ -132,6 +132,10 @@ def test_a_user_is_added_tested_and_refused(world):
           line["result"] == "refused" and line["why"] == "no role of this user allows it" and
           line["from"].startswith("127.0.0.1:"), f"{line}")
     check(len(world.lines(event="login", user="cam9")) >= 2, "logins")
+    refused(world.ctl("cam9", "pub", "$SYS.x"), "are the broker's")
+    refused(world.ctl("cam9", "sub", "other.>", "--timeout", "5"), "no role of this user allows it")
+    for what in ("publish $SYS.x", "subscribe other.>"):
+        world.line(event="refused", user="cam9", what=what)
 
 
 def test_levels_by_door(world):

@@ -624,6 +624,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
     struct amb_client *target = attach_find(control, attach);
     if (target == NULL || !attach_is_own(target, client) ||
         !attach_proves(target, client, attach)) {
+        amb_record_refused(client, "attach", "no such session, or not its client");
         amb_client_refuse(client);
         return;
     }

@@ -38,9 +38,8 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
         return false;
     }
     if (amb_topic_is_reserved(open->topic, len) && !amb_topic_is_inbox(open->topic, len)) {
-        amb_client_send_error(client, id, AMB_EFORBIDDEN,
-                              "topic: names that begin with '$' are the broker's");
-        return false;
+        return amb_permit_refuse(client, id, "publish", open->topic,
+                                 "names that begin with '$' are the broker's");
     }
     if (!amb_permit_publish(client, id, open->topic)) {
         return false;

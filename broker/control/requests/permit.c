@@ -11,9 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Answers false. verb, why: static. */
-static bool refuse(struct amb_client *client, uint64_t id, const char *verb, const char *name,
-                   const char *why)
+bool amb_permit_refuse(struct amb_client *client, uint64_t id, const char *verb, const char *name,
+                       const char *why)
 {
     const char *what = strcmp(verb, "subscribe") == 0 ? "pattern" : "topic";
     char wanted[AMB_TOPIC_MAX + 16];
@@ -37,10 +36,10 @@ bool amb_permit_publish(struct amb_client *client, uint64_t id, const char *topi
     const struct amb_right *by;
     if (amb_topic_is_inbox(topic, len)) {
         return amb_rights_may_reply(rights) ||
-               refuse(client, id, "publish", topic, "no role of this user has reply");
+               amb_permit_refuse(client, id, "publish", topic, "no role of this user has reply");
     }
     return amb_rights_publish(rights, topic, len, &by) ||
-           refuse(client, id, "publish", topic, reason(by));
+           amb_permit_refuse(client, id, "publish", topic, reason(by));
 }
 
 bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
@@ -53,16 +52,18 @@ bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
     *cut = (struct amb_rights_cut){{0, 0}};
     if (amb_pattern_is_inbox(pattern, len)) {
         return amb_rights_may_request(rights) ||
-               refuse(client, id, "subscribe", pattern, "no role of this user has request");
+               amb_permit_refuse(client, id, "subscribe", pattern,
+                                 "no role of this user has request");
     }
     switch (amb_rights_subscribe(rights, pattern, len, cut, &by)) {
     case AMB_RIGHTS_NO:
-        return refuse(client, id, "subscribe", pattern, reason(by));
+        return amb_permit_refuse(client, id, "subscribe", pattern, reason(by));
     case AMB_RIGHTS_NARROWED:
         return !amb_queues_are_wanted(subscribe) ||
-               refuse(client, id, "subscribe", pattern,
-                      "a role of this user denies some of it, and acknowledgements, groups and "
-                      "durable names take a pattern as a whole");
+               amb_permit_refuse(
+                   client, id, "subscribe", pattern,
+                   "a role of this user denies some of it, and acknowledgements, groups and "
+                   "durable names take a pattern as a whole");
     case AMB_RIGHTS_WHOLE:
         break;
     }

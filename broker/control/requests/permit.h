@@ -24,6 +24,10 @@ bool amb_permit_publish(struct amb_client *client, uint64_t id, const char *topi
 /* The pattern was checked. *cut: the topics that it does not read. False: as above. */
 bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
                           const Amb__Control__Subscribe *subscribe, struct amb_rights_cut *cut);
+/* Tells the client EFORBIDDEN, and the audit log. verb: "publish" or "subscribe", to that topic or
+ * pattern. why: static. Always false. */
+bool amb_permit_refuse(struct amb_client *client, uint64_t id, const char *verb, const char *name,
+                       const char *why);
 /* The owner of a name of that client's, as users are: itself, or its tenant where that shares it.
  */
 uint32_t amb_permit_owner(const struct amb_client *client, const char *name);

@@ -76,9 +76,8 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
         return false;
     }
     if (!wish_may_read(client, subscribe->pattern)) {
-        amb_client_send_error(client, id, AMB_EFORBIDDEN,
-                              "pattern: an inbox has one reader, who made it");
-        return false;
+        return amb_permit_refuse(client, id, "subscribe", subscribe->pattern,
+                                 "an inbox has one reader, who made it");
     }
     if (subscribe->start > AMB_START_POSITION ||
         (subscribe->start == AMB_START_POSITION) != (subscribe->position.len > 0)) {
