@@ -149,8 +149,11 @@ void amb_control_answer(struct amb_conn *conn, struct amb_control_request *reque
 void amb_control_fail_all(struct amb_conn *conn, enum amb_status why, const char *text)
 {
     AMB_LIST_FOR_EACH_SAFE (node, &conn->control.requests) {
-        amb_control_answer(conn, AMB_CONTAINER_OF(node, struct amb_control_request, node), why,
-                           text);
+        struct amb_control_request *request =
+            AMB_CONTAINER_OF(node, struct amb_control_request, node);
+        if (!request->is_done) { /* An answer may have come that nobody has taken yet. */
+            amb_control_answer(conn, request, why, text);
+        }
     }
 }
 

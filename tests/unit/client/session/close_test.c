@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a session, from either side, and the answers of every call after it. */
+#include "client/drive/control.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
@@ -180,6 +181,26 @@ static void why_is_heard_by_who_meets_the_end_when_it_asks(void **state)
     session_close(&s);
 }
 
+/* Its waiter has not looked yet when the broker's end comes behind it. */
+static void an_answer_that_has_come_outlives_the_session(void **state)
+{
+    (void)state;
+    struct session s;
+    session_open(&s, NULL, AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    struct amb_control_request answered = {.is_done = true, .status = AMB_OK}, open = {.id = 77};
+    amb_conn_lock(s.conn);
+    amb_list_push_back(&s.conn->control.requests, &answered.node);
+    amb_list_push_back(&s.conn->control.requests, &open.node);
+    amb_control_fail_all(s.conn, AMB_ELOST, "gone");
+    amb_list_remove(&answered.node);
+    amb_list_remove(&open.node);
+    amb_conn_unlock(s.conn);
+    assert_int_equal(answered.status, AMB_OK);
+    assert_true(open.is_done);
+    assert_int_equal(open.status, AMB_ELOST);
+    session_close(&s);
+}
+
 static void closing_wakes_other_threads(void **state)
 {
     struct session s;
@@ -235,6 +256,7 @@ int main(void)
         BOTH(what_had_arrived_is_given_before_the_loss),
         cmocka_unit_test(a_silent_broker_is_lost),
         BOTH(a_kicked_client_hears_why),
+        cmocka_unit_test(an_answer_that_has_come_outlives_the_session),
         cmocka_unit_test(why_is_heard_though_the_link_is_seen_to_end_first),
         cmocka_unit_test(why_is_heard_by_who_meets_the_end_when_it_asks),
         BOTH(closing_wakes_other_threads),
