@@ -34,6 +34,7 @@ static const struct amb_topic_rule built_in_rule = {
     .slow_block_ns = AMB_CONFIG_TIME_FOREVER,
     .spill_max = UINT64_C(64) << 20,
     .prefer = AMB_PREFER_CREDIT,
+    .trust_group = AMB_TRUST_GROUP_DEFAULT,
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 /* Dead letters wait for somebody to look at them, and hold nobody up. */
@@ -44,6 +45,7 @@ static const struct amb_topic_rule dead_letter_rule = {
     .slow = AMB_SLOW_DROP_OLDEST,
     .spill_max = 64 * 1048576,
     .trust = AMB_TRUST_AUTO,
+    .trust_group = AMB_TRUST_GROUP_DEFAULT,
     .retain = {.messages = 10000},
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
@@ -55,6 +57,7 @@ static const struct amb_topic_rule sys_rule = {
     .max_bytes = UINT64_C(4) << 20,
     .slow = AMB_SLOW_DROP_OLDEST,
     .spill_max = UINT64_C(4) << 20,
+    .trust_group = AMB_TRUST_GROUP_DEFAULT,
     .ttl_ns = AMB_CONFIG_TIME_FOREVER,
 };
 

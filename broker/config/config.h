@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "broker/base/trust_group.h"
 #include "wire/base/cpus.h"
 #include "wire/base/log.h"
 #include "wire/base/status.h"
@@ -64,6 +65,7 @@ enum amb_gpu_trust {
     AMB_GPU_TRUST_NONE,
 };
 
+#define AMB_TRUST_GROUP_DEFAULT "default"
 #define AMB_DEADLETTER_PATTERN "$DLQ.>"
 
 /* Settings of the topics that `match` covers. */
@@ -77,6 +79,8 @@ struct amb_topic_rule {
                               AMB_CONFIG_TIME_FOREVER */
     uint64_t spill_max;    /* bytes that wait for readers that SPILL alone, beside max_bytes */
     enum amb_topic_trust trust;
+    const char *trust_group; /* its name */
+    uint32_t group;          /* ... and index in config->trust_groups */
     enum amb_topic_gpu gpu;
     enum amb_topic_prefer prefer;
     uint32_t expect; /* enum amb_expect: the way that payloads take, or nobody opens it; 0: any */
@@ -97,7 +101,7 @@ static inline bool amb_topic_rule_retains(const struct amb_topic_rule *rule)
 }
 
 struct amb_topic_rules {
-    const struct amb_topic_rule *items;
+    struct amb_topic_rule *items;
     size_t count;
 };
 
@@ -208,6 +212,10 @@ struct amb_config {
         struct amb_config_cuda_memory cuda;
     } memory;
     struct amb_topic_rules topics;
+    struct {
+        const char *names[AMB_TRUST_GROUPS_MAX]; /* [0]: AMB_TRUST_GROUP_DEFAULT */
+        uint32_t count;
+    } trust_groups; /* those of the rules, in their order */
     struct amb_roles roles;
     struct amb_config_limits limits;
     struct {

@@ -5,6 +5,7 @@
 #include "broker/config/config_listen.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_tls.h"
+#include "broker/config/config_trust.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
 
@@ -301,7 +302,10 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
         }
     }
     amb_config_roles_finish(&config->roles);
-    enum amb_status status = check_workers(build, machine);
+    enum amb_status status = amb_config_trust_finish(build);
+    if (status == AMB_OK) {
+        status = check_workers(build, machine);
+    }
     if (status == AMB_OK) {
         status = check_memory(build);
     }

@@ -2,6 +2,7 @@
 #include "broker/config/config_schema.h"
 
 #include "broker/config/config_roles.h"
+#include "broker/config/config_trust.h"
 #include "wire/base/clock.h"
 #include "wire/codec/expect.h"
 #include "wire/config/config_elements.h"
@@ -78,6 +79,7 @@ static const struct amb_config_elements topics_kind = {
     .name_offset = RULE(match),
     .name_help = "a pattern as \"camera.>\"",
     .example = "{ match = \"a.>\"; }",
+    .check = amb_config_trust_check,
 };
 
 /* Rows of one group stand together: the printers open and close groups as the paths change. */
@@ -615,6 +617,15 @@ static const struct amb_config_key rule_keys[] = {
          "Leased batches are read in memory that their publisher can still write: publisher, by "
          "all; auto, by subscribers of its own user, and copied once another user's could map "
          "them; verify, by nobody, and copied when they come."},
+    {.path = "trust_group",
+     .type = AMB_CONFIG_TEXT,
+     .offset = RULE(trust_group),
+     .default_text = AMB_TRUST_GROUP_DEFAULT,
+     .min = 1,
+     .max = 64,
+     .help = "Topics whose messages share memory. A subscriber maps it only if its user may read "
+             "all topics of the group, and gets copies else. Topics of no other group are one. "
+             "There are at most 64."},
     {.path = "gpu",
      .type = AMB_CONFIG_WORD,
      .offset = RULE(gpu),

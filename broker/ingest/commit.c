@@ -106,8 +106,10 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
         /* Copies of GPU memory are not made here, and nothing is read of a device that is lost. */
         return publisher->verifies ? AMB_EREJECTED : AMB_ECUDA;
     }
-    if (status == AMB_OK &&
-        (publisher->verifies || (publisher->copies && entry->segment->gpu == NULL))) {
+    /* Readers of another group map that segment. */
+    bool is_elsewhere = entry->segment->group != publisher->group;
+    if (status == AMB_OK && (publisher->verifies || ((publisher->copies || is_elsewhere) &&
+                                                     entry->segment->gpu == NULL))) {
         return AMB_EAGAIN;
     }
     if (status == AMB_OK && blobs_len(&frame) > 0) {

@@ -61,7 +61,7 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
     entry->meta_len = frame->meta_len;
     entry->data_len = frame->data_len;
     entry->topic = publisher->topic;
-    entry->is_private = publisher->pool->options.is_private;
+    entry->group = publisher->pool->options.group;
     entry->has_ttl = (frame->flags & AMB_FRAME_FLAG_TTL) != 0;
     entry->origin = (struct amb_origin){
         .session = session->index,
@@ -162,7 +162,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
         return AMB_ENOTSUP; /* Its faults are told as of any other. */
     }
     struct amb_segment_lease *lease = amb_gpuslot_find(shard, frame->data_len);
-    if (lease == NULL) {
+    if (lease == NULL || !amb_gpu_pool_claim(lease->segment->gpu, session->tenant)) {
         return AMB_ENOTSUP;
     }
     enum amb_status status = amb_publisher_admit(publisher, frame);

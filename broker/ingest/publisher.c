@@ -10,6 +10,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/shard/tally.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
@@ -21,7 +22,8 @@
 #define PUBLISHER_HEAP (sizeof(struct amb_publisher) + AMB_HEAP_OVERHEAD)
 
 enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle, uint32_t topic,
-                                     unsigned home, bool wants_settled, bool is_private,
+                                     unsigned home, bool wants_settled,
+                                     const struct amb_trust_group *group,
                                      struct amb_publisher **out)
 {
     amb_assert(handle < AMB_HANDLES_MAX && amb_session_publisher(session, handle) == NULL);
@@ -40,7 +42,8 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->handle = handle;
     publisher->opened = ++session->openings;
     publisher->topic = topic;
-    publisher->pool = amb_shard_pool(session->shard, is_private);
+    publisher->pool = amb_shard_pool(session->shard, group);
+    publisher->group = group;
     publisher->home = home;
     publisher->wants_settled = wants_settled;
     publisher->batches = past->batches;

@@ -40,11 +40,12 @@ struct amb_publisher {
     struct amb_session *session;
     uint32_t handle, opened;
     uint32_t topic;
-    struct amb_bufpool *pool;       /* of its shard: what its batches lie in */
-    unsigned home;                  /* index of the topic's worker */
-    bool wants_settled;             /* a SETTLED frame for each batch */
-    bool confirms;                  /* ... of one taken, when it has been delivered */
-    bool verifies;                  /* its topic copies leased batches: trust = "verify" */
+    struct amb_bufpool *pool;            /* of its shard: what its batches lie in */
+    const struct amb_trust_group *group; /* its topic's: of the segments that it commits in */
+    unsigned home;                       /* index of the topic's worker */
+    bool wants_settled;                  /* a SETTLED frame for each batch */
+    bool confirms;                       /* ... of one taken, when it has been delivered */
+    bool verifies;                       /* its topic copies leased batches: trust = "verify" */
     bool copies;                    /* the same of host memory: another user reads the topic now */
     uint32_t lease_user;            /* the user that may read its leased batches in place; or
                                      * AMB_USER_ANY */
@@ -79,10 +80,12 @@ struct amb_publisher {
     void *gone_arg;
 };
 
-/* is_private: its batches lie in memory that no client maps (bufpool.h). */
+/* group: of its batches, which may be private. Slots that it commits are of publisher->group, which
+ * is the same one until somebody sets it. */
 AMB_MUST_CHECK enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handle,
                                                     uint32_t topic, unsigned home,
-                                                    bool wants_settled, bool is_private,
+                                                    bool wants_settled,
+                                                    const struct amb_trust_group *group,
                                                     struct amb_publisher **out);
 /* Entries that are not whole yet are left to their on_body, which finds nobody to give them to. */
 void amb_publisher_destroy(struct amb_publisher **publisher);

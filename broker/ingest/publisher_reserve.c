@@ -84,7 +84,7 @@ bool amb_publisher_reserve_growing(struct amb_publisher *publisher, uint64_t win
     const struct amb_membudget *budget = pool->options.budget;
     while (!amb_publisher_reserve_upto(publisher, window)) {
         uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
-        if (used + pool->options.segment_bytes > budget->max / 4 * 3 ||
+        if (used + amb_bufpool_more_bytes(pool) > budget->max / 4 * 3 ||
             amb_bufpool_more(pool) != AMB_OK) {
             return false;
         }

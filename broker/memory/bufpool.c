@@ -59,6 +59,19 @@ static uint64_t heap_charge(struct amb_bufpool *pool, uint64_t bytes, uint64_t n
     return is_some && amb_membudget_take(budget, bytes) ? bytes : 0;
 }
 
+/* Bytes of the next segment, for a run of `need` bytes. */
+static uint64_t next_bytes(const struct amb_bufpool *pool, uint64_t need)
+{
+    uint64_t most = pool->options.segment_bytes, least = pool->options.first_bytes;
+    if (least == 0) {
+        return most;
+    }
+    need = amb_pool_round_up(need, AMB_SEGMENT_ALIGN);
+    least = least < need ? need : least;
+    least = least < pool->segment_bytes ? pool->segment_bytes : least;
+    return least < most ? least : most;
+}
+
 /* One more segment: one that readers still have mapped, a normal one, or the rest of the budget.
  * While one is being made, what is made here is only as much as cannot wait for it. */
 static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum amb_claim claim)
@@ -67,7 +80,7 @@ static enum amb_status heap_grow(struct amb_bufpool *pool, uint64_t need, enum a
     if (amb_pool_segment_reuse(pool, need, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
     }
-    uint64_t bytes = pool->options.segment_bytes;
+    uint64_t bytes = next_bytes(pool, need);
     if (pool->is_making) {
         uint64_t least = amb_pool_round_up(need, AMB_SEGMENT_ALIGN);
         least = least < GROW_HERE_BYTES ? GROW_HERE_BYTES : least;
@@ -335,6 +348,7 @@ enum amb_status amb_bufpool_init(struct amb_bufpool *pool,
 {
     uint64_t bytes = options->segment_bytes;
     if (options->budget == NULL || bytes == 0 || bytes % AMB_SEGMENT_ALIGN != 0 ||
+        options->first_bytes % AMB_SEGMENT_ALIGN != 0 ||
         bytes / AMB_PAGE_SIZE > AMB_EXTENT_PAGES_MAX ||
         options->dedicated_cache > AMB_DEDICATED_CACHE_MAX) {
         return AMB_EINVAL;
@@ -342,6 +356,9 @@ enum amb_status amb_bufpool_init(struct amb_bufpool *pool,
     *pool = (struct amb_bufpool){.options = *options};
     if (pool->options.dedicated_cache == 0) {
         pool->options.dedicated_cache = 1;
+    }
+    if (pool->options.group == NULL) {
+        pool->options.group = &amb_trust_group_private;
     }
     amb_list_init(&pool->segments);
     amb_pageheap_init(&pool->heap);
@@ -525,9 +542,21 @@ void amb_bufpool_ahead(struct amb_bufpool *pool)
     }
 }
 
+/* Of a pool that begins small: enough for a window that comes in one piece. */
+static uint64_t more_need(const struct amb_bufpool *pool)
+{
+    return pool->options.first_bytes == 0 ? AMB_SEGMENT_ALIGN
+                                          : 2 * (uint64_t)pool->heap.wide * AMB_PAGE_SIZE;
+}
+
+uint64_t amb_bufpool_more_bytes(const struct amb_bufpool *pool)
+{
+    return next_bytes(pool, more_need(pool));
+}
+
 enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
 {
-    uint64_t bytes = pool->options.segment_bytes;
+    uint64_t bytes = amb_bufpool_more_bytes(pool);
     if (pool->is_making) {
         return AMB_EAGAIN;
     }
@@ -535,7 +564,7 @@ enum amb_status amb_bufpool_more(struct amb_bufpool *pool)
     if (amb_pool_segment_reuse(pool, bytes, EXTENT_MAX, &segment)) {
         return heap_enter(pool, segment);
     }
-    return heap_grow(pool, AMB_SEGMENT_ALIGN, AMB_CLAIM_LATER);
+    return heap_grow(pool, more_need(pool), AMB_CLAIM_LATER);
 }
 
 bool amb_bufpool_reserve(struct amb_bufpool *pool, uint64_t bytes, bool wide)

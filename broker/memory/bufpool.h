@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "broker/base/trust_group.h"
 #include "broker/memory/membudget.h"
 #include "broker/memory/pageheap.h"
 #include "broker/memory/segment.h"
@@ -40,9 +41,12 @@ struct amb_bufpool_options {
     struct amb_membudget *budget;
     uint64_t segment_bytes;   /* of a normal segment; a multiple of AMB_SEGMENT_ALIGN */
     uint32_t dedicated_cache; /* free dedicated segments kept, 0: one */
-    /* Its segments hold messages for some readers only. A client that maps a segment sees all of
-     * it, so these are never offered, and messages in them leave by copy. */
-    bool is_private;
+    /* Of its segments, which stay in it, and so are used again by pools of it alone. NULL: that of
+     * broker/base/trust_group.h that is private, so nobody is offered one. */
+    const struct amb_trust_group *group;
+    /* Bytes of its first segment; each doubles what there is, up to segment_bytes. 0: all have
+     * segment_bytes. */
+    uint64_t first_bytes;
     /* In place of amb_segment_create, for a simulator; NULL: that. */
     enum amb_status (*create)(uint64_t id, uint64_t size, struct amb_segment **out);
     /* May be NULL. create: registers the segment, so that links send from it; an error makes the
@@ -134,6 +138,8 @@ static inline void amb_bufpool_unreserve(struct amb_bufpool *pool, uint64_t byte
     pool->reserved_wide -= wide;
 }
 AMB_MUST_CHECK enum amb_status amb_bufpool_more(struct amb_bufpool *pool);
+/* Bytes of the segment that it would make. */
+uint64_t amb_bufpool_more_bytes(const struct amb_bufpool *pool);
 AMB_MUST_CHECK enum amb_status amb_bufpool_alloc_granted(struct amb_bufpool *pool, uint64_t len,
                                                          struct amb_buf *out);
 /* Windows open by at most so much, or less where segments are small: window_max. */

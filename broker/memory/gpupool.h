@@ -44,6 +44,7 @@ struct amb_gpu_pool {
     bool is_exported;          /* else nobody can lease or map there */
     struct amb_gather *gather; /* the copier's */
     _Atomic bool is_lost;      /* a sticky error was seen */
+    _Atomic uint64_t owner;    /* 1 + the tenant whose it is; 0: nobody has used it yet */
     _Atomic bool is_given;     /* the handle is in another process, which may have it open */
     pthread_mutex_t lock;      /* of the two below */
     uint8_t *taken;            /* by AMB_GPU_UNIT bytes: 1 is taken */
@@ -107,6 +108,16 @@ static inline enum amb_status amb_gpu_pool_retry_status(const struct amb_gpu_poo
 }
 /* Its copier waits for the device, and has done so for seconds. */
 bool amb_gpu_pool_is_stuck(const struct amb_gpu_pool *pool, int64_t now_ns);
+/* A client that maps a pool may write all of it. So a pool is of the first tenant that uses it, as
+ * long as the broker lives. Is it that tenant's, from here on if it was nobody's? Any thread. */
+static inline bool amb_gpu_pool_claim(struct amb_gpu_pool *pool, uint32_t tenant)
+{
+    uint64_t owner = 0, own = UINT64_C(1) + tenant;
+    return atomic_load_explicit(&pool->owner, memory_order_relaxed) == own ||
+           atomic_compare_exchange_strong_explicit(&pool->owner, &owner, own, memory_order_relaxed,
+                                                   memory_order_relaxed) ||
+           owner == own;
+}
 /* Its handle leaves the process. */
 static inline void amb_gpu_pool_give_away(struct amb_gpu_pool *pool)
 {

@@ -155,12 +155,13 @@ int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns)
 }
 
 /* The smallest of a queue that is large enough, if it is smaller than the best so far. */
-static struct amb_segment *find_smaller(const struct amb_list_node *queue, uint64_t least,
+static struct amb_segment *find_smaller(const struct amb_list_node *queue,
+                                        const struct amb_trust_group *group, uint64_t least,
                                         uint64_t most, struct amb_segment *best)
 {
     AMB_LIST_FOR_EACH (node, queue) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (!segment->is_private && segment->size >= least && segment->size <= most &&
+        if (segment->group == group && segment->size >= least && segment->size <= most &&
             (best == NULL || segment->size < best->size)) {
             best = segment;
         }
@@ -168,7 +169,9 @@ static struct amb_segment *find_smaller(const struct amb_list_node *queue, uint6
     return best;
 }
 
-struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least, uint64_t most)
+struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget,
+                                    const struct amb_trust_group *group, uint64_t least,
+                                    uint64_t most)
 {
     struct amb_limbo *limbo = budget->limbo;
     if (limbo == NULL || atomic_load_explicit(&limbo->count, memory_order_relaxed) == 0) {
@@ -176,8 +179,8 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least
     }
     (void)pthread_mutex_lock(&limbo->lock);
     struct amb_segment *best =
-        find_smaller(&limbo->queues[AMB_LIMBO_POOL_FRESH], least, most, NULL);
-    best = find_smaller(&limbo->queues[AMB_LIMBO_POOL_LATE], least, most, best);
+        find_smaller(&limbo->queues[AMB_LIMBO_POOL_FRESH], group, least, most, NULL);
+    best = find_smaller(&limbo->queues[AMB_LIMBO_POOL_LATE], group, least, most, best);
     if (best != NULL) {
         limbo_count(limbo, best, false);
         amb_list_remove(&best->node);

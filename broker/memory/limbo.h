@@ -45,6 +45,7 @@
 
 struct amb_membudget;
 struct amb_segment;
+struct amb_trust_group;
 
 /* A look takes the late ones first: fresh ones that come to them have been looked at. */
 enum amb_limbo_queue {
@@ -82,6 +83,8 @@ void amb_limbo_drop(struct amb_membudget *budget, struct amb_segment *segment);
 int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns);
 /* May so many bytes be about to come back by themselves? */
 bool amb_limbo_may_give(const struct amb_membudget *budget, uint64_t bytes, int64_t now_ns);
-/* A segment of least to most bytes that was neither leased nor private, under a new id, still
+/* A segment of that group, of least to most bytes, that was not leased: under a new id, still
  * charged; NULL: there is none. The caller registers it. */
-struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget, uint64_t least, uint64_t most);
+struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget,
+                                    const struct amb_trust_group *group, uint64_t least,
+                                    uint64_t most);

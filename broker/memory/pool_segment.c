@@ -8,7 +8,7 @@ void amb_pool_segment_enter(struct amb_bufpool *pool, struct amb_segment *segmen
 {
     amb_list_push_back(&pool->segments, &segment->node);
     segment->pool = pool;
-    segment->is_private = pool->options.is_private;
+    segment->group = pool->options.group;
     pool->segment_bytes += segment->size;
 }
 
@@ -47,9 +47,11 @@ enum amb_status amb_pool_segment_make(struct amb_bufpool *pool, uint64_t bytes,
 bool amb_pool_segment_reuse(struct amb_bufpool *pool, uint64_t least, uint64_t most,
                             struct amb_segment **out)
 {
+    const struct amb_trust_group *group = pool->options.group;
     /* Bytes that nobody may map lie in no segment that somebody has mapped. */
-    struct amb_segment *segment =
-        pool->options.is_private ? NULL : amb_limbo_reuse(pool->options.budget, least, most);
+    struct amb_segment *segment = amb_trust_group_is_private(group)
+                                      ? NULL
+                                      : amb_limbo_reuse(pool->options.budget, group, least, most);
     if (segment == NULL) {
         return false;
     }

@@ -33,6 +33,7 @@ struct amb_bufpool;
 struct amb_gpu_pool;
 struct amb_link_mem;
 struct amb_party;
+struct amb_trust_group;
 
 enum amb_segment_use {
     AMB_SEGMENT_UNUSED,  /* no process has it open or mapped but this one */
@@ -53,7 +54,8 @@ struct amb_segment {
     struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */
     void *owner_data;         /* the owner's hook's */
     int64_t dropped_ns;       /* in limbo: since when */
-    bool is_private;          /* never handed to anybody: bufpool.h */
+    /* Of the messages that lie there; NULL: in GPU memory, or none has come. */
+    const struct amb_trust_group *group;
     struct amb_bufpool *pool; /* its owner; NULL: a leased one */
     void *pool_data;          /* bufpool's */
     /* How its maker frees it, where segment.c did not make it; else NULL. */

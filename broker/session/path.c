@@ -67,6 +67,8 @@ const char *amb_path_why_text(enum amb_path_why why)
         [AMB_PATH_MAPPING] = "the client was still mapping the segment",
         [AMB_PATH_REFUSED] = "the client cannot map the segment",
         [AMB_PATH_PRIVATE] = "replies and requests lie in memory that no client maps",
+        [AMB_PATH_GROUP] =
+            "its user may not read all topics of that trust group (topics.trust_group)",
         [AMB_PATH_BATCH] = "small messages are copied into a batch (amb_lease writes in place)",
         [AMB_PATH_UNLEASED] = "the publisher has leased no memory for it",
         [AMB_PATH_VERIFIED] = "the topic copies what comes in leased memory (topics.trust)",

@@ -49,6 +49,7 @@ enum amb_path_why {
     AMB_PATH_MAPPING,    /* the client was mapping the segment */
     AMB_PATH_REFUSED,    /* the client cannot map the segment */
     AMB_PATH_PRIVATE,    /* no client maps memory of replies */
+    AMB_PATH_GROUP,      /* its user may not read all of the topic's trust group */
     AMB_PATH_BATCH,      /* small messages are copied into a batch */
     AMB_PATH_UNLEASED,   /* its publisher has leased no memory for it */
     AMB_PATH_VERIFIED,   /* its topic copies what comes in leased memory */

@@ -3,7 +3,9 @@
 
 #include "broker/base/fault.h"
 #include "broker/base/party.h"
+#include "broker/base/trust_group.h"
 #include "broker/config/config.h"
+#include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/cursor.h"
@@ -225,6 +227,15 @@ static struct amb_mapping *session_mapping_find(struct amb_session *session, uin
     return NULL;
 }
 
+/* A pool of GPU memory has no groups: it is shared as a whole, by those of one tenant that are
+ * trusted. */
+static bool may_map_group(const struct amb_session *session, const struct amb_segment *segment)
+{
+    return segment->gpu != NULL
+               ? amb_gpu_pool_claim(segment->gpu, session->tenant)
+               : amb_trust_group_may_map(segment->group, session->tenant, session->maps);
+}
+
 enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
                                               struct amb_segment *segment)
 {
@@ -232,7 +243,7 @@ enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,
     if (mapping != NULL) {
         return mapping->state;
     }
-    if (segment->is_private || session->mapping_count == AMB_SESSION_SEGMENTS_MAX) {
+    if (!may_map_group(session, segment) || session->mapping_count == AMB_SESSION_SEGMENTS_MAX) {
         return AMB_MAPPING_REFUSED;
     }
     if (segment->gpu != NULL) {

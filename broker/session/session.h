@@ -104,6 +104,8 @@ struct amb_session {
     bool is_on_host;    /* its client came by a Unix socket */
     bool may_map;
     bool may_map_gpu; /* trusted with all of a device's pool */
+    uint32_t tenant;  /* it maps trust groups of that one alone: */
+    uint64_t maps;    /* a bit for each that its rights cover; trust_group.h */
     struct amb_handles *handles[AMB_HANDLES_MAX / AMB_HANDLES_EACH]; /* NULL: none was used yet */
     uint32_t openings; /* counts publishers ever opened: names one of a reused handle */
     struct amb_list_node live;

@@ -36,7 +36,7 @@ void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)
     copy->singles = entry->singles;
     copy->is_leased = entry->is_leased;
     copy->lease_user = entry->lease_user;
-    copy->is_private = entry->is_private;
+    copy->group = entry->group;
     copy->is_of_gpu = entry->is_of_gpu;
     copy->segment = entry->segment;
     copy->first_seq = entry->first_seq;

@@ -49,23 +49,24 @@ struct amb_entry {
      * them. Else NULL. */
     const uint8_t *singles;
     bool is_leased;
-    uint32_t lease_user; /* leased: the user that may read it in place; or AMB_USER_ANY */
-    bool is_private; /* its records and properties, and payloads that are not leased: copies stay in
-                      * private memory (bufpool.h) */
-    bool has_window; /* its bytes are of its publisher's window */
-    bool has_ttl;    /* some of its messages say how long they are worth something */
-    bool is_whole;   /* of a root that is pending */
-    bool is_of_gpu;  /* its payloads lie on a GPU, or lay there when they were published */
-    uint16_t twin_state;         /* enum amb_twin_state */
-    uint16_t twin_refused_ms;    /* a shadow's: when home had no memory for it, by shard->now_ns */
+    uint32_t lease_user;      /* leased: the user that may read it in place; or AMB_USER_ANY */
+    bool has_window;          /* its bytes are of its publisher's window */
+    bool has_ttl;             /* some of its messages say how long they are worth something */
+    bool is_whole;            /* of a root that is pending */
+    bool is_of_gpu;           /* its payloads lie on a GPU, or lay there when they were published */
+    uint16_t twin_state;      /* enum amb_twin_state */
+    uint16_t twin_refused_ms; /* a shadow's: when home had no memory for it, by shard->now_ns */
     struct amb_segment *segment; /* of data */
-    uint64_t first_seq;          /* given by the log, as is */
-    uint64_t above;              /* messages that came before it in the topic's other priorities */
-    uint64_t log_offset;         /* bytes appended to the log before it */
-    int64_t time_ns;             /* when it was whole, ns since 1970 */
-    int64_t expires_ns;          /* its log's: when the first of them expires; 0: none does */
-    int64_t arrived_ns;          /* ... and when home's took it in; both by shard->now_ns. A log is
-                                    in this order, and not in that of time_ns */
+    /* Of its records and properties, and of payloads that are not leased: copies stay in memory of
+     * that group. */
+    const struct amb_trust_group *group;
+    uint64_t first_seq;  /* given by the log, as is */
+    uint64_t above;      /* messages that came before it in the topic's other priorities */
+    uint64_t log_offset; /* bytes appended to the log before it */
+    int64_t time_ns;     /* when it was whole, ns since 1970 */
+    int64_t expires_ns;  /* its log's: when the first of them expires; 0: none does */
+    int64_t arrived_ns;  /* ... and when home's took it in; both by shard->now_ns. A log is
+                            in this order, and not in that of time_ns */
     struct amb_shard *home;
     struct amb_entry *parent;   /* of a shadow; NULL: a root. A dead letter has both: */
     struct amb_payload payload; /* memory of its own; home's */

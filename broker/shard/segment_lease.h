@@ -80,8 +80,9 @@ AMB_MUST_CHECK enum amb_status amb_segment_lease_check(const struct amb_shard *s
                                                        const struct amb_lease_book *book,
                                                        uint64_t slot, uint32_t slots,
                                                        uint64_t *size, const char **why);
-/* Begins a lease that was checked, with `size` bytes that the caller has taken of the budget; they
- * are the lease's, also on failure. Then a pass. ENOMEM, ELIMIT. */
+/* Begins a lease that was checked, with `size` bytes that the caller has taken of the budget. They
+ * are the lease's, also on failure. Its segment is of the main trust group. Then a pass. ENOMEM,
+ * ELIMIT. */
 AMB_MUST_CHECK enum amb_status amb_segment_lease_open(struct amb_shard *shard,
                                                       struct amb_lease_book *book, uint64_t slot,
                                                       uint32_t slots, uint64_t size,

@@ -91,11 +91,6 @@ struct amb_shard {
 /* All NULL: of a shard that begins, or that ends. */
 extern const struct amb_shard_upcalls amb_shard_no_upcalls;
 
-static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard, bool is_private)
-{
-    return is_private ? &shard->memory.private_pool : &shard->memory.bufpool;
-}
-
 /* The epoll tag of a session's link; two values are no session's. */
 #define AMB_SHARD_TAG_BELL UINT64_MAX
 #define AMB_SHARD_TAG_UCX (UINT64_MAX - 1)

@@ -6,6 +6,8 @@
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_segments.h"
 
+#include <stdlib.h>
+
 #define PRIVATE_SEGMENT_MAX (UINT64_C(16) << 20)
 
 static enum amb_status segment_created(void *arg, struct amb_segment *segment)
@@ -30,41 +32,98 @@ static void segment_unmake(void *arg, struct amb_segment *segment)
     amb_shard_segment_unmake(arg, segment);
 }
 
-enum amb_status amb_shard_memory_init(struct amb_shard *shard, const struct amb_config *config,
-                                      struct amb_membudget *budget)
+static struct amb_bufpool_options pool_options(struct amb_shard *shard,
+                                               const struct amb_trust_group *group)
 {
-    struct amb_bufpool_options options = {
-        .budget = budget,
-        .segment_bytes = config->memory.host.segment,
+    return (struct amb_bufpool_options){
+        .group = group,
         .on_create = segment_created,
         .on_destroy = segment_destroyed,
         .make = segment_make,
         .unmake = segment_unmake,
         .inbox = &shard->inbox,
-        .spare = config->memory.host.spare,
         .arg = shard,
     };
-    enum amb_status status = amb_bufpool_init(&shard->memory.bufpool, &options);
+}
+
+static void pool_enter(struct amb_shard_memory *memory, struct amb_bufpool *pool)
+{
+    memory->by_group[pool->options.group->id] = pool;
+    memory->pools[memory->pool_count++] = pool;
+}
+
+struct amb_bufpool *amb_shard_pool_make(struct amb_shard *shard,
+                                        const struct amb_trust_group *group)
+{
+    struct amb_shard_memory *memory = &shard->memory;
+    const struct amb_bufpool *main = &memory->bufpool;
+    struct amb_bufpool *pool = calloc(1, sizeof(*pool));
+    struct amb_bufpool_options options = pool_options(shard, group);
+    options.budget = main->options.budget;
+    options.segment_bytes = main->options.segment_bytes;
+    options.first_bytes = AMB_SEGMENT_ALIGN;
+    options.create = main->options.create;
+    if (pool == NULL || amb_bufpool_init(pool, &options) != AMB_OK) {
+        free(pool);
+        return &memory->private_pool;
+    }
+    amb_bufpool_set_window(pool, memory->window);
+    pool_enter(memory, pool);
+    return pool;
+}
+
+enum amb_status amb_shard_memory_init(struct amb_shard *shard, const struct amb_config *config,
+                                      struct amb_membudget *budget)
+{
+    struct amb_shard_memory *memory = &shard->memory;
+    struct amb_bufpool_options options = pool_options(shard, &amb_trust_group_main);
+    options.budget = budget;
+    options.segment_bytes = config->memory.host.segment;
+    options.spare = config->memory.host.spare;
+    enum amb_status status = amb_bufpool_init(&memory->bufpool, &options);
     if (status == AMB_OK) {
         /* Made when the first is asked for: many brokers never carry a request. */
-        options.is_private = true;
+        options.group = &amb_trust_group_private;
         options.spare = 0;
         if (options.segment_bytes > PRIVATE_SEGMENT_MAX) {
             options.segment_bytes = PRIVATE_SEGMENT_MAX;
         }
-        status = amb_bufpool_init(&shard->memory.private_pool, &options);
+        status = amb_bufpool_init(&memory->private_pool, &options);
+    }
+    if (status == AMB_OK) {
+        pool_enter(memory, &memory->private_pool);
+        pool_enter(memory, &memory->bufpool);
     }
     return status;
 }
 
 void amb_shard_memory_set_window(struct amb_shard *shard, uint64_t window)
 {
-    amb_bufpool_set_window(&shard->memory.bufpool, window);
-    amb_bufpool_set_window(&shard->memory.private_pool, window);
+    shard->memory.window = window;
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        amb_bufpool_set_window(shard->memory.pools[i], window);
+    }
+}
+
+void amb_shard_memory_rest(struct amb_shard *shard)
+{
+    uint32_t spare = shard->config->memory.host.spare;
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        struct amb_bufpool *pool = shard->memory.pools[i];
+        bool is_main = pool == &shard->memory.bufpool;
+        amb_bufpool_trim_later(pool, is_main && spare > 1 ? spare : 1);
+    }
 }
 
 void amb_shard_memory_fini(struct amb_shard *shard)
 {
-    amb_bufpool_fini(&shard->memory.private_pool);
-    amb_bufpool_fini(&shard->memory.bufpool);
+    struct amb_shard_memory *memory = &shard->memory;
+    while (memory->pool_count > 0) {
+        struct amb_bufpool *pool = memory->pools[--memory->pool_count];
+        memory->by_group[pool->options.group->id] = NULL;
+        amb_bufpool_fini(pool);
+        if (pool != &memory->bufpool && pool != &memory->private_pool) {
+            free(pool);
+        }
+    }
 }

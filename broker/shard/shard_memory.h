@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The buffers of a shard: two pools, whose segments come and go by shard_segments.h.
+ * The buffers of a shard: a pool for each trust group, whose segments come and go by
+ * shard_segments.h.
  *
  * Threads: the starting thread, before the worker begins and after it has ended; the window, the
  * worker. Memory: the pools' segments.
  */
 #pragma once
 
+#include "broker/shard/shard.h"
 #include "wire/base/status.h"
 
 #include <stdint.h>
@@ -21,5 +23,17 @@ AMB_MUST_CHECK enum amb_status amb_shard_memory_init(struct amb_shard *shard,
                                                      struct amb_membudget *budget);
 /* The window of one publisher, as amb_bufpool_set_window has it. */
 void amb_shard_memory_set_window(struct amb_shard *shard, uint64_t window);
+/* The pool of a group that has none here yet. Without memory for it: the private one, whose
+ * messages leave by copy. */
+struct amb_bufpool *amb_shard_pool_make(struct amb_shard *shard,
+                                        const struct amb_trust_group *group);
+static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard,
+                                                 const struct amb_trust_group *group)
+{
+    struct amb_bufpool *pool = shard->memory.by_group[group->id];
+    return __builtin_expect(pool != NULL, 1) ? pool : amb_shard_pool_make(shard, group);
+}
+/* Nothing has come for a while: all but a few segments that are free go. */
+void amb_shard_memory_rest(struct amb_shard *shard);
 /* All buffers are back. */
 void amb_shard_memory_fini(struct amb_shard *shard);

@@ -3,6 +3,7 @@
 
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "wire/codec/frame.h"
 
 #include <string.h>
@@ -60,8 +61,8 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
     if (slice == NULL) {
         return NULL;
     }
-    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), data_len + table + blobs,
-                          &buf) != AMB_OK) {
+    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->group), data_len + table + blobs, &buf) !=
+        AMB_OK) {
         amb_pool_put(&shard->entries.pool, slice);
         return NULL;
     }

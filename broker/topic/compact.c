@@ -4,6 +4,7 @@
 #include "broker/memory/bufpool.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 
@@ -47,7 +48,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
     struct amb_shard *shard = topic->shard;
     struct amb_buf to;
     if (amb_stat_get(&entry->home->stats.sparse_slabs) < AMB_COMPACT_SLABS_MIN ||
-        amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), amb_entry_bytes(entry), &to) !=
+        amb_bufpool_alloc(amb_shard_pool(shard, entry->group), amb_entry_bytes(entry), &to) !=
             AMB_OK) {
         return false;
     }

@@ -5,6 +5,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/reclaim.h"
 #include "wire/base/copy.h"
 
@@ -51,7 +52,7 @@ enum amb_status amb_leased_copy_in(struct amb_shard *shard, struct amb_entry *en
 {
     uint32_t meta_len = entry->meta_len - offsets_len(entry);
     struct amb_buf buf;
-    enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->is_private),
+    enum amb_status status = amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->group),
                                                entry->data_len + meta_len, &buf);
     if (status != AMB_OK) {
         return status;
@@ -68,7 +69,7 @@ enum amb_status amb_leased_copy_out(struct amb_shard *shard, const struct amb_en
     uint32_t meta_len = entry->meta_len - offsets_len(entry);
     struct amb_buf *buf = &copy->payload.buf;
     uint64_t len = entry->data_len + meta_len;
-    struct amb_bufpool *pool = amb_shard_pool(shard, entry->is_private);
+    struct amb_bufpool *pool = amb_shard_pool(shard, entry->group);
     enum amb_status status =
         reclaims ? amb_reclaim_alloc(shard, pool, len, buf) : amb_bufpool_alloc(pool, len, buf);
     if (status == AMB_OK) {

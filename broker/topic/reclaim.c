@@ -36,7 +36,11 @@ static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
 
 static uint64_t segment_bytes(const struct amb_shard *shard)
 {
-    return shard->memory.bufpool.segment_bytes + shard->memory.private_pool.segment_bytes;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        bytes += shard->memory.pools[i]->segment_bytes;
+    }
+    return bytes;
 }
 
 /* At another shard: free segments first, and messages only if those are not enough. */
@@ -46,8 +50,8 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
     uint64_t before = segment_bytes(shard);
     (void)shard->reclaim.drop_kept(shard);
-    for (unsigned is_private = 0; is_private < 2; is_private++) {
-        struct amb_bufpool *pool = amb_shard_pool(shard, is_private != 0);
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        struct amb_bufpool *pool = shard->memory.pools[i];
         pool->is_pressed = relief->is_pressed;
         amb_bufpool_trim(pool, 0);
         pool->is_pressed = false;
@@ -126,10 +130,14 @@ static enum amb_status reclaim_try(struct amb_shard *shard, const struct reclaim
 }
 
 /* A caller that looks for bytes wants segments of this pool with free room: free ones stay. Free
- * memory of the other pool is of use to nobody here. */
+ * memory of other groups is of use to nobody here. */
 static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
 {
-    amb_bufpool_trim(amb_shard_pool(shard, !what->pool->options.is_private), 0);
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        if (shard->memory.pools[i] != what->pool) {
+            amb_bufpool_trim(shard->memory.pools[i], 0);
+        }
+    }
     amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
@@ -268,8 +276,9 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     (void)shard->reclaim.drop_kept(shard);
     /* To unmap a segment takes milliseconds, and no message waits for this. */
     uint64_t before = segment_bytes(shard);
-    amb_bufpool_trim_later(&shard->memory.private_pool, 0);
-    amb_bufpool_trim_later(&shard->memory.bufpool, 0);
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        amb_bufpool_trim_later(shard->memory.pools[i], 0);
+    }
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }

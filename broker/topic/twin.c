@@ -5,6 +5,7 @@
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
 #include "wire/base/clock.h"
@@ -32,7 +33,7 @@ static void twin_write_meta(const struct amb_entry *from, uint8_t *to)
 static enum amb_status twin_alloc(struct amb_shard *shard, const struct amb_entry *entry,
                                   uint64_t len, bool may_reclaim, struct amb_buf *out)
 {
-    struct amb_bufpool *pool = amb_shard_pool(shard, entry->is_private);
+    struct amb_bufpool *pool = amb_shard_pool(shard, entry->group);
     if (!may_reclaim) {
         return amb_bufpool_alloc(pool, len, out);
     }
@@ -62,7 +63,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, const struct amb_e
     twin->meta_len = meta_len;
     twin->data_len = entry->data_len;
     twin->topic = entry->topic;
-    twin->is_private = entry->is_private;
+    twin->group = entry->group;
     twin->is_of_gpu = true;
     amb_entry_in_buffer(twin, AMB_PAYLOAD_BUFFER);
     twin->first_seq = entry->first_seq;

@@ -4,6 +4,7 @@
 #include "broker/ingest/route.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/reclaim.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/frame.h"
@@ -18,8 +19,9 @@ static enum amb_status announce_write(struct amb_shard *shard, const char *text,
     const struct amb_record record = {.len = (uint32_t)len};
     entry->data_len = amb_payload_padded(len);
     entry->meta_len = (uint32_t)sizeof(record);
-    enum amb_status status = amb_reclaim_alloc(
-        shard, &shard->memory.bufpool, entry->data_len + entry->meta_len, &entry->payload.buf);
+    enum amb_status status =
+        amb_reclaim_alloc(shard, amb_shard_pool(shard, entry->group),
+                          entry->data_len + entry->meta_len, &entry->payload.buf);
     if (status != AMB_OK) {
         return status;
     }
@@ -47,6 +49,7 @@ static void announce(struct amb_shard *shard, struct amb_order *order)
     entry->home = shard;
     entry->count = 1;
     entry->topic = topic->id;
+    entry->group = &amb_trust_group_private;
     order->status = announce_write(shard, ask->text, entry);
     if (order->status != AMB_OK) {
         amb_pool_put(&shard->entries.pool, entry);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker/orders_lease.h"
 
+#include "broker/base/trust_group.h"
+#include "broker/memory/gpupool.h"
 #include "broker/memory/limbo.h"
 #include "broker/memory/maker.h"
 #include "broker/memory/segment.h"
@@ -90,17 +92,19 @@ static void lease_begin_pass(struct amb_shard *shard, struct amb_order_lease *as
 static void lease_open_gpu(struct amb_shard *shard, struct amb_session *session,
                            struct amb_order_lease *ask)
 {
-    const char *why = "";
+    const char *why = "this client is not trusted with GPU memory (memory.cuda.trust)";
     struct amb_segment_lease *lease;
-    enum amb_status status = session->may_map_gpu
+    bool may_map = session->may_map_gpu;
+    if (may_map && !amb_gpu_pool_claim(ask->pool, session->tenant)) {
+        why = "that GPU's memory is another tenant's";
+        may_map = false;
+    }
+    enum amb_status status = may_map
                                  ? amb_segment_lease_open_gpu(shard, &session->book, ask->pool,
                                                               ask->slot, ask->slots, &lease, &why)
                                  : AMB_EFORBIDDEN;
     if (status != AMB_OK) {
-        lease_failed(shard, ask, status,
-                     status == AMB_EFORBIDDEN
-                         ? "this client is not trusted with GPU memory (memory.cuda.trust)"
-                         : why);
+        lease_failed(shard, ask, status, why);
         return;
     }
     ask->segment = lease->segment->id;
@@ -176,6 +180,7 @@ static void lease_open(struct amb_shard *shard, struct amb_order *order)
         lease_failed(shard, ask, status, why);
         return;
     }
+    lease->segment->group = amb_trust_group_or_main(ask->group);
     ask->segment = lease->segment->id;
     lease_begin_pass(shard, ask, lease);
 }

@@ -178,10 +178,13 @@ static void publisher_open(struct amb_shard *shard, struct amb_order *order)
         order->status = AMB_ESTATE;
         return;
     }
+    const struct amb_trust_group *group = amb_trust_group_or_main(open->group);
     struct amb_publisher *publisher;
-    order->status = amb_publisher_create(session, open->handle, open->topic, open->home,
-                                         open->wants_settled, open->is_private, &publisher);
+    order->status =
+        amb_publisher_create(session, open->handle, open->topic, open->home, open->wants_settled,
+                             open->is_private ? &amb_trust_group_private : group, &publisher);
     if (order->status == AMB_OK) {
+        publisher->group = group;
         publisher->verifies = open->verifies;
         publisher->copies = open->copies;
         publisher->lease_user = open->lease_user;

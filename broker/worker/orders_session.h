@@ -15,6 +15,7 @@
 
 struct amb_identity;
 struct amb_tls;
+struct amb_trust_group;
 
 struct amb_order_session_open {
     struct amb_order order;
@@ -60,6 +61,7 @@ struct amb_order_publisher_open {
     uint32_t handle, topic;
     unsigned home;
     bool wants_settled, confirms, verifies, copies, avoids_gpu, is_private;
+    const struct amb_trust_group *group; /* the topic's; NULL: the main one */
     uint32_t lease_user;
     struct amb_identity *identity; /* the control thread's; or NULL */
     uint64_t *seq;                 /* messages of that name that have come; NULL: it has no name */

@@ -84,6 +84,8 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     session->is_on_host = opening->is_on_host;
     session->may_map = opening->may_map;
     session->may_map_gpu = opening->may_map_gpu;
+    session->tenant = opening->tenant;
+    session->maps = opening->maps;
     session->mapped_max = opening->mapped_max;
     session->party = session->book.party = amb_party_ref(opening->party);
     status = session_make_link(session, opening);

@@ -45,6 +45,8 @@ struct amb_session_opening {
     uint64_t mapped_max;
     struct amb_party *party; /* the client's, which outlives this */
     uint32_t user;
+    uint32_t tenant;
+    uint64_t maps; /* as those of struct amb_session */
     uint64_t ring_size;
     uint8_t *address; /* the client's UCX worker */
     size_t address_len;

@@ -15,6 +15,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/compact.h"
 #include "broker/topic/history.h"
 #include "broker/topic/topic.h"
@@ -129,8 +130,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         shard_retry_starving(shard);
         done += shard->reclaim.shed_goes_on;
     }
-    amb_bufpool_served(&shard->memory.bufpool);
-    amb_bufpool_served(&shard->memory.private_pool);
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        amb_bufpool_served(shard->memory.pools[i]);
+    }
     amb_tell_all(shard);
     amb_stat_add(&shard->stats.turns, 1);
     return done;
@@ -261,9 +263,7 @@ static void worker_loop(struct amb_worker *worker)
         }
         pause_ns = 0;
         if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
-            uint32_t spare = shard->config->memory.host.spare;
-            amb_bufpool_trim_later(&shard->memory.bufpool, spare > 1 ? spare : 1);
-            amb_bufpool_trim_later(&shard->memory.private_pool, 1);
+            amb_shard_memory_rest(shard);
             is_trimmed = true;
         }
         bool has_asked = shard_sleep(shard, now_ns);

@@ -25,6 +25,7 @@
 #include "client/batch/window.h"
 #include "client/conn/conn.h"
 #include "client/conn/spinlock.h"
+#include "client/memory/slots.h"
 #include "wire/base/clock.h"
 
 #include <amb/amb.h>
@@ -90,6 +91,12 @@ struct amb_pub {
     uint32_t fresh_looks;              /* at other fences, meanwhile */
     char topic[256];
 };
+
+/* A slot for a message of that length. */
+static inline struct amb_slot_wish amb_pub_slot(const struct amb_pub *pub, uint64_t len)
+{
+    return (struct amb_slot_wish){.len = len, .group = pub->lease.group};
+}
 
 /* Has the broker not yet taken the last batch that was sent? */
 static inline bool amb_pub_in_flight(const struct amb_pub *pub)

@@ -21,6 +21,7 @@ struct amb_pub_lease {
     struct amb_list_node out; /* leases that the program has; struct amb_lease.node */
     uint32_t count;           /* ... so many */
     uint64_t messages;        /* that left in slots */
+    uint32_t group;           /* of slots for its topic; AMB_GROUP_UNKNOWN: not said yet */
     struct amb_gpu *gpu;      /* leases are in its memory; NULL: in host memory */
     bool is_pinned;           /* no: host memory that its driver has pinned */
 };

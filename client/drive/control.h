@@ -43,7 +43,8 @@ struct amb_control_request {
     uint64_t segment, size;
     int fd;
     struct amb_gpu_range range; /* where it is, on a GPU */
-    bool has_gpu, rejects_gpu;  /* PubOpened */
+    bool has_gpu, rejects_gpu;  /* PubOpened, */
+    uint32_t group;             /* ... too */
     char gpu_why[AMB_GPU_WHY_BYTES];
     /* AdminReply; the asker's to free */
     uint8_t *json;

@@ -157,14 +157,14 @@ static inline bool is_of(const struct amb_slots *slots, const struct amb_gpu *gp
 
 /* Of those in the list; gpu: only those of it, NULL: all. */
 static inline __attribute__((always_inline)) struct amb_slots *
-best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t len)
+best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, struct amb_slot_wish wish)
 {
-    uint64_t size = amb_slot_size(len);
+    uint64_t size = amb_slot_size(wish.len);
     struct amb_slots *best = NULL;
     AMB_LIST_FOR_EACH (node, list) {
         struct amb_slots *slots = amb_slots_of(node);
         if ((gpu == NULL || is_of(slots, gpu)) && slots->free_count != 0 && is_fit(slots, size) &&
-            (best == NULL || slots->slot < best->slot)) {
+            slots->group == wish.group && (best == NULL || slots->slot < best->slot)) {
             best = slots;
         }
     }
@@ -172,23 +172,23 @@ best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t le
 }
 
 /* The segment of which the next slot is taken; NULL: none has one. */
-static struct amb_slots *best_for(const struct amb_conn *conn, uint64_t len)
+static struct amb_slots *best_for(const struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    return best_in(&conn->leases.segments, NULL, len);
+    return best_in(&conn->leases.segments, NULL, wish);
 }
 
-/* Of all segments for messages of a size: the first large slot is in one of its own. */
+/* Of all segments of a group for messages of a size: the first large slot is in one of its own. */
 struct in_use {
     uint32_t slots;
     uint64_t bytes;
 };
 
-static struct in_use in_use_of(const struct amb_leases *leases, uint64_t size)
+static struct in_use in_use_of(const struct amb_leases *leases, uint64_t size, uint32_t group)
 {
     struct in_use all = {0, 0};
     AMB_LIST_FOR_EACH (node, &leases->segments) {
         const struct amb_slots *slots = amb_slots_of(node);
-        if (!slots->is_over && is_fit(slots, size)) {
+        if (!slots->is_over && slots->group == group && is_fit(slots, size)) {
             uint32_t used = slots->count - slots->free_count;
             all.slots += used;
             all.bytes += used * slots->slot;
@@ -197,11 +197,11 @@ static struct in_use in_use_of(const struct amb_leases *leases, uint64_t size)
     return all;
 }
 
-bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len)
+bool amb_slots_are_deep(const struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    struct in_use all = in_use_of(&conn->leases, amb_slot_size(len));
+    struct in_use all = in_use_of(&conn->leases, amb_slot_size(wish.len), wish.group);
     return all.slots >= DEPTH_SLOTS && all.bytes >= conn->leases.depth &&
-           best_for(conn, len) != NULL;
+           best_for(conn, wish) != NULL;
 }
 
 /* Slots that a commit has named and no one has given back. */
@@ -215,24 +215,25 @@ static uint32_t depth_min(const struct amb_slots *slots)
     return slots->count > 2 ? slots->count / 2 : 1;
 }
 
-bool amb_slots_are_away(const struct amb_conn *conn, uint64_t len)
+bool amb_slots_are_away(const struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    const struct amb_slots *slots = best_for(conn, len);
+    const struct amb_slots *slots = best_for(conn, wish);
     return slots != NULL && away(slots) >= slots->depth;
 }
 
-void amb_slots_let_go(struct amb_conn *conn, uint64_t len)
+void amb_slots_let_go(struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    struct amb_slots *slots = best_for(conn, len);
+    struct amb_slots *slots = best_for(conn, wish);
     if (slots != NULL) {
         slots->depth = away(slots) + 1 + slots->count / 8;
     }
 }
 
-void amb_slots_deepen(struct amb_conn *conn, uint64_t len)
+void amb_slots_deepen(struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    if (best_for(conn, len) != NULL) {
-        conn->leases.depth = in_use_of(&conn->leases, amb_slot_size(len)).bytes + DEPTH_MIN;
+    if (best_for(conn, wish) != NULL) {
+        conn->leases.depth =
+            in_use_of(&conn->leases, amb_slot_size(wish.len), wish.group).bytes + DEPTH_MIN;
     }
 }
 
@@ -251,15 +252,16 @@ static inline bool take_of(struct amb_slots *best, struct amb_place *out)
     return true;
 }
 
-bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out)
+bool amb_place_take(struct amb_conn *conn, struct amb_slot_wish wish, struct amb_place *out)
 {
-    return take_of(best_for(conn, len), out);
+    return take_of(best_for(conn, wish), out);
 }
 
 bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
                         struct amb_place *out)
 {
-    return take_of(best_in(&conn->leases.gpu_segments, gpu, len), out);
+    const struct amb_slot_wish wish = {.len = len};
+    return take_of(best_in(&conn->leases.gpu_segments, gpu, wish), out);
 }
 
 static const struct amb_list_node *pinned_list(const struct amb_conn *conn, bool is_private)
@@ -268,10 +270,16 @@ static const struct amb_list_node *pinned_list(const struct amb_conn *conn, bool
     return is_private ? &leases->private_segments : &leases->pinned_segments;
 }
 
-bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
-                           uint64_t len, struct amb_place *out)
+/* Memory of this process alone has no group. */
+static struct amb_slot_wish of_list(bool is_private, struct amb_slot_wish wish)
 {
-    return take_of(best_in(pinned_list(conn, is_private), gpu, len), out);
+    return (struct amb_slot_wish){.len = wish.len, .group = is_private ? 0 : wish.group};
+}
+
+bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
+                           struct amb_slot_wish wish, struct amb_place *out)
+{
+    return take_of(best_in(pinned_list(conn, is_private), gpu, of_list(is_private, wish)), out);
 }
 
 void amb_place_return(const struct amb_place *place)
@@ -294,14 +302,15 @@ void amb_place_return(const struct amb_place *place)
 }
 
 static inline __attribute__((always_inline)) enum amb_slots_room
-look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t len)
+look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, struct amb_slot_wish wish)
 {
-    uint64_t size = amb_slot_size(len);
+    uint64_t size = amb_slot_size(wish.len);
     uint64_t count = 0, taken = 0;
     bool is_coming = false;
     AMB_LIST_FOR_EACH (node, list) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if (slots->is_over || (gpu != NULL && !is_of(slots, gpu)) || !is_fit(slots, size)) {
+        if (slots->is_over || (gpu != NULL && !is_of(slots, gpu)) || slots->group != wish.group ||
+            !is_fit(slots, size)) {
             continue;
         }
         if (slots->free_count != 0) {
@@ -317,18 +326,18 @@ look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, uint64_t le
     return count == 0 ? AMB_ROOM_NONE : taken * 2 >= count ? AMB_ROOM_LEASED : AMB_ROOM_IN_USE;
 }
 
-enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len)
+enum amb_slots_room amb_slots_look(const struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    return look_in(&conn->leases.segments, NULL, len);
+    return look_in(&conn->leases.segments, NULL, wish);
 }
 
-bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len)
+bool amb_slots_are_few(const struct amb_conn *conn, struct amb_slot_wish wish)
 {
-    uint64_t size = amb_slot_size(len);
+    uint64_t size = amb_slot_size(wish.len);
     bool is_few = false;
     AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if (!slots->is_over && is_fit(slots, size)) {
+        if (!slots->is_over && slots->group == wish.group && is_fit(slots, size)) {
             if (slots->state != AMB_SLOTS_READY) {
                 return false;
             }
@@ -341,13 +350,13 @@ bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len)
 enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
                                        uint64_t len)
 {
-    return look_in(&conn->leases.gpu_segments, gpu, len);
+    return look_in(&conn->leases.gpu_segments, gpu, (struct amb_slot_wish){.len = len});
 }
 
 enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
-                                          bool is_private, uint64_t len)
+                                          bool is_private, struct amb_slot_wish wish)
 {
-    return look_in(pinned_list(conn, is_private), gpu, len);
+    return look_in(pinned_list(conn, is_private), gpu, of_list(is_private, wish));
 }
 
 void amb_slots_make_ready(struct amb_slots *slots)
@@ -374,7 +383,8 @@ void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uin
         slots->free_count++;
         slot = next;
     }
-    if (leases->depth > DEPTH_MIN && in_use_of(leases, slots->slot).bytes < leases->depth / 2) {
+    if (leases->depth > DEPTH_MIN &&
+        in_use_of(leases, slots->slot, slots->group).bytes < leases->depth / 2) {
         leases->depth = leases->depth / 2 > DEPTH_MIN ? leases->depth / 2 : DEPTH_MIN;
     }
     if (slots->depth > depth_min(slots) && away(slots) < slots->depth / 2) {

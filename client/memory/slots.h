@@ -55,6 +55,7 @@ struct amb_slots {
     struct amb_gpu *pin;       /* its driver has pinned the memory; NULL: it is not pinned */
     uint64_t pinned_at;        /* its address for GPUs then */
     struct amb_import *import; /* of the pool that it lies in, on a GPU */
+    uint32_t group;            /* of host memory of the broker's: its trust group there */
     bool is_private;           /* of this process alone: the broker knows nothing of it */
     bool is_first;             /* one large slot, and more of them were not asked for yet */
     uint8_t *base;
@@ -95,46 +96,54 @@ static inline uint64_t amb_place_pinned_at(const struct amb_place *place)
     return place->slots->pinned_at + place->slots->slot * place->slot;
 }
 
+#define AMB_GROUP_UNKNOWN UINT32_MAX /* there are no slots for it */
+
+/* The slot that is wanted: the broker shares each segment with the readers of one trust group. */
+struct amb_slot_wish {
+    uint64_t len;
+    uint32_t group; /* of the publisher's topic */
+};
+
 /* The slot size for a payload. */
 uint64_t amb_slot_size(uint64_t len);
 
 void amb_leases_init(struct amb_leases *leases);
-/* A slot for len bytes. False: none is free. */
-bool amb_place_take(struct amb_conn *conn, uint64_t len, struct amb_place *out);
+/* A slot for that. False: none is free. */
+bool amb_place_take(struct amb_conn *conn, struct amb_slot_wish wish, struct amb_place *out);
 /* The same on a GPU. */
 bool amb_place_take_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
                         struct amb_place *out);
 /* In host memory that this GPU's driver has pinned; is_private: of this process alone. */
 bool amb_place_take_pinned(struct amb_conn *conn, struct amb_gpu *gpu, bool is_private,
-                           uint64_t len, struct amb_place *out);
+                           struct amb_slot_wish wish, struct amb_place *out);
 /*
  * While the broker has half of the slots, or more after a wait in vain, the program runs ahead of
  * its readers. A lease waits a moment then. The wait ends with the first slot that comes back,
- * which is still in the cache. Is it so for the next lease of len bytes?
+ * which is still in the cache. Is it so for the next lease like that?
  */
-bool amb_slots_are_away(const struct amb_conn *conn, uint64_t len);
+bool amb_slots_are_away(const struct amb_conn *conn, struct amb_slot_wish wish);
 /* It stayed so for a moment: readers are slow, or keep what they get, so let it be more. */
-void amb_slots_let_go(struct amb_conn *conn, uint64_t len);
+void amb_slots_let_go(struct amb_conn *conn, struct amb_slot_wish wish);
 /*
  * Plain publishes wait a moment rather than run through all slots: few slots stay in the cache. Is
  * the segment that they would use as deep in use as they let it be?
  */
-bool amb_slots_are_deep(const struct amb_conn *conn, uint64_t len);
+bool amb_slots_are_deep(const struct amb_conn *conn, struct amb_slot_wish wish);
 /* It stayed so for a moment: readers keep what they get, so let it be deeper. */
-void amb_slots_deepen(struct amb_conn *conn, uint64_t len);
+void amb_slots_deepen(struct amb_conn *conn, struct amb_slot_wish wish);
 /* It was not committed after all. May unmap a segment of a session that is over. */
 void amb_place_return(const struct amb_place *place);
 /* Slots of a segment, a chain from head, can be taken again. */
 void amb_slots_put_chain(struct amb_leases *leases, struct amb_slots *slots, uint32_t head);
 /* How it stands with room for such a message. */
-enum amb_slots_room amb_slots_look(const struct amb_conn *conn, uint64_t len);
+enum amb_slots_room amb_slots_look(const struct amb_conn *conn, struct amb_slot_wish wish);
 enum amb_slots_room amb_slots_look_gpu(const struct amb_conn *conn, const struct amb_gpu *gpu,
                                        uint64_t len);
 enum amb_slots_room amb_slots_look_pinned(const struct amb_conn *conn, const struct amb_gpu *gpu,
-                                          bool is_private, uint64_t len);
+                                          bool is_private, struct amb_slot_wish wish);
 /* Are there fewer slots for such messages than there would be, had somebody asked? Then another
  * segment is worth it as soon as none is free. */
-bool amb_slots_are_few(const struct amb_conn *conn, uint64_t len);
+bool amb_slots_are_few(const struct amb_conn *conn, struct amb_slot_wish wish);
 
 /* There is room that did not come by the link: wakes its waiters. */
 void amb_leases_wake(struct amb_conn *conn);

@@ -111,6 +111,7 @@ static void ask_open(struct amb_slots *slots)
     amb__control__lease_open__init(&body);
     body.slot = slots->slot;
     body.slots = slots->count;
+    body.group = slots->group;
     body.node = (uint32_t)(amb_numa_here() + 1); /* The caller writes there, most likely. */
     if (slots->gpu != NULL) {
         body.device = (char *)(uintptr_t)amb_cuda_info(amb_gpu_cuda(slots->gpu))->uuid;
@@ -153,12 +154,12 @@ static bool begin(struct amb_conn *conn, const struct amb_slots *what)
 }
 
 /* How many there are. Asked when more are to come: then none of these is the first any more. */
-static uint32_t slots_join(struct amb_leases *leases, uint64_t slot)
+static uint32_t slots_join(struct amb_leases *leases, uint64_t slot, uint32_t group)
 {
     uint32_t count = 0;
     AMB_LIST_FOR_EACH (node, &leases->segments) {
         struct amb_slots *slots = amb_slots_of(node);
-        if (!slots->is_over && slots->slot == slot) {
+        if (!slots->is_over && slots->slot == slot && slots->group == group) {
             count += slots->count;
             slots->is_first = false;
         }
@@ -166,23 +167,24 @@ static uint32_t slots_join(struct amb_leases *leases, uint64_t slot)
     return count;
 }
 
-bool amb_slots_open(struct amb_conn *conn, uint64_t len)
+bool amb_slots_open(struct amb_conn *conn, struct amb_slot_wish wish)
 {
     struct amb_leases *leases = &conn->leases;
-    if (leases->bytes_max == 0 || conn->session.down != AMB_OK ||
+    if (leases->bytes_max == 0 || conn->session.down != AMB_OK || wish.group == AMB_GROUP_UNKNOWN ||
         (leases->refused_ns != 0 && amb_clock_monotonic_ns() - leases->refused_ns < REFUSED_NS)) {
         return false;
     }
-    uint64_t slot = amb_slot_size(len);
+    uint64_t slot = amb_slot_size(wish.len);
     uint32_t count = slot_count(slot);
     bool is_first = false;
     if (slot >= AMB_SLOTS_LARGE) {
-        uint32_t others = slots_join(leases, slot);
+        uint32_t others = slots_join(leases, slot, wish.group);
         is_first = others == 0;
         count = is_first ? 1 : others < count ? count - others : count;
     }
     count = fit_count(leases, slot, count < SLOTS_MAX ? count : SLOTS_MAX);
-    const struct amb_slots what = {.slot = slot, .count = count, .is_first = is_first};
+    const struct amb_slots what = {
+        .slot = slot, .count = count, .group = wish.group, .is_first = is_first};
     return count != 0 && begin(conn, &what);
 }
 
@@ -256,11 +258,11 @@ enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn)
     return was_just(own->at_ns) ? own->why : AMB_OK;
 }
 
-bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
+bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, struct amb_slot_wish wish,
                            uint64_t private_max)
 {
     struct amb_leases *leases = &conn->leases;
-    uint64_t slot = amb_slot_size(len);
+    uint64_t slot = amb_slot_size(wish.len);
     if (conn->session.down != AMB_OK || was_just(leases->unpinned[private_max != 0].at_ns)) {
         return false;
     }
@@ -273,6 +275,7 @@ bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t 
     uint32_t count = slot_count(slot);
     const struct amb_slots what = {
         .pin = gpu,
+        .group = wish.group,
         .slot = slot,
         .count = fit_count(leases, slot, count < SLOTS_MAX ? count : SLOTS_MAX)};
     struct amb_slots *slots = what.count != 0 ? add(conn, &leases->pinned_segments, &what) : NULL;

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "client/memory/slots.h"
 #include "wire/base/status.h"
 
 #include <stdbool.h>
@@ -17,13 +18,13 @@ struct amb_conn;
 struct amb_gpu;
 
 /* Begins to open one more segment for such messages. False: the broker gives no more. */
-bool amb_slots_open(struct amb_conn *conn, uint64_t len);
+bool amb_slots_open(struct amb_conn *conn, struct amb_slot_wish wish);
 /* The same on a GPU. False: see amb_gpu_room_of. */
 bool amb_slots_open_gpu(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len);
 /* The same in host memory that this GPU's driver pins. private_max: bytes that segments of this
  * process alone may have in all; 0: one that the broker gives. False: there are no more, or none
  * can be pinned now. */
-bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, uint64_t len,
+bool amb_slots_open_pinned(struct amb_conn *conn, struct amb_gpu *gpu, struct amb_slot_wish wish,
                            uint64_t private_max);
 /* Why the driver has just not pinned memory of this process's own. AMB_OK: it has. */
 enum amb_status amb_slots_why_unpinned(const struct amb_conn *conn);

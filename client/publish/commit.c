@@ -186,27 +186,27 @@ enum amb_status amb_commit_place_pinned(struct amb_pub *pub, const struct amb_pu
 
 struct warm_wait {
     const struct amb_conn *conn;
-    uint64_t len;
+    struct amb_slot_wish slot;
 };
 
 static bool is_warm(void *arg)
 {
     const struct warm_wait *wait = arg;
-    return !amb_slots_are_deep(wait->conn, wait->len);
+    return !amb_slots_are_deep(wait->conn, wait->slot);
 }
 
 /* Until few enough slots are in use, for a moment at most. Lock held, given up meanwhile. */
-static void wait_warm(struct amb_pub *pub, uint64_t len)
+static void wait_warm(struct amb_pub *pub, struct amb_slot_wish slot)
 {
     struct amb_conn *conn = pub->conn;
-    struct warm_wait what = {.conn = conn, .len = len};
+    struct warm_wait what = {.conn = conn, .slot = slot};
     struct amb_wait wait = {.is_ready = is_warm,
                             .arg = &what,
                             .timeout_ns = WARM_NS,
                             .flags = AMB_WAIT_FLOW,
                             .is_over = &pub->is_closing};
     if (amb_conn_wait(conn, &wait) == AMB_ETIMEDOUT) {
-        amb_slots_deepen(conn, len);
+        amb_slots_deepen(conn, slot);
     }
 }
 
@@ -216,14 +216,15 @@ enum amb_status amb_put_slot(struct amb_pub *pub, const struct amb_put *put, boo
     struct amb_conn *conn = pub->conn;
     struct amb_place place;
     amb_conn_lock(conn);
-    if (may_wait && amb_slots_are_deep(conn, put->len)) {
-        wait_warm(pub, put->len);
+    const struct amb_slot_wish slot = amb_pub_slot(pub, put->len);
+    if (may_wait && amb_slots_are_deep(conn, slot)) {
+        wait_warm(pub, slot);
     }
     bool has_memory = !amb_batches_are_full(conn);
-    bool has_place = has_memory && amb_place_take(conn, put->len, &place);
+    bool has_place = has_memory && amb_place_take(conn, slot, &place);
     if (!has_place && has_memory &&
-        (amb_slots_look(conn, put->len) == AMB_ROOM_NONE || amb_slots_are_few(conn, put->len))) {
-        (void)amb_slots_open(conn, put->len); /* For the next ones. */
+        (amb_slots_look(conn, slot) == AMB_ROOM_NONE || amb_slots_are_few(conn, slot))) {
+        (void)amb_slots_open(conn, slot); /* For the next ones. */
     }
     amb_conn_unlock(conn);
     if (!has_place) {

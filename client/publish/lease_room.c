@@ -15,16 +15,21 @@
 /* Readers that do not give one of half of the slots back for so long are slow. */
 #define AHEAD_NS AMB_NS_PER_MS
 
+static struct amb_slot_wish slot_of(const struct amb_lease_room *room)
+{
+    return amb_pub_slot(room->pub, room->len);
+}
+
 static bool room_has_changed(void *arg)
 {
     const struct amb_lease_room *wait = arg;
-    return amb_slots_look(wait->pub->conn, wait->len) != wait->seen;
+    return amb_slots_look(wait->pub->conn, slot_of(wait)) != wait->seen;
 }
 
 static bool is_back(void *arg)
 {
     const struct amb_lease_room *wait = arg;
-    return !amb_slots_are_away(wait->pub->conn, wait->len);
+    return !amb_slots_are_away(wait->pub->conn, slot_of(wait));
 }
 
 static bool gpu_room_has_changed(void *arg)
@@ -38,14 +43,15 @@ static bool pinned_room_has_changed(void *arg)
     const struct amb_lease_room *wait = arg;
     struct amb_conn *conn = wait->pub->conn;
     return conn->leases.unpins != wait->seen_unpins ||
-           amb_slots_look_pinned(conn, wait->gpu, wait->is_private, wait->len) != wait->seen;
+           amb_slots_look_pinned(conn, wait->gpu, wait->is_private, slot_of(wait)) != wait->seen;
 }
 
-/* While the library reconnects; over for good is what the wait itself sees. */
+/* While the library reconnects, or the broker has not said yet which slots the publisher has; over
+ * for good is what the wait itself sees. */
 static bool is_up(void *arg)
 {
     const struct amb_lease_room *wait = arg;
-    return wait->pub->conn->session.down == AMB_OK;
+    return wait->pub->conn->session.down == AMB_OK && wait->pub->lease.group != AMB_GROUP_UNKNOWN;
 }
 
 /* Nothing is mapped meanwhile, but memory of our own can be leased. */
@@ -53,7 +59,7 @@ static bool is_up_or_has_own(void *arg)
 {
     const struct amb_lease_room *wait = arg;
     return is_up(arg) ||
-           amb_slots_look_pinned(wait->pub->conn, wait->gpu, true, wait->len) == AMB_ROOM_FREE;
+           amb_slots_look_pinned(wait->pub->conn, wait->gpu, true, slot_of(wait)) == AMB_ROOM_FREE;
 }
 
 static bool has_private_room(void *arg)
@@ -118,7 +124,7 @@ static enum amb_status wait_back(struct amb_lease_room *room)
         return status;
     }
     if (!is_past(room)) {
-        amb_slots_let_go(room->pub->conn, room->len);
+        amb_slots_let_go(room->pub->conn, slot_of(room));
     }
     return AMB_OK;
 }
@@ -127,7 +133,7 @@ enum amb_status amb_lease_room_take(struct amb_lease_room *room, struct amb_leas
 {
     struct amb_conn *conn = room->pub->conn;
     unsigned grown = 0;
-    if (amb_slots_are_away(conn, room->len)) {
+    if (amb_slots_are_away(conn, slot_of(room))) {
         enum amb_status status = wait_back(room);
         if (status != AMB_OK) {
             return status;
@@ -135,26 +141,26 @@ enum amb_status amb_lease_room_take(struct amb_lease_room *room, struct amb_leas
     }
     bool may_lease = conn->leases.bytes_max != 0 && !room->pub->avoids_slots;
     while (may_lease && conn->session.down == AMB_OK) {
-        if (amb_place_take(conn, room->len, &lease->place)) {
+        if (amb_place_take(conn, slot_of(room), &lease->place)) {
             lease->bytes = amb_place_bytes(&lease->place);
             lease->room = lease->place.slots->slot;
             return AMB_OK;
         }
-        room->seen = amb_slots_look(conn, room->len);
+        room->seen = amb_slots_look(conn, slot_of(room));
         int64_t max_ns = room->seen == AMB_ROOM_IN_USE ? SLOW_NS : AMB_FOREVER;
         if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
-            if (!amb_slots_open(conn, room->len)) {
+            if (!amb_slots_open(conn, slot_of(room))) {
                 break;
             }
             room->seen = AMB_ROOM_COMING;
-        } else if (room->seen == AMB_ROOM_IN_USE && amb_slots_are_few(conn, room->len) &&
-                   amb_slots_open(conn, room->len)) {
+        } else if (room->seen == AMB_ROOM_IN_USE && amb_slots_are_few(conn, slot_of(room)) &&
+                   amb_slots_open(conn, slot_of(room))) {
             room->seen = AMB_ROOM_COMING; /* Or the slot in use comes back, which is sooner. */
             max_ns = AMB_FOREVER;
         }
         enum amb_status status = wait_for(room, room_has_changed, max_ns);
         if (status == AMB_ETIMEDOUT && !is_past(room)) {
-            if (grown++ != 0 || !amb_slots_open(conn, room->len)) {
+            if (grown++ != 0 || !amb_slots_open(conn, slot_of(room))) {
                 break;
             }
         } else if (status != AMB_OK) {
@@ -213,12 +219,13 @@ enum amb_status amb_lease_room_take_gpu(struct amb_lease_room *room, struct amb_
 static bool open_pinned(const struct amb_lease_room *room)
 {
     uint64_t private_max = room->is_private ? room->pub->window.limit_bytes : 0;
-    return amb_slots_open_pinned(room->pub->conn, room->gpu, room->len, private_max);
+    return amb_slots_open_pinned(room->pub->conn, room->gpu, slot_of(room), private_max);
 }
 
 static bool take_pinned(const struct amb_lease_room *room, bool is_private, struct amb_lease *lease)
 {
-    if (!amb_place_take_pinned(room->pub->conn, room->gpu, is_private, room->len, &lease->place)) {
+    if (!amb_place_take_pinned(room->pub->conn, room->gpu, is_private, slot_of(room),
+                               &lease->place)) {
         return false;
     }
     lease->pin = room->gpu;
@@ -236,10 +243,10 @@ enum amb_status amb_lease_room_take_pinned(struct amb_lease_room *room, struct a
         if (!amb_gpu_is_sound(room->gpu)) {
             return AMB_ECUDA;
         }
-        if (take_pinned(room, room->is_private || conn->session.down != AMB_OK, lease)) {
+        if (take_pinned(room, room->is_private || !is_up(room), lease)) {
             return AMB_OK;
         }
-        if (conn->session.down != AMB_OK) {
+        if (!is_up(room)) {
             status = wait_for(room, is_up_or_has_own, AMB_FOREVER);
             if (status != AMB_OK) {
                 return status;
@@ -247,7 +254,7 @@ enum amb_status amb_lease_room_take_pinned(struct amb_lease_room *room, struct a
             continue;
         }
         room->seen_unpins = conn->leases.unpins;
-        room->seen = amb_slots_look_pinned(conn, room->gpu, room->is_private, room->len);
+        room->seen = amb_slots_look_pinned(conn, room->gpu, room->is_private, slot_of(room));
         if (room->seen == AMB_ROOM_NONE || room->seen == AMB_ROOM_LEASED) {
             bool is_coming = open_pinned(room);
             if (!is_coming && !room->is_private) {

@@ -80,6 +80,7 @@ static void take_opened(struct amb_pub *pub, const struct amb_control_request *r
     if (request->window > pub->window.granted) {
         pub->window.granted = request->window;
     }
+    pub->lease.group = request->group;
     pub->gpu.has_room = request->has_gpu;
     pub->gpu.rejects_staging = request->rejects_gpu;
     memcpy(pub->gpu.why, request->gpu_why, sizeof(pub->gpu.why));
@@ -305,6 +306,7 @@ static void on_resumed(struct amb_conn *conn, struct amb_control_request *reques
     } else if (pub != NULL && amb_status_scope_of(status) != AMB_SCOPE_SESSION &&
                status != AMB_OK) {
         pub->away.refused = status; /* Its next flush returns it. */
+        pub->lease.group = 0;
         (void)amb_conn_fail(conn, status, "cannot publish to '%s' any more: %s", pub->topic,
                             request->text);
         amb_pub_push_open(pub);
@@ -333,6 +335,7 @@ void amb_pub_resume(struct amb_pub *pub)
     pub->window.sent = pub->window.granted = pub->window.leased = pub->window.wanted =
         pub->window.need = 0;
     pub->knows_subscribers = false;
+    pub->lease.group = AMB_GROUP_UNKNOWN;
     amb_settle_restart(&pub->settle);
     open->first_seq = pub->settle.settled_seq + 1;
     request->on_answer = on_resumed;

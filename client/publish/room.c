@@ -25,7 +25,7 @@ static bool has_room(void *arg)
     bool is_full = amb_batches_are_full(pub->conn);
     /* A slot needs no copy, but some memory for its commit. */
     if (room->slot_len != 0 && !is_full &&
-        amb_slots_look(pub->conn, room->slot_len) == AMB_ROOM_FREE) {
+        amb_slots_look(pub->conn, amb_pub_slot(pub, room->slot_len)) == AMB_ROOM_FREE) {
         return true;
     }
     if (!room->has_memory &&

@@ -105,6 +105,7 @@ static void handle_answer(struct amb_conn *conn, const Amb__Control__Control *me
         request->subscribers = message->pub_opened->subscribers;
         request->has_gpu = message->pub_opened->gpu != 0;
         request->rejects_gpu = message->pub_opened->gpu_reject != 0;
+        request->group = message->pub_opened->group;
         (void)snprintf(request->gpu_why, sizeof(request->gpu_why), "%s",
                        message->pub_opened->gpu_why);
         amb_control_answer(conn, request, AMB_OK, "");

@@ -106,6 +106,7 @@ bool sim_desk_open(struct sim *s, struct sim_client *client)
     amb_assert(amb_session_create(shard, index, client->generation, 0, visit->id, &session) ==
                AMB_OK);
     session->may_map = session->is_on_host = client->may_map;
+    session->maps = UINT64_MAX;
     const struct amb_link_events *events[2] = {&amb_dispatch_events, &sim_client_events};
     void *args[2] = {session, client};
     struct amb_link *ends[2];

@@ -7,12 +7,19 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/memory/gpupool.h"
+#include "broker/rights/rights_map.h"
 #include "broker/shard/shard.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+uint64_t amb_client_maps(const struct amb_client *client)
+{
+    return amb_client_may_map(client) ? amb_rights_maps(client->rights, client->control->config)
+                                      : 0;
+}
 
 bool amb_client_may_map_gpu(const struct amb_client *client)
 {

@@ -32,6 +32,8 @@ static inline bool amb_client_may_map(const struct amb_client *client)
 {
     return client->link == AMB_LINK_RING && client->knows_process;
 }
+/* The trust groups of its tenant whose memory it may map, a bit each: its rights cover them. */
+uint64_t amb_client_maps(const struct amb_client *client);
 /* May it map GPU memory? It is trusted with all of a pool then, which is mapped writable. */
 bool amb_client_may_map_gpu(const struct amb_client *client);
 /* Why it may lease no GPU memory; static; NULL: it may. */

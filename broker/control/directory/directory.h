@@ -34,6 +34,7 @@
 #pragma once
 
 #include "broker/base/party.h"
+#include "broker/base/trust_group.h"
 #include "broker/control/directory/patterns.h"
 #include "broker/control/directory/readers.h"
 #include "broker/delivery/reader/subscription.h"
@@ -88,6 +89,7 @@ struct amb_directory {
     struct amb_shard *const *shards;
     unsigned shard_count;
     struct amb_map *by_name;
+    struct amb_trust_groups trust_groups;
     struct amb_patterns patterns;        /* of all subscriptions */
     struct amb_list_node topics, subs;   /* all of them */
     struct amb_list_node idle;           /* struct amb_dir_topic.idle, longest first */
@@ -150,7 +152,8 @@ struct amb_dir_topic {
     uint64_t spoken_on;        /* shards on which it has had publishers that have gone, by bit */
     uint32_t id;
     unsigned home;
-    enum amb_priority priority; /* only those of NORMAL are found by name, */
+    const struct amb_trust_group *group; /* of its payloads, but for those that are private */
+    enum amb_priority priority;          /* only those of NORMAL are found by name, */
     struct amb_dir_topic *main; /* ... others by that one of their name; NULL: is that one */
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
@@ -209,7 +212,8 @@ struct amb_dir_sub {
     uint32_t handle;
     bool is_closing; /* as that of a publisher */
     bool is_idle;    /* takes no messages: a member that has stopped, a queue without others */
-    bool may_map;    /* its client reads in place */
+    bool may_map;    /* its client reads in place, */
+    uint64_t maps;   /* ... in these trust groups: a bit each */
     /* Its pattern was narrowed: it never connects to topics that these denies match. A reference
      * until it leaves; NULL: it was not. */
     struct amb_rights *rights;

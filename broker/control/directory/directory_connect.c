@@ -79,6 +79,12 @@ static bool topic_attach(struct amb_directory *directory, struct amb_dir_topic *
     return true;
 }
 
+/* May its client read in place what is published there? */
+static bool may_map(const struct amb_dir_sub *sub, const struct amb_dir_topic *topic)
+{
+    return sub->may_map && amb_trust_group_may_map(topic->group, topic->group->tenant, sub->maps);
+}
+
 unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_topic *topic,
                                struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
@@ -96,7 +102,7 @@ unsigned amb_directory_connect(struct amb_directory *directory, struct amb_dir_t
         return 0;
     }
     topic->connected++;
-    if (sub->may_map) {
+    if (may_map(sub, topic)) {
         amb_readers_add(&topic->readers, sub->user);
     }
     amb_pairs_note(directory, sub, topic);
@@ -107,7 +113,7 @@ unsigned amb_directory_disconnect(struct amb_directory *directory, struct amb_di
                                   struct amb_dir_sub *sub, amb_order_done_fn done, void *context)
 {
     topic->connected -= topic->connected > 0;
-    if (sub->may_map) {
+    if (may_map(sub, topic)) {
         amb_readers_remove(&topic->readers, sub->user);
     }
     bool is_lent = sub->session.shard != topic->home;

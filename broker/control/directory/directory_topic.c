@@ -21,6 +21,16 @@ void *amb_directory_order(const struct amb_order_kind *kind, amb_order_done_fn d
     return order;
 }
 
+/* Of topics of the broker's and of inboxes nobody maps anything. Dead letters stay where they were.
+ */
+static const struct amb_trust_group *group_of(struct amb_directory *directory, const char *name)
+{
+    return amb_topic_is_reserved(name, strlen(name))
+               ? &amb_trust_group_private
+               : amb_trust_groups_find(&directory->trust_groups, AMB_TENANT_ONLY,
+                                       amb_config_topic(directory->config, name)->group);
+}
+
 struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const char *name,
                                          size_t len, unsigned home)
 {
@@ -33,6 +43,7 @@ struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const 
     topic->home = home;
     topic->name_len = (uint32_t)len;
     memcpy(topic->name, name, len);
+    topic->group = group_of(directory, topic->name);
     amb_list_init(&topic->node);
     amb_list_init(&topic->idle);
     amb_list_init(&topic->of_counts);

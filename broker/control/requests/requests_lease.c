@@ -138,6 +138,11 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
                                   : "only over the ring, by clients on the broker's host");
         return;
     }
+    struct amb_control *control = client->control;
+    if (open->group >= control->config->trust_groups.count) {
+        amb_client_send_error(client, id, AMB_EINVAL, "lease: there is no such trust group");
+        return;
+    }
     struct amb_gpu_pool *pool = NULL;
     if (open->device[0] != '\0' && !lease_find_pool(client, id, open->device, &pool)) {
         return;
@@ -148,7 +153,9 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
         ask->slot = open->slot;
         ask->slots = open->slots;
         ask->node = open->node;
-        amb_order_post(client->control->shards[client->session.shard], &ask->order);
+        ask->group =
+            amb_trust_groups_find(&control->directory.trust_groups, AMB_TENANT_ONLY, open->group);
+        amb_order_post(control->shards[client->session.shard], &ask->order);
     }
 }
 

@@ -20,7 +20,8 @@ struct amb_request {
     uint64_t heap;       /* charged for it, and for its order */
     unsigned unanswered; /* orders without an answer */
     enum amb_status status;
-    uint32_t topic;          /* id, of a publisher */
+    uint32_t topic;          /* id, of a publisher, */
+    uint32_t group;          /* ... and its trust group, as the configuration counts them */
     uint32_t subscribers;    /* of it, told to the topic before the publisher */
     uint64_t sub;            /* id of a subscription */
     bool is_narrowed;        /* that does not read all topics of its pattern */

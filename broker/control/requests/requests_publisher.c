@@ -87,6 +87,7 @@ static void publisher_opened(void *control, struct amb_order *order)
             opened.gpu = request->gpu_why == NULL;
             opened.gpu_why = (char *)(uintptr_t)(request->gpu_why != NULL ? request->gpu_why : "");
             opened.gpu_reject = request->gpu_reject;
+            opened.group = request->group;
             Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
             message.id = request->id;
             message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPENED;
@@ -120,6 +121,7 @@ static void publisher_fill(struct amb_client *client, const Amb__Control__PubOpe
     ask->lease_user = publisher->is_auto ? publisher->user : AMB_USER_ANY;
     ask->avoids_gpu = !amb_gpuslot_suits(config, rule) || is_inbox;
     ask->is_private = open->is_private != 0 || is_inbox;
+    ask->group = topic->group;
 }
 
 /* Takes the identity. */
@@ -150,6 +152,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     }
     struct amb_request *request = ask->order.context;
     request->topic = topic->id;
+    request->group = topic->group->index;
     amb_list_init(&publisher->of_topic);
     publisher->session = client->session;
     publisher->handle = open->handle;

@@ -114,6 +114,7 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
     sub->client_id = client->id;
     sub->user = client->user;
     sub->may_map = amb_client_may_map(client) && subscribe->copy == 0;
+    sub->maps = amb_client_maps(client);
     sub->handle = subscribe->handle;
     sub->options = (struct amb_subscription_options){
         .credit_msgs = subscribe->credit_msgs,

@@ -4,6 +4,7 @@
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"
@@ -121,8 +122,7 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     if (to == NULL) {
         return NULL;
     }
-    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->is_private), size, &to->payload.buf) !=
-        AMB_OK) {
+    if (amb_bufpool_alloc(amb_shard_pool(shard, entry->group), size, &to->payload.buf) != AMB_OK) {
         amb_pool_put(&shard->entries.pool, to);
         return NULL;
     }
@@ -131,7 +131,7 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     to->home = shard;
     to->time_ns = shard->real_ns;
     to->is_whole = true;
-    to->is_private = entry->is_private;
+    to->group = entry->group;
     if (is_copy) {
         letter_copy(to, letter);
     } else {

@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/delivery/reader/deliver.h"
 
+#include "broker/base/trust_group.h"
+
+enum amb_path_why amb_deliver_why_refused(const struct amb_session *session,
+                                          const struct amb_segment *segment)
+{
+    if (amb_trust_group_is_private(segment->group)) {
+        return AMB_PATH_PRIVATE;
+    }
+    return amb_trust_group_may_map(segment->group, session->tenant, session->maps)
+               ? AMB_PATH_REFUSED
+               : AMB_PATH_GROUP;
+}
+
 void amb_deliver_count_gpu(struct amb_subscription *sub, const struct amb_entry *entry,
                            bool is_copy, uint32_t msgs, uint64_t bytes)
 {

@@ -51,6 +51,10 @@ static inline enum amb_deliver_way amb_deliver_copied(struct amb_session *sessio
     return AMB_DELIVER_COPY;
 }
 
+/* Why a client maps no such segment. */
+enum amb_path_why amb_deliver_why_refused(const struct amb_session *session,
+                                          const struct amb_segment *segment);
+
 static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription *sub,
                                                    const struct amb_entry *entry)
 {
@@ -78,8 +82,7 @@ static inline enum amb_deliver_way amb_deliver_way(const struct amb_subscription
     case AMB_MAPPING_RETIRED:
         break;
     }
-    return amb_deliver_copied(session,
-                              entry->segment->is_private ? AMB_PATH_PRIVATE : AMB_PATH_REFUSED);
+    return amb_deliver_copied(session, amb_deliver_why_refused(session, entry->segment));
 }
 
 /* May the client read a batch in GPU memory there? REFUSED, too, where it does not want to. */

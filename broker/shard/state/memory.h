@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "broker/base/trust_group.h"
 #include "broker/memory/bufpool.h"
 #include "wire/base/list.h"
 #include "wire/base/pool.h"
@@ -34,8 +35,13 @@ struct amb_shard_tallies {
 
 /* shard_memory.c */
 struct amb_shard_memory {
-    struct amb_bufpool bufpool;      /* of what any client on this host may map */
+    struct amb_bufpool bufpool;      /* of the main trust group */
     struct amb_bufpool private_pool; /* of what is for its readers alone: replies, requests */
+    /* By the ids of their groups; NULL: nothing of that group was here yet. */
+    struct amb_bufpool *by_group[AMB_TRUST_GROUPS_MAX + 1];
+    struct amb_bufpool *pools[AMB_TRUST_GROUPS_MAX + 1]; /* those that are there */
+    uint32_t pool_count;
+    uint64_t window;         /* of one publisher: amb_bufpool_set_window */
     uint64_t heap_bufs;      /* bytes of buffers of entries that no pool had room for: payload.c */
     struct amb_maker *maker; /* of segments; NULL: they are made by the worker itself */
     struct amb_porter *porter; /* the same of rings */

@@ -41,6 +41,7 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
                                         client->id, &client->session),
                      AMB_OK);
     client->session->may_map = options->may_map;
+    client->session->maps = UINT64_MAX;
     client->session->is_on_host = true;
     const struct amb_link_events *events[2] = {&amb_dispatch_events, &shard_client_events};
     void *args[2] = {client->session, client};
@@ -183,7 +184,7 @@ void client_open_pub(struct shard_client *client, uint32_t handle, uint32_t topi
     struct amb_publisher *publisher;
     assert_int_equal(amb_publisher_create(client->session, handle, topic,
                                           client->harness->topic_home[topic], settled,
-                                          client->is_private, &publisher),
+                                          amb_trust_group_or_main(client->group), &publisher),
                      AMB_OK);
     const struct amb_topic_rule *rule = harness_home(client->harness, topic)->rule;
     publisher->verifies = rule->trust == AMB_TRUST_VERIFY;

@@ -86,7 +86,7 @@ struct client_segment {
 struct shard_client {
     struct shard_harness *harness;
     unsigned shard;
-    bool is_private; /* of publishers that it opens next */
+    const struct amb_trust_group *group; /* of publishers that it opens next; NULL: the main one */
     uint64_t id;
     struct amb_session *session; /* NULL when it is gone */
     struct amb_link *link;

@@ -132,8 +132,9 @@ static void test_what_does_not_fit_is_refused(void **state)
     struct amb_session *session = w->p->session;
     session->heap.limit = session->heap.bytes;
     struct amb_publisher *publisher;
-    assert_int_equal(amb_publisher_create(session, 5, w->topic, 0, false, false, &publisher),
-                     AMB_ELIMIT);
+    assert_int_equal(
+        amb_publisher_create(session, 5, w->topic, 0, false, &amb_trust_group_main, &publisher),
+        AMB_ELIMIT);
     struct amb_subscription *sub;
     const struct amb_subscription_options options = {0};
     assert_int_equal(amb_subscription_create(session, 5, 77, &options, &sub), AMB_ELIMIT);

@@ -123,7 +123,7 @@ static void test_every_subscriber_everywhere_gets_every_message_in_order(void **
 static void test_what_is_private_leaves_by_copy_from_memory_that_is_never_offered(void **state)
 {
     struct world *w = *state;
-    w->p->is_private = true;
+    w->p->group = &amb_trust_group_private;
     uint32_t topic = topic_at(w, "a");
     subscribe_all(w, topic, NULL);
     publish(w, 3, 2, 100);

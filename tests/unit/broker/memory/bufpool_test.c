@@ -307,6 +307,41 @@ static void test_a_hook_that_refuses_makes_the_allocation_fail(void **state)
     world_fini(&w);
 }
 
+/* Pools of trust groups: there may be many, and most of them have little. */
+static void test_a_pool_may_begin_small_and_doubles(void **state)
+{
+    (void)state;
+    struct world w;
+    memset(&w, 0, sizeof(w));
+    w.budget.max = 256 * MIB;
+    const struct amb_bufpool_options options = {
+        .budget = &w.budget, .segment_bytes = 16 * MIB, .first_bytes = 2 * MIB};
+    assert_int_equal(amb_bufpool_init(&w.pool, &options), AMB_OK);
+    static const uint64_t sizes[] = {2, 4, 8, 16, 32, 48};
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t bytes = w.pool.segment_bytes;
+        while (w.pool.segment_bytes == bytes) {
+            (void)take(&w, MIB);
+        }
+        assert_int_equal(w.pool.segment_bytes, sizes[i] * MIB);
+    }
+    amb_bufpool_check(&w.pool);
+    amb_bufpool_fini(&w.pool);
+    /* A larger one has as much as it needs. A window in one piece finds room at once. */
+    assert_int_equal(amb_bufpool_init(&w.pool, &options), AMB_OK);
+    (void)take(&w, 5 * MIB);
+    assert_int_equal(w.pool.segment_bytes, 6 * MIB);
+    amb_bufpool_fini(&w.pool);
+    assert_int_equal(amb_bufpool_init(&w.pool, &options), AMB_OK);
+    amb_bufpool_set_window(&w.pool, 2 * MIB);
+    assert_int_equal(amb_bufpool_more_bytes(&w.pool), 4 * MIB);
+    assert_int_equal(amb_bufpool_more(&w.pool), AMB_OK);
+    assert_int_equal(w.pool.segment_bytes, 4 * MIB);
+    assert_true(amb_bufpool_reserve(&w.pool, 64 * 1024, true));
+    amb_bufpool_fini(&w.pool);
+    assert_int_equal(w.budget.used, 0);
+}
+
 static void test_pools_of_one_budget_give_different_ids(void **state)
 {
     (void)state;
@@ -486,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_a_cached_segment_yields_to_need),
         cmocka_unit_test(test_trim_keeps_one_spare),
         cmocka_unit_test(test_a_hook_that_refuses_makes_the_allocation_fail),
+        cmocka_unit_test(test_a_pool_may_begin_small_and_doubles),
         cmocka_unit_test(test_pools_of_one_budget_give_different_ids),
         cmocka_unit_test(test_options_are_checked),
         cmocka_unit_test(test_random_work_keeps_every_invariant),

@@ -5,6 +5,7 @@
 #include "broker/memory/limbo.h"
 
 #include "broker/base/party.h"
+#include "broker/base/trust_group.h"
 #include "broker/memory/bufpool.h"
 #include "broker/memory/segment.h"
 
@@ -52,6 +53,7 @@ static struct amb_segment *make(struct world *w, uint64_t size)
     struct amb_segment *segment = NULL;
     assert_true(amb_membudget_take(&w->budget, size));
     assert_int_equal(amb_segment_create(amb_membudget_next_id(&w->budget), size, &segment), AMB_OK);
+    segment->group = &amb_trust_group_main;
     return segment;
 }
 
@@ -131,7 +133,8 @@ static void test_a_pool_uses_it_again_where_no_other_memory_is(void **state)
 {
     struct world *w = *state;
     w->budget.max = SIZE;
-    struct amb_bufpool_options options = {.budget = &w->budget, .segment_bytes = SIZE};
+    struct amb_bufpool_options options = {
+        .budget = &w->budget, .segment_bytes = SIZE, .group = &amb_trust_group_main};
     struct amb_bufpool pool;
     assert_int_equal(amb_bufpool_init(&pool, &options), AMB_OK);
     struct amb_buf buf;
@@ -180,7 +183,7 @@ static void test_a_lease_is_nobody_elses_and_its_party_pays(void **state)
     assert_int_equal(w->budget.leases, 1);
     assert_int_equal(party->kept, SIZE);
     assert_int_equal(party->user->leased, SIZE);
-    assert_null(amb_limbo_reuse(&w->budget, SIZE, SIZE));
+    assert_null(amb_limbo_reuse(&w->budget, NULL, SIZE, SIZE));
     assert_int_equal(munmap(kept, SIZE), 0);
     assert_int_equal(amb_limbo_look(&w->budget, 0), -1);
     assert_int_equal(w->budget.leased, 0);
@@ -190,18 +193,21 @@ static void test_a_lease_is_nobody_elses_and_its_party_pays(void **state)
     amb_parties_fini(&parties);
 }
 
-/* There could be no descriptor to ask with when it was dropped. */
-static void test_what_was_private_is_offered_to_nobody_later(void **state)
+/* There could be no descriptor to ask with when it was dropped, so it was private too. */
+static void test_a_segment_stays_in_its_group(void **state)
 {
     struct world *w = *state;
     struct amb_segment *segment = NULL;
     assert_true(amb_membudget_take(&w->budget, SIZE));
     assert_int_equal(amb_segment_create(1, SIZE, &segment), AMB_OK);
-    segment->is_private = true;
+    segment->group = &amb_trust_group_private;
     void *kept = map_as_reader(segment);
     amb_limbo_drop(&w->budget, segment);
     assert_int_equal(w->limbo.count, 1);
-    assert_null(amb_limbo_reuse(&w->budget, SIZE, SIZE));
+    assert_null(amb_limbo_reuse(&w->budget, &amb_trust_group_main, SIZE, SIZE));
+    segment->group = &amb_trust_group_main;
+    assert_ptr_equal(amb_limbo_reuse(&w->budget, &amb_trust_group_main, SIZE, SIZE), segment);
+    amb_limbo_drop(&w->budget, segment);
     assert_int_equal(munmap(kept, SIZE), 0);
     assert_int_equal(amb_limbo_look(&w->budget, 0), -1);
     assert_int_equal(w->budget.used, 0);
@@ -268,8 +274,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_pool_uses_it_again_where_no_other_memory_is, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_crowd_that_stays_holds_up_nobody, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_was_private_is_offered_to_nobody_later, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_segment_stays_in_its_group, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_lease_is_nobody_elses_and_its_party_pays, setup,
                                         teardown),
     };

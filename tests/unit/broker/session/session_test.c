@@ -129,6 +129,24 @@ static void test_who_may_not_map_is_offered_nothing(void **state)
     assert_int_equal(client_delivery(w->s, 1, 1)->frame.type, AMB_FRAME_DELIVER);
 }
 
+/* A group that its rights do not cover: it is served by copy, however large a message is. */
+static void test_memory_of_other_groups_is_not_offered(void **state)
+{
+    struct shard_pair *w = *state;
+    w->s->session->maps = ~UINT64_C(1);
+    shard_pair_publish(w, 200 * KIB);
+    shard_pair_publish(w, 100);
+    w->s->session->maps = UINT64_MAX;
+    w->s->session->tenant = 7;
+    shard_pair_publish(w, 200 * KIB);
+    assert_int_equal(w->s->segment_count, 0);
+    assert_int_equal(w->s->session->mapping_count, 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(shard_pair_frame_type(w, i), AMB_FRAME_DELIVER);
+    }
+    assert_int_equal(w->s->session->paths.out.why, AMB_PATH_GROUP);
+}
+
 static void test_made_up_segments_are_ignored(void **state)
 {
     struct shard_pair *w = *state;
@@ -236,6 +254,7 @@ int main(void)
         T(test_large_bodies_wait_for_the_mapping),
         T(test_a_refused_mapping_means_copies),
         T(test_who_may_not_map_is_offered_nothing),
+        T(test_memory_of_other_groups_is_not_offered),
         T(test_made_up_segments_are_ignored),
         T(test_who_unmaps_a_segment_unasked_is_not_offered_it_again),
         T(test_a_segment_that_goes_is_dropped_by_its_clients),

@@ -54,6 +54,7 @@ static void make(struct batch *b, bool is_leased)
         .data = b->data,
         .meta = b->meta,
         .is_leased = is_leased,
+        .group = &amb_trust_group_main,
         .first_seq = 10,
         .time_ns = 77,
     };

@@ -11,6 +11,11 @@
 
 #define MIB (UINT64_C(1) << 20)
 
+static struct amb_slot_wish of(uint64_t len)
+{
+    return (struct amb_slot_wish){.len = len};
+}
+
 static void sizes_are_few_and_waste_little_of_a_large_slot(void **state)
 {
     (void)state;
@@ -51,7 +56,7 @@ static void wait_ready(struct arena *arena, uint64_t len)
 {
     amb_conn_lock(arena->conn);
     enum amb_slots_room room;
-    while ((room = amb_slots_look(arena->conn, len)) == AMB_ROOM_COMING) {
+    while ((room = amb_slots_look(arena->conn, of(len))) == AMB_ROOM_COMING) {
         amb_conn_unlock(arena->conn);
         fake_broker_nap();
         amb_conn_lock(arena->conn);
@@ -64,8 +69,8 @@ static void wait_ready(struct arena *arena, uint64_t len)
 static void arena_grow(struct arena *arena, uint64_t len)
 {
     amb_conn_lock(arena->conn);
-    assert_true(amb_slots_open(arena->conn, len));
-    assert_int_equal(amb_slots_look(arena->conn, len), AMB_ROOM_COMING);
+    assert_true(amb_slots_open(arena->conn, of(len)));
+    assert_int_equal(amb_slots_look(arena->conn, of(len)), AMB_ROOM_COMING);
     amb_conn_unlock(arena->conn);
     wait_ready(arena, len);
 }
@@ -82,8 +87,8 @@ static void a_segment_is_mapped_and_sealed_before_it_is_used(void **state)
     assert_int_equal(arena.s.seen.lease_bytes, 16 * MIB);
     amb_conn_lock(arena.conn);
     struct amb_place place;
-    assert_true(amb_place_take(arena.conn, 60000, &place));
-    assert_int_equal(amb_slots_look(arena.conn, 4096), AMB_ROOM_NONE);
+    assert_true(amb_place_take(arena.conn, of(60000), &place));
+    assert_int_equal(amb_slots_look(arena.conn, of(4096)), AMB_ROOM_NONE);
     memset(amb_place_bytes(&place), 'x', 65536);
     amb_place_return(&place);
     amb_conn_unlock(arena.conn);
@@ -99,12 +104,12 @@ static void the_slot_returned_last_is_taken_first(void **state)
     amb_conn_lock(arena.conn);
     struct amb_place places[3], again;
     for (unsigned i = 0; i < 3; i++) {
-        assert_true(amb_place_take(arena.conn, 3 * MIB, &places[i]));
+        assert_true(amb_place_take(arena.conn, of(3 * MIB), &places[i]));
         assert_true(i == 0 || places[i].slot != places[0].slot);
     }
     amb_place_return(&places[0]);
     amb_place_return(&places[2]);
-    assert_true(amb_place_take(arena.conn, 3 * MIB, &again));
+    assert_true(amb_place_take(arena.conn, of(3 * MIB), &again));
     assert_int_equal(again.slot, places[2].slot);
     amb_place_return(&again);
     amb_place_return(&places[1]);
@@ -122,16 +127,16 @@ static void commits_come_back_in_any_order(void **state)
     amb_conn_lock(arena.conn);
     struct amb_place places[4], none;
     for (unsigned i = 0; i < 4; i++) {
-        assert_true(amb_place_take(arena.conn, 4 * MIB, &places[i]));
+        assert_true(amb_place_take(arena.conn, of(4 * MIB), &places[i]));
         places[i].slots->next[places[i].slot] = AMB_SLOT_NONE;
     }
-    assert_int_equal(amb_slots_look(arena.conn, 4 * MIB), AMB_ROOM_LEASED);
+    assert_int_equal(amb_slots_look(arena.conn, of(4 * MIB)), AMB_ROOM_LEASED);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(amb_commits_reserve(leases), AMB_OK);
         assert_int_equal(amb_commits_add(leases, places[i].slots, places[i].slot, 1), i + 1);
     }
-    assert_int_equal(amb_slots_look(arena.conn, 4 * MIB), AMB_ROOM_IN_USE);
-    assert_false(amb_place_take(arena.conn, 4 * MIB, &none));
+    assert_int_equal(amb_slots_look(arena.conn, of(4 * MIB)), AMB_ROOM_IN_USE);
+    assert_false(amb_place_take(arena.conn, of(4 * MIB), &none));
     assert_int_equal(amb_commits_freed(arena.conn, 5), AMB_EPROTO);
     assert_int_equal(amb_commits_freed_range(arena.conn, 4, 2), AMB_EPROTO);
     assert_int_equal(amb_commits_freed_range(arena.conn, 0, 1), AMB_EPROTO);
@@ -154,9 +159,9 @@ static void a_larger_slot_does_where_it_is_not_twice_as_large(void **state)
     arena_open(&arena, 64 * MIB, false);
     arena_grow(&arena, 2 * MIB);
     amb_conn_lock(arena.conn);
-    assert_int_equal(amb_slots_look(arena.conn, MIB + 1), AMB_ROOM_FREE);
-    assert_int_equal(amb_slots_look(arena.conn, 2 * MIB + 1), AMB_ROOM_NONE);
-    assert_int_equal(amb_slots_look(arena.conn, 262144), AMB_ROOM_NONE);
+    assert_int_equal(amb_slots_look(arena.conn, of(MIB + 1)), AMB_ROOM_FREE);
+    assert_int_equal(amb_slots_look(arena.conn, of(2 * MIB + 1)), AMB_ROOM_NONE);
+    assert_int_equal(amb_slots_look(arena.conn, of(262144)), AMB_ROOM_NONE);
     amb_conn_unlock(arena.conn);
     session_close(&arena.s);
 }
@@ -174,9 +179,9 @@ static void idle_segments_make_room_below_the_cap(void **state)
     AMB_LIST_FOR_EACH (node, &arena.conn->leases.segments) {
         AMB_CONTAINER_OF(node, struct amb_slots, node)->was_used = true;
     }
-    assert_true(amb_slots_open(arena.conn, 16384));
+    assert_true(amb_slots_open(arena.conn, of(16384)));
     assert_int_equal(arena.conn->leases.bytes, 36 * MIB);
-    assert_false(amb_slots_open(arena.conn, 16 * MIB));
+    assert_false(amb_slots_open(arena.conn, of(16 * MIB)));
     amb_conn_unlock(arena.conn);
     wait_ready(&arena, 16384);
     amb_conn_lock(arena.conn);
@@ -184,7 +189,7 @@ static void idle_segments_make_room_below_the_cap(void **state)
         struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
         slots->was_used = false;
     }
-    assert_true(amb_slots_open(arena.conn, 8 * MIB));
+    assert_true(amb_slots_open(arena.conn, of(8 * MIB)));
     assert_true(arena.conn->leases.bytes >= 32 * MIB);
     amb_conn_unlock(arena.conn);
     FAKE_WAIT(arena.s.fake, &arena.s.seen, arena.s.seen.leases_closed >= 2);
@@ -202,19 +207,19 @@ static void large_slots_begin_with_one(void **state)
     fake_broker_look(arena.s.fake, &arena.s.seen);
     assert_int_equal(arena.s.seen.lease_bytes, 32 * MIB);
     amb_conn_lock(arena.conn);
-    assert_true(amb_place_take(arena.conn, 32 * MIB, &place));
-    assert_true(amb_slots_are_few(arena.conn, 32 * MIB));
+    assert_true(amb_place_take(arena.conn, of(32 * MIB), &place));
+    assert_true(amb_slots_are_few(arena.conn, of(32 * MIB)));
     amb_conn_unlock(arena.conn);
     arena_grow(&arena, 32 * MIB);
     fake_broker_look(arena.s.fake, &arena.s.seen);
     assert_int_equal(arena.s.seen.leases_opened, 2);
     assert_int_equal(arena.conn->leases.bytes, 128 * MIB);
     amb_conn_lock(arena.conn);
-    assert_false(amb_slots_are_few(arena.conn, 32 * MIB)); /* It has been asked once. */
-    assert_true(amb_place_take(arena.conn, 32 * MIB, &second));
-    assert_false(amb_slots_are_deep(arena.conn, 32 * MIB));
-    assert_true(amb_place_take(arena.conn, 32 * MIB, &third));
-    assert_true(amb_slots_are_deep(arena.conn, 32 * MIB)); /* of both segments together */
+    assert_false(amb_slots_are_few(arena.conn, of(32 * MIB))); /* It has been asked once. */
+    assert_true(amb_place_take(arena.conn, of(32 * MIB), &second));
+    assert_false(amb_slots_are_deep(arena.conn, of(32 * MIB)));
+    assert_true(amb_place_take(arena.conn, of(32 * MIB), &third));
+    assert_true(amb_slots_are_deep(arena.conn, of(32 * MIB))); /* of both segments together */
     amb_place_return(&third);
     amb_place_return(&second);
     amb_place_return(&place);
@@ -230,22 +235,22 @@ static void the_depth_follows_what_readers_keep(void **state)
     arena_grow(&arena, MIB);
     struct amb_leases *leases = &arena.conn->leases;
     amb_conn_lock(arena.conn);
-    assert_false(amb_slots_are_deep(arena.conn, 65536)); /* there is none */
+    assert_false(amb_slots_are_deep(arena.conn, of(65536))); /* there is none */
     struct amb_place place;
     for (unsigned i = 0; i < 6; i++) {
-        assert_int_equal(amb_slots_are_deep(arena.conn, MIB), i >= 3);
-        assert_true(amb_place_take(arena.conn, MIB, &place));
+        assert_int_equal(amb_slots_are_deep(arena.conn, of(MIB)), i >= 3);
+        assert_true(amb_place_take(arena.conn, of(MIB), &place));
         place.slots->next[place.slot] = AMB_SLOT_NONE;
         assert_int_equal(amb_commits_reserve(leases), AMB_OK);
         (void)amb_commits_add(leases, place.slots, place.slot, 1);
     }
-    amb_slots_deepen(arena.conn, MIB); /* They keep six. */
-    assert_false(amb_slots_are_deep(arena.conn, MIB));
+    amb_slots_deepen(arena.conn, of(MIB)); /* They keep six. */
+    assert_false(amb_slots_are_deep(arena.conn, of(MIB)));
     assert_int_equal(amb_commits_freed(arena.conn, 6), AMB_OK);
     for (unsigned i = 0; i < 3; i++) {
-        assert_true(amb_place_take(arena.conn, MIB, &place));
+        assert_true(amb_place_take(arena.conn, of(MIB), &place));
     }
-    assert_true(amb_slots_are_deep(arena.conn, MIB));
+    assert_true(amb_slots_are_deep(arena.conn, of(MIB)));
     amb_conn_unlock(arena.conn);
     session_close(&arena.s);
 }
@@ -258,18 +263,19 @@ static void half_of_the_slots_may_be_away_until_readers_are_slow(void **state)
     arena_grow(&arena, MIB); /* 16 slots */
     struct amb_leases *leases = &arena.conn->leases;
     amb_conn_lock(arena.conn);
-    assert_false(amb_slots_are_away(arena.conn, 65536)); /* there is none */
+    assert_false(amb_slots_are_away(arena.conn, of(65536))); /* there is none */
     struct amb_place place, kept;
-    assert_true(amb_place_take(arena.conn, MIB, &kept)); /* a lease is the program's, not away */
+    assert_true(
+        amb_place_take(arena.conn, of(MIB), &kept)); /* a lease is the program's, not away */
     for (unsigned i = 0; i < 10; i++) {
-        assert_int_equal(amb_slots_are_away(arena.conn, MIB), i >= 8);
-        assert_true(amb_place_take(arena.conn, MIB, &place));
+        assert_int_equal(amb_slots_are_away(arena.conn, of(MIB)), i >= 8);
+        assert_true(amb_place_take(arena.conn, of(MIB), &place));
         place.slots->next[place.slot] = AMB_SLOT_NONE;
         assert_int_equal(amb_commits_reserve(leases), AMB_OK);
         (void)amb_commits_add(leases, place.slots, place.slot, 1);
     }
-    amb_slots_let_go(arena.conn, MIB); /* They keep ten: two more may go. */
-    assert_false(amb_slots_are_away(arena.conn, MIB));
+    amb_slots_let_go(arena.conn, of(MIB)); /* They keep ten: two more may go. */
+    assert_false(amb_slots_are_away(arena.conn, of(MIB)));
     assert_int_equal(place.slots->depth, 13);
     assert_int_equal(amb_commits_freed(arena.conn, 10), AMB_OK);
     assert_int_equal(place.slots->depth, 8); /* They are quick again. */
@@ -288,9 +294,9 @@ static void a_segment_that_is_idle_for_long_is_given_back(void **state)
     int64_t now = amb_clock_monotonic_ns();
     amb_slots_turn(arena.conn, now + 2 * AMB_SEC);
     amb_slots_turn(arena.conn, now + AMB_SLOTS_IDLE_NS);
-    assert_int_equal(amb_slots_look(arena.conn, 65536), AMB_ROOM_FREE);
+    assert_int_equal(amb_slots_look(arena.conn, of(65536)), AMB_ROOM_FREE);
     amb_slots_turn(arena.conn, now + AMB_SLOTS_IDLE_NS + 4 * AMB_SEC);
-    assert_int_equal(amb_slots_look(arena.conn, 65536), AMB_ROOM_NONE);
+    assert_int_equal(amb_slots_look(arena.conn, of(65536)), AMB_ROOM_NONE);
     assert_int_equal(arena.conn->leases.bytes, 0);
     amb_conn_unlock(arena.conn);
     FAKE_WAIT(arena.s.fake, &arena.s.seen, arena.s.seen.leases_closed == 1);
@@ -303,17 +309,17 @@ static void a_refusal_is_believed_for_a_while(void **state)
     struct arena arena;
     arena_open(&arena, 36 * MIB, true);
     amb_conn_lock(arena.conn);
-    assert_true(amb_slots_open(arena.conn, 65536));
-    while (amb_slots_look(arena.conn, 65536) == AMB_ROOM_COMING) {
+    assert_true(amb_slots_open(arena.conn, of(65536)));
+    while (amb_slots_look(arena.conn, of(65536)) == AMB_ROOM_COMING) {
         amb_conn_unlock(arena.conn);
         fake_broker_nap();
         amb_conn_lock(arena.conn);
     }
-    assert_int_equal(amb_slots_look(arena.conn, 65536), AMB_ROOM_NONE);
-    assert_false(amb_slots_open(arena.conn, 65536));
+    assert_int_equal(amb_slots_look(arena.conn, of(65536)), AMB_ROOM_NONE);
+    assert_false(amb_slots_open(arena.conn, of(65536)));
     assert_int_equal(arena.conn->leases.bytes, 0);
     arena.conn->leases.refused_ns -= 2 * AMB_SEC;
-    assert_true(amb_slots_open(arena.conn, 65536));
+    assert_true(amb_slots_open(arena.conn, of(65536)));
     amb_conn_unlock(arena.conn);
     session_close(&arena.s);
 }

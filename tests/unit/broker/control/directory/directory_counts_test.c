@@ -40,6 +40,7 @@ static void test_publishers_of_quiet_topics_hear_at_once_what_matters(void **sta
     assert_false(publisher.told_copies);
     open_sub(&foreign, &session, 2, "*");
     foreign.may_map = true;
+    foreign.maps = UINT64_MAX;
     foreign.user = 1001;
     (void)amb_directory_subscribe(&f.directory, &foreign, note_answer, NULL);
     amb_directory_tell(&f.directory);

@@ -149,7 +149,8 @@ static void test_a_topic_that_must_leave_takes_the_last_messages(void **state)
     amb_list_init(&publisher.of_topic);
     amb_directory_publish(&publisher, a);
     struct amb_publisher *open;
-    assert_int_equal(amb_publisher_create(session, 0, id, 0, false, false, &open), AMB_OK);
+    assert_int_equal(amb_publisher_create(session, 0, id, 0, false, &amb_trust_group_main, &open),
+                     AMB_OK);
     client->pubs[0] = (struct client_pub){.is_open = true, .topic = id, .opened = open->opened};
     for (unsigned i = 0; i < batches; i++) {
         client_send(client, 0, 1, 0);

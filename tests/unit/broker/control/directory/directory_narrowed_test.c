@@ -115,6 +115,7 @@ static void test_quiet_topics_count_exactly_who_will_read_them(void **state)
                      AMB_RIGHTS_NARROWED);
     narrowed.rights = amb_rights_ref(rights);
     narrowed.may_map = true;
+    narrowed.maps = UINT64_MAX;
     narrowed.user = 1001;
     (void)amb_directory_subscribe(&f.directory, &narrowed, note_answer, NULL);
     refresh();

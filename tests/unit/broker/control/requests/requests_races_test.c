@@ -162,7 +162,8 @@ static void test_a_publisher_that_could_not_be_opened_is_closed(void **state)
     struct amb_shard *shard = stepped_control()->shards[client->session.shard];
     struct amb_session *session = shard->sessions.at[client->session.index];
     struct amb_publisher *in_the_way;
-    assert_int_equal(amb_publisher_create(session, 0, 0, 0, false, false, &in_the_way), AMB_OK);
+    assert_int_equal(
+        amb_publisher_create(session, 0, 0, 0, false, &amb_trust_group_main, &in_the_way), AMB_OK);
     stepped_say_body(fd, pub_open, sizeof(pub_open));
     stepped_say_body(fd, pub_close, sizeof(pub_close));
     stepped_settle(client);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trust groups: made once each, at most so many, and mapped by whom they are for. */
+#include "broker/base/trust_group.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void a_group_is_made_once_and_has_an_id_of_its_own(void **state)
+{
+    (void)state;
+    struct amb_trust_groups groups = {0};
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 0), &amb_trust_group_main);
+    assert_int_equal(groups.count, 0);
+    const struct amb_trust_group *one = amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 1);
+    const struct amb_trust_group *other = amb_trust_groups_find(&groups, 7, 0);
+    assert_int_equal(one->id, 2);
+    assert_int_equal(other->id, 3);
+    assert_int_equal(other->tenant, 7);
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 1), one);
+    assert_ptr_equal(amb_trust_groups_find(&groups, 7, 0), other);
+    assert_int_equal(groups.count, 2);
+}
+
+static void past_the_limit_messages_are_private(void **state)
+{
+    (void)state;
+    struct amb_trust_groups groups = {0};
+    for (uint32_t tenant = 1; tenant < AMB_TRUST_GROUPS_MAX; tenant++) {
+        const struct amb_trust_group *group = amb_trust_groups_find(&groups, tenant, 0);
+        assert_int_equal(group->id, tenant + 1);
+    }
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TRUST_GROUPS_MAX, 0),
+                     &amb_trust_group_private);
+    assert_int_equal(amb_trust_groups_find(&groups, 1, 0)->id, 2); /* Those that are there stay. */
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 0), &amb_trust_group_main);
+}
+
+static void a_group_is_mapped_by_its_tenant_where_rights_cover_it(void **state)
+{
+    (void)state;
+    const struct amb_trust_group group = {.id = 5, .tenant = 7, .index = 63};
+    assert_true(amb_trust_group_may_map(&group, 7, UINT64_C(1) << 63));
+    assert_false(amb_trust_group_may_map(&group, 7, ~(UINT64_C(1) << 63)));
+    assert_false(amb_trust_group_may_map(&group, 8, UINT64_MAX));
+    assert_true(amb_trust_group_may_map(&amb_trust_group_main, AMB_TENANT_ONLY, 1));
+    assert_false(amb_trust_group_may_map(&amb_trust_group_private, AMB_TENANT_ONLY, UINT64_MAX));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_group_is_made_once_and_has_an_id_of_its_own),
+        cmocka_unit_test(past_the_limit_messages_are_private),
+        cmocka_unit_test(a_group_is_mapped_by_its_tenant_where_rights_cover_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
