@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 #define AMB_TRUST_GROUPS_MAX 64u /* with the default one: of a configuration, and of a broker */
-#define AMB_TENANT_ONLY 0u       /* all topics and all clients are of one tenant */
+#define AMB_TRUST_GROUP_NAME_MAX 64u
+#define AMB_TENANT_ONLY 0u /* all topics and all clients are of one tenant */
 
 struct amb_trust_group {
     uint32_t id; /* of its pool on each worker */

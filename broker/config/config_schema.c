@@ -622,7 +622,7 @@ static const struct amb_config_key rule_keys[] = {
      .offset = RULE(trust_group),
      .default_text = AMB_TRUST_GROUP_DEFAULT,
      .min = 1,
-     .max = 64,
+     .max = AMB_TRUST_GROUP_NAME_MAX,
      .help = "Topics whose messages share memory. A subscriber maps it only if its user may read "
              "all topics of the group, and gets copies else. Topics of no other group are one. "
              "There are at most 64."},

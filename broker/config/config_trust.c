@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#define NAME_MAX_LEN 64u
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
 static bool is_default(const char *name)
@@ -20,10 +19,10 @@ enum amb_status amb_config_trust_check(const struct amb_config_target *element)
     const char *name = rule->trust_group;
     char shown[AMB_CONFIG_SHOWN_MAX];
     size_t len = strlen(name);
-    if (len == 0 || len > NAME_MAX_LEN || strspn(name, NAME_LETTERS) != len) {
+    if (len == 0 || len > AMB_TRUST_GROUP_NAME_MAX || strspn(name, NAME_LETTERS) != len) {
         return amb_config_fail(element->build, element->place, "topics.trust_group",
                                "not a name (got \"%s\", allowed 1 to %u letters, digits and -_)",
-                               amb_text_show(name, shown, sizeof(shown)), NAME_MAX_LEN);
+                               amb_text_show(name, shown, sizeof(shown)), AMB_TRUST_GROUP_NAME_MAX);
     }
     if (!is_default(name) && rule->match[0] == '$') {
         return amb_config_fail(element->build, element->place, "topics.trust_group",

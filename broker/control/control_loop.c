@@ -262,6 +262,7 @@ static void control_round(struct amb_control *control)
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
     amb_renew_some(control);
+    amb_renew_retire(control);
     amb_client_raise_fallen(control);
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);

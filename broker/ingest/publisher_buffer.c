@@ -55,7 +55,7 @@ void amb_publisher_unprepare(struct amb_publisher *publisher)
 {
     if (publisher->prepared.data != NULL) {
         struct amb_buf buf = publisher_take_prepared(publisher);
-        amb_bufpool_free(publisher->pool, &buf);
+        amb_buf_free(&buf);
     }
 }
 
@@ -80,6 +80,16 @@ bool amb_publisher_may_prepare(const struct amb_session *session, uint64_t len)
     return !session_has_lapsed(session) &&
            (own == 0 || own + len <= session->shard->config->server.max_message) &&
            (all == 0 || all + len <= budget->max / 2);
+}
+
+void amb_publishers_unprepare(struct amb_shard *shard)
+{
+    while (!amb_list_is_empty(&shard->windows.preparing)) {
+        struct amb_publisher *publisher =
+            AMB_CONTAINER_OF(shard->windows.preparing.next, struct amb_publisher, preparing);
+        amb_publisher_unprepare(publisher);
+        amb_publisher_reserve_open(publisher);
+    }
 }
 
 void amb_publishers_take_back(struct amb_shard *shard)
@@ -272,7 +282,7 @@ bool amb_publisher_prepare(struct amb_publisher *publisher)
             publisher->prepared_since_ns = shard->now_ns;
         }
         if (old.data != NULL) {
-            amb_bufpool_free(publisher->pool, &old);
+            amb_buf_free(&old);
         }
     }
     if (publisher->prepared.data != NULL) {

@@ -31,6 +31,8 @@ bool amb_publisher_may_prepare(const struct amb_session *session, uint64_t len);
 bool amb_publisher_prepare(struct amb_publisher *publisher);
 /* Nothing comes for the prepared buffer. */
 void amb_publisher_unprepare(struct amb_publisher *publisher);
+/* Takes back all that was prepared: its segments take nothing new. Windows stay as above. */
+void amb_publishers_unprepare(struct amb_shard *shard);
 /* Takes back what was prepared and has not been used for AMB_PREPARED_NS. Their windows stay as
  * their clients were told: a later message is kept if there is room then. */
 void amb_publishers_take_back(struct amb_shard *shard);

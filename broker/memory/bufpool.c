@@ -508,7 +508,7 @@ void amb_bufpool_not_made(struct amb_bufpool *pool, uint64_t bytes, bool is_dedi
 void amb_bufpool_adopt(struct amb_bufpool *pool, struct amb_segment *segment, bool is_dedicated)
 {
     *(is_dedicated ? &pool->is_making_dedicated : &pool->is_making) = false;
-    amb_pool_segment_enter(pool, segment);
+    amb_pool_segment_new(pool, segment);
     if (is_dedicated) {
         amb_dedicated_adopt(pool, segment);
     } else {

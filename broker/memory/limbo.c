@@ -154,14 +154,19 @@ int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns)
     return (int)((next_ns < AMB_LIMBO_LATE_NS ? next_ns : AMB_LIMBO_LATE_NS) / AMB_NS_PER_MS);
 }
 
+struct amb_limbo_wish {
+    const struct amb_trust_group *group;
+    uint64_t least, most, fence;
+};
+
 /* The smallest of a queue that is large enough, if it is smaller than the best so far. */
 static struct amb_segment *find_smaller(const struct amb_list_node *queue,
-                                        const struct amb_trust_group *group, uint64_t least,
-                                        uint64_t most, struct amb_segment *best)
+                                        const struct amb_limbo_wish *wish, struct amb_segment *best)
 {
     AMB_LIST_FOR_EACH (node, queue) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (segment->group == group && segment->size >= least && segment->size <= most &&
+        if (segment->group == wish->group && segment->fence == wish->fence &&
+            segment->size >= wish->least && segment->size <= wish->most &&
             (best == NULL || segment->size < best->size)) {
             best = segment;
         }
@@ -177,10 +182,15 @@ struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget,
     if (limbo == NULL || atomic_load_explicit(&limbo->count, memory_order_relaxed) == 0) {
         return NULL;
     }
+    const struct amb_limbo_wish wish = {
+        .group = group,
+        .least = least,
+        .most = most,
+        .fence = atomic_load_explicit(&budget->fence, memory_order_relaxed),
+    };
     (void)pthread_mutex_lock(&limbo->lock);
-    struct amb_segment *best =
-        find_smaller(&limbo->queues[AMB_LIMBO_POOL_FRESH], group, least, most, NULL);
-    best = find_smaller(&limbo->queues[AMB_LIMBO_POOL_LATE], group, least, most, best);
+    struct amb_segment *best = find_smaller(&limbo->queues[AMB_LIMBO_POOL_FRESH], &wish, NULL);
+    best = find_smaller(&limbo->queues[AMB_LIMBO_POOL_LATE], &wish, best);
     if (best != NULL) {
         limbo_count(limbo, best, false);
         amb_list_remove(&best->node);

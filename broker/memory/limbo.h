@@ -83,8 +83,9 @@ void amb_limbo_drop(struct amb_membudget *budget, struct amb_segment *segment);
 int amb_limbo_look(struct amb_membudget *budget, int64_t now_ns);
 /* May so many bytes be about to come back by themselves? */
 bool amb_limbo_may_give(const struct amb_membudget *budget, uint64_t bytes, int64_t now_ns);
-/* A segment of that group, of least to most bytes, that was not leased: under a new id, still
- * charged; NULL: there is none. The caller registers it. */
+/* A segment of that group, of least to most bytes, under a new id and still charged. It was not
+ * leased, and came after the last amb_membudget_fence. NULL: there is none. The caller registers
+ * it. */
 struct amb_segment *amb_limbo_reuse(struct amb_membudget *budget,
                                     const struct amb_trust_group *group, uint64_t least,
                                     uint64_t most);

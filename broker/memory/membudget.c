@@ -55,6 +55,11 @@ void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes)
     counter_give(&budget->leased, bytes);
 }
 
+void amb_membudget_fence(struct amb_membudget *budget)
+{
+    (void)atomic_fetch_add_explicit(&budget->fence, 1, memory_order_relaxed);
+}
+
 uint64_t amb_membudget_next_id(struct amb_membudget *budget)
 {
     return atomic_fetch_add_explicit(&budget->next_id, 1, memory_order_relaxed) + 1;

@@ -29,6 +29,7 @@ struct amb_membudget {
     _Atomic uint64_t leased;  /* of them, by lease segments: at most three quarters of max */
     _Atomic uint64_t leases;  /* so many of those; each is a descriptor */
     _Atomic uint64_t next_id; /* id of the segment made last */
+    _Atomic uint64_t fence; /* segments that were there before its last change are not used again */
 };
 
 /* False: so much is not left. */
@@ -38,5 +39,8 @@ void amb_membudget_give(struct amb_membudget *budget, uint64_t bytes);
 bool amb_membudget_take_lease(struct amb_membudget *budget, uint64_t bytes);
 /* They are a lease's no more; amb_membudget_give is still to come. */
 void amb_membudget_end_lease(struct amb_membudget *budget, uint64_t bytes);
+/* A process has lost its rights: segments that are there now do not leave limbo to be used again.
+ */
+void amb_membudget_fence(struct amb_membudget *budget);
 /* The id of a new segment. */
 uint64_t amb_membudget_next_id(struct amb_membudget *budget);

@@ -4,12 +4,18 @@
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
 
-void amb_pool_segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
+static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 {
     amb_list_push_back(&pool->segments, &segment->node);
     segment->pool = pool;
     segment->group = pool->options.group;
     pool->segment_bytes += segment->size;
+}
+
+void amb_pool_segment_new(struct amb_bufpool *pool, struct amb_segment *segment)
+{
+    segment->fence = atomic_load_explicit(&pool->options.budget->fence, memory_order_relaxed);
+    segment_enter(pool, segment);
 }
 
 bool amb_pool_segment_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated)
@@ -38,7 +44,7 @@ enum amb_status amb_pool_segment_make(struct amb_bufpool *pool, uint64_t bytes,
         amb_membudget_give(budget, bytes);
         return status;
     }
-    amb_pool_segment_enter(pool, segment);
+    amb_pool_segment_new(pool, segment);
     pool->made_here++;
     *out = segment;
     return AMB_OK;
@@ -60,7 +66,7 @@ bool amb_pool_segment_reuse(struct amb_bufpool *pool, uint64_t least, uint64_t m
         amb_limbo_drop(pool->options.budget, segment);
         return false;
     }
-    amb_pool_segment_enter(pool, segment);
+    segment_enter(pool, segment);
     *out = segment;
     return true;
 }

@@ -28,8 +28,8 @@ static inline uint64_t amb_pool_round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* It is one of the pool's. */
-void amb_pool_segment_enter(struct amb_bufpool *pool, struct amb_segment *segment);
+/* It is one of the pool's, and nobody has had it before. */
+void amb_pool_segment_new(struct amb_bufpool *pool, struct amb_segment *segment);
 /* Has a segment made elsewhere, of bytes that the budget was charged with. False: it cannot be; the
  * charge stays with the caller. */
 bool amb_pool_segment_ask(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);

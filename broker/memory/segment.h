@@ -54,6 +54,7 @@ struct amb_segment {
     struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */
     void *owner_data;         /* the owner's hook's */
     int64_t dropped_ns;       /* in limbo: since when */
+    uint64_t fence;           /* of its budget, when a pool had it first */
     /* Of the messages that lie there; NULL: in GPU memory, or none has come. */
     const struct amb_trust_group *group;
     struct amb_bufpool *pool; /* its owner; NULL: a leased one */

@@ -2,13 +2,22 @@
 #include "broker/shard/shard_memory.h"
 
 #include "broker/config/config.h"
+#include "broker/memory/bufpool_retire.h"
 #include "broker/memory/maker.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_segments.h"
+#include "wire/base/clock.h"
+#include "wire/base/log.h"
 
 #include <stdlib.h>
 
+#define RETIRED_LOOK_NS (20 * AMB_NS_PER_MS)
 #define PRIVATE_SEGMENT_MAX (UINT64_C(16) << 20)
+
+struct amb_retired_pool {
+    struct amb_list_node node;
+    struct amb_bufpool pool;
+};
 
 static enum amb_status segment_created(void *arg, struct amb_segment *segment)
 {
@@ -80,6 +89,8 @@ enum amb_status amb_shard_memory_init(struct amb_shard *shard, const struct amb_
     options.budget = budget;
     options.segment_bytes = config->memory.host.segment;
     options.spare = config->memory.host.spare;
+    amb_list_init(&memory->retired);
+    memory->retired_due_ns = INT64_MAX;
     enum amb_status status = amb_bufpool_init(&memory->bufpool, &options);
     if (status == AMB_OK) {
         /* Made when the first is asked for: many brokers never carry a request. */
@@ -105,6 +116,67 @@ void amb_shard_memory_set_window(struct amb_shard *shard, uint64_t window)
     }
 }
 
+/* Retired ------------------------------------------------------------------------------------- */
+
+static bool pool_retire(struct amb_shard *shard, struct amb_bufpool *pool)
+{
+    struct amb_shard_memory *memory = &shard->memory;
+    struct amb_retired_pool *retired = malloc(sizeof(*retired));
+    if (retired == NULL) {
+        return false;
+    }
+    amb_bufpool_retire(pool, &retired->pool);
+    amb_list_push_back(&memory->retired, &retired->node);
+    memory->retired_due_ns = shard->now_ns;
+    return true;
+}
+
+void amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint64_t maps)
+{
+    struct amb_shard_memory *memory = &shard->memory;
+    for (uint32_t i = 0; i < memory->pool_count; i++) {
+        struct amb_bufpool *pool = memory->pools[i];
+        if (!amb_list_is_empty(&pool->segments) &&
+            amb_trust_group_may_map(pool->options.group, tenant, maps) &&
+            !pool_retire(shard, pool)) {
+            amb_error("worker %u: no memory to take segments from a process that lost its rights",
+                      shard->index);
+        }
+    }
+}
+
+int64_t amb_shard_memory_tick(struct amb_shard *shard)
+{
+    struct amb_shard_memory *memory = &shard->memory;
+    if (shard->now_ns < memory->retired_due_ns) {
+        return memory->retired_due_ns;
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &memory->retired) {
+        struct amb_retired_pool *retired = AMB_CONTAINER_OF(node, struct amb_retired_pool, node);
+        amb_bufpool_trim_later(&retired->pool, 0);
+        if (retired->pool.segment_bytes == 0) {
+            amb_list_remove(node);
+            amb_bufpool_fini(&retired->pool);
+            free(retired);
+        }
+    }
+    memory->retired_due_ns = amb_list_is_empty(&memory->retired)
+                                 ? INT64_MAX
+                                 : amb_deadline_ns(shard->now_ns, RETIRED_LOOK_NS);
+    return memory->retired_due_ns;
+}
+
+uint64_t amb_shard_memory_retired(const struct amb_shard *shard)
+{
+    uint64_t bytes = 0;
+    AMB_LIST_FOR_EACH (node, &shard->memory.retired) {
+        bytes += AMB_CONTAINER_OF(node, struct amb_retired_pool, node)->pool.segment_bytes;
+    }
+    return bytes;
+}
+
+/* Their end ----------------------------------------------------------------------------------- */
+
 void amb_shard_memory_rest(struct amb_shard *shard)
 {
     uint32_t spare = shard->config->memory.host.spare;
@@ -118,6 +190,12 @@ void amb_shard_memory_rest(struct amb_shard *shard)
 void amb_shard_memory_fini(struct amb_shard *shard)
 {
     struct amb_shard_memory *memory = &shard->memory;
+    struct amb_list_node *node;
+    while (memory->retired.next != NULL && (node = amb_list_pop_front(&memory->retired)) != NULL) {
+        struct amb_retired_pool *retired = AMB_CONTAINER_OF(node, struct amb_retired_pool, node);
+        amb_bufpool_fini(&retired->pool);
+        free(retired);
+    }
     while (memory->pool_count > 0) {
         struct amb_bufpool *pool = memory->pools[--memory->pool_count];
         memory->by_group[pool->options.group->id] = NULL;

@@ -33,6 +33,17 @@ static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard,
     struct amb_bufpool *pool = shard->memory.by_group[group->id];
     return __builtin_expect(pool != NULL, 1) ? pool : amb_shard_pool_make(shard, group);
 }
+/*
+ * A process has lost the right to map the groups of the tenant with these bits. Messages in
+ * their segments stay until readers are done with them. From here on they take nothing new, for
+ * nobody can say which of them that process keeps.
+ */
+void amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint64_t maps);
+/* Gives back segments of retired pools in which nothing lies any more. Returns when it looks again,
+ * by shard->now_ns; INT64_MAX: there are none. */
+int64_t amb_shard_memory_tick(struct amb_shard *shard);
+/* Bytes of their segments. */
+uint64_t amb_shard_memory_retired(const struct amb_shard *shard);
 /* Nothing has come for a while: all but a few segments that are free go. */
 void amb_shard_memory_rest(struct amb_shard *shard);
 /* All buffers are back. */

@@ -3,8 +3,10 @@
 
 #include "broker/base/fault.h"
 #include "broker/ingest/publisher.h"
+#include "broker/ingest/publisher_buffer.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/worker/orders_private.h"
 #include "broker/worker/porter.h"
 #include "broker/worker/session_life.h"
@@ -93,6 +95,9 @@ static void session_close(struct amb_shard *shard, struct amb_order *order)
     struct amb_order_session_end *end =
         AMB_CONTAINER_OF(order, struct amb_order_session_end, order);
     struct amb_session *session = amb_order_session(shard, order);
+    if (session != NULL) {
+        session->maps = 0; /* It is offered nothing more, while its last words are heard. */
+    }
     if (session == NULL) {
         amb_order_answer(order);
     } else if (!amb_session_hear(session, &end->closing)) {
@@ -106,6 +111,20 @@ const struct amb_order_kind amb_order_session_close = {
     .run = session_close,
     .size = AMB_ORDER_SIZE(struct amb_order_session_end),
     .answers_itself = true,
+};
+
+/* Buffers that are prepared for messages to come lie there, too. */
+static void groups_retire(struct amb_shard *shard, struct amb_order *order)
+{
+    const struct amb_order_groups_retire *ask =
+        AMB_CONTAINER_OF(order, struct amb_order_groups_retire, order);
+    amb_publishers_unprepare(shard);
+    amb_shard_memory_retire(shard, ask->tenant, ask->maps);
+}
+
+const struct amb_order_kind amb_order_groups_retire = {
+    .run = groups_retire,
+    .size = AMB_ORDER_SIZE(struct amb_order_groups_retire),
 };
 
 /* Sessions that close later do not keep it waiting. */

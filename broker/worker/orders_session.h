@@ -45,6 +45,15 @@ struct amb_order_session_end {
 extern const struct amb_order_kind amb_order_session_close;
 extern const struct amb_order_kind amb_order_session_release;
 
+/* A client of that tenant has lost the right to map these trust groups, and its session closes: the
+ * order for that came before. Their segments take nothing new from here on. */
+struct amb_order_groups_retire {
+    struct amb_order order;
+    uint32_t tenant;
+    uint64_t maps;
+};
+extern const struct amb_order_kind amb_order_groups_retire;
+
 /* Its answer says more than that of amb_order_nothing. Sessions whose closing was ordered before
  * have been heard (amb_session_hear), and nothing comes from them any more. */
 struct amb_order_fence {

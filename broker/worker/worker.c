@@ -122,6 +122,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         (void)amb_slow_tick(shard);
     }
     amb_bufpool_ahead(&shard->memory.bufpool);
+    if (now_ns >= shard->memory.retired_due_ns) {
+        (void)amb_shard_memory_tick(shard);
+    }
     if (!amb_list_is_empty(&shard->windows.preparing)) {
         amb_publishers_take_back(shard);
     }
@@ -156,18 +159,19 @@ static bool shard_arm(struct amb_shard *shard)
  * leaves it to the next turn, and returns the time of that, by shard->now_ns. INT64_MAX: its next
  * turn comes with something else. */
 static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
-    amb_hold_expire,    /* readers that have held publishers back for as long as they may */
-    amb_queues_due,     /* messages that a queue gives out again */
-    amb_takers_due,     /* takes that expire */
-    amb_pace_tick,      /* readers whose pace lets them go on */
-    amb_spill_tick,     /* messages that move to host memory */
-    amb_slow_tick,      /* notes about slow readers */
-    amb_history_tick,   /* history that has grown too old */
-    amb_compact_due,    /* a walk through sparse slabs */
-    amb_publishers_due, /* publishers that wait for memory */
-    amb_ucxport_due,    /* UCX, which does not ring for everything */
-    amb_tell_due,       /* receipts that were kept back for a frame */
-    amb_links_trim_due, /* links that have been idle for long */
+    amb_hold_expire,       /* readers that have held publishers back for as long as they may */
+    amb_queues_due,        /* messages that a queue gives out again */
+    amb_takers_due,        /* takes that expire */
+    amb_pace_tick,         /* readers whose pace lets them go on */
+    amb_spill_tick,        /* messages that move to host memory */
+    amb_slow_tick,         /* notes about slow readers */
+    amb_history_tick,      /* history that has grown too old */
+    amb_compact_due,       /* a walk through sparse slabs */
+    amb_publishers_due,    /* publishers that wait for memory */
+    amb_ucxport_due,       /* UCX, which does not ring for everything */
+    amb_tell_due,          /* receipts that were kept back for a frame */
+    amb_shard_memory_tick, /* segments that take nothing new, until they are empty */
+    amb_links_trim_due,    /* links that have been idle for long */
 };
 
 /* The time until which the shard may sleep. */

@@ -367,6 +367,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
             client->control->stats.expired++;
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         } else if (amb_login_is_over(&client->login, (int64_t)time(NULL))) {
+            client->loses_maps = true;
             client_tell_refusal(client); /* `until` of its user has come. */
         }
         break;

@@ -82,6 +82,7 @@ struct amb_client {
     enum amb_status revoked;         /* ... with that; OK: it is not */
     bool is_unrenewed; /* or of control->unrenewed: it has not been compared with the users in
                           force */
+    bool loses_maps;   /* its process may keep mapped what it may not read any more: renew.h */
     gid_t gid;
     pid_t pid;
     char name[AMB_CLIENT_NAME_MAX + 1];

@@ -151,6 +151,9 @@ void amb_client_close_session(struct amb_client *client)
     }
     amb_client_hold(client);
     amb_order_post(client->control->shards[client->session.shard], order);
+    if (client->loses_maps) {
+        client->control->lost_maps |= amb_client_maps(client);
+    }
 }
 
 void amb_client_end_quarantine(struct amb_client *client)

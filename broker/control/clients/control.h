@@ -117,6 +117,7 @@ struct amb_control {
     struct amb_list_node clients, dead;      /* struct amb_client.node */
     struct amb_list_node revoked, unrenewed; /* struct amb_client.of_revoked: renew.h */
     bool reviews_queues;                     /* the same */
+    uint64_t lost_maps;          /* trust groups whose segments are to be retired: a bit each */
     struct amb_list_node unread; /* struct amb_client.of_unread: no socket tells of them */
     bool has_fallen;             /* amb_user.has_fallen of some user */
     struct amb_control_network networks[AMB_CONTROL_NETWORKS];

@@ -6,7 +6,9 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
 #include "broker/control/directory/queues.h"
+#include "broker/memory/membudget.h"
 #include "broker/rights/rights_compare.h"
+#include "broker/worker/orders_session.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
@@ -36,6 +38,7 @@ void amb_renew_revoke(struct amb_client *client, enum amb_status status)
         amb_list_remove(&client->of_revoked);
     }
     client->revoked = status;
+    client->loses_maps = status != AMB_EKICKED; /* Such a one keeps its rights. */
     amb_list_push_back(&client->control->revoked, &client->of_revoked);
 }
 
@@ -110,6 +113,29 @@ static void end_some(struct amb_control *control)
                               client->revoked == AMB_EAUTH     ? "not authenticated"
                               : client->revoked == AMB_EKICKED ? "an operator has ended it"
                                                                : "rights changed");
+    }
+}
+
+/* The orders that close sessions went before: none of these is offered anything that is made now.
+ */
+void amb_renew_retire(struct amb_control *control)
+{
+    uint64_t maps = control->lost_maps;
+    if (maps == 0 || !amb_list_is_empty(&control->revoked)) {
+        return;
+    }
+    control->lost_maps = 0;
+    amb_membudget_fence(control->budget);
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        struct amb_order_groups_retire *retire =
+            amb_order_new(&amb_order_groups_retire, NULL, NULL);
+        if (retire == NULL) {
+            control->lost_maps = maps; /* Once more, in the next round. */
+            return;
+        }
+        retire->tenant = AMB_TENANT_ONLY;
+        retire->maps = maps;
+        amb_order_post(control->shards[i], &retire->order);
     }
 }
 

@@ -35,3 +35,9 @@ void amb_renew_client(struct amb_client *client);
 /* Nothing more of that client is carried out, and it ends in its turn, with EAUTH, ELOST or
  * EKICKED. */
 void amb_renew_revoke(struct amb_client *client, enum amb_status status);
+/*
+ * Sessions of clients that have lost rights (client->loses_maps) were told to close. A process may
+ * keep all that it has mapped, also from sessions before. So all segments of the
+ * groups that they could map take nothing new from here on. Once a round.
+ */
+void amb_renew_retire(struct amb_control *control);

@@ -4,6 +4,7 @@
 #include "broker/audit/audit.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
+#include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/status/paths.h"
@@ -149,6 +150,22 @@ static void add_login(json_t *row, const struct amb_client *client)
                               json_string(client->tls == NULL ? "" : AMB_TLS_PROTOCOL));
 }
 
+/* The trust groups whose memory it may map. */
+static void add_maps(json_t *row, const struct amb_client *client)
+{
+    const struct amb_config *config = client->control->config;
+    uint64_t maps = amb_client_maps(client);
+    char names[AMB_TRUST_GROUPS_MAX * (AMB_TRUST_GROUP_NAME_MAX + 1)] = "";
+    size_t len = 0;
+    for (uint32_t i = 0; i < config->trust_groups.count; i++) {
+        if ((maps >> i & 1) != 0) {
+            len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s", len > 0 ? " " : "",
+                                    config->trust_groups.names[i]);
+        }
+    }
+    (void)json_object_set_new(row, "maps", json_string(names));
+}
+
 /* Why the link is not a better one. To a client of this host that is a ring; why its link to others
  * has no more is told too. left_out: why UCX is told to do without a lane; or NULL. */
 static void add_why(json_t *row, const struct amb_client *client, const char *lanes,
@@ -193,6 +210,7 @@ static json_t *gather_sessions(struct amb_status_query *query, const struct amb_
             (void)json_object_set_new(row, "uid", json_integer((json_int_t)c->uid));
             (void)json_object_set_new(row, "worker", json_integer(c->session.shard));
             add_login(row, c);
+            add_maps(row, c);
             (void)json_object_set_new(
                 row, "pairs", json_integer(c->account == NULL ? 0 : (json_int_t)c->account->pairs));
             (void)json_object_set_new(row, "quarantined_bytes",
@@ -249,6 +267,15 @@ static json_t *gather_workers(struct amb_status_query *query, struct amb_control
 static json_t *gather_memory(struct amb_status_query *query, struct amb_control *control)
 {
     json_t *rows = gather(query, control->shard_count, "worker", false);
+    /* Where all share everything the rows above say it. */
+    bool has_groups = control->config->trust_groups.count > 1 || control->users != NULL;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        json_t *row = json_array_get(rows, i);
+        if (has_groups) {
+            (void)json_array_extend(rows, json_object_get(row, "groups"));
+        }
+        (void)json_object_del(row, "groups");
+    }
     amb_status_gpu_memory(control, rows);
     return rows;
 }

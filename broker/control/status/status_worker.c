@@ -18,6 +18,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/topic.h"
 #include "wire/codec/topic.h"
 #include "wire/link/link.h"
@@ -290,41 +291,75 @@ json_t *amb_status_shard_worker(const struct amb_shard *shard)
         shard->index < server->bound ? json_integer(server->cpu[shard->index]) : json_null());
 }
 
+/* Of one pool, or the sum of several. */
+struct pool_sums {
+    uint64_t segments, segment_bytes, used, reserved, made_here, slabs, sparse_slabs;
+};
+
+static void sums_add(struct pool_sums *sums, const struct amb_bufpool *pool)
+{
+    AMB_LIST_FOR_EACH (node, &pool->segments) {
+        sums->segments++;
+    }
+    sums->segment_bytes += pool->segment_bytes;
+    sums->used += amb_bufpool_used(pool);
+    sums->reserved += pool->reserved;
+    sums->made_here += pool->made_here;
+    sums->slabs += pool->live_slabs;
+    sums->sparse_slabs += pool->sparse_slabs;
+}
+
+/* A row for each trust group that the shard has memory of. */
+static json_t *group_rows(const struct amb_shard *shard)
+{
+    json_t *rows = json_array();
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        const struct amb_bufpool *pool = shard->memory.pools[i];
+        const struct amb_trust_group *group = pool->options.group;
+        struct pool_sums sums = {0};
+        sums_add(&sums, pool);
+        (void)json_array_append_new(
+            rows,
+            json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:I}", "worker", amb_status_num(shard->index),
+                      "kind", "group", "group",
+                      amb_trust_group_is_private(group)
+                          ? "private"
+                          : shard->config->trust_groups.names[group->index],
+                      "segments", amb_status_num(sums.segments), "segment_bytes",
+                      amb_status_num(sums.segment_bytes), "used_bytes", amb_status_num(sums.used),
+                      "reserved_bytes", amb_status_num(sums.reserved)));
+    }
+    return rows;
+}
+
 json_t *amb_status_shard_memory(const struct amb_shard *shard)
 {
-    const struct amb_bufpool *pool = &shard->memory.bufpool, *private = &shard->memory.private_pool;
-    uint64_t segments = 0;
-    AMB_LIST_FOR_EACH (node, &pool->segments) {
-        segments++;
-    }
-    AMB_LIST_FOR_EACH (node, &private->segments) {
-        segments++;
+    struct pool_sums sums = {0};
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        sums_add(&sums, shard->memory.pools[i]);
     }
     uint64_t leased = 0;
     AMB_LIST_FOR_EACH (node, &shard->leases.all) {
         leased++;
     }
     const struct amb_shard_stats *st = &shard->stats;
-    return json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-                     " s:I, s:I, s:I, s:I}",
-                     "worker", amb_status_num(shard->index), "kind", "host", "segments",
-                     amb_status_num(segments), "segment_bytes",
-                     amb_status_num(pool->segment_bytes + private->segment_bytes), "private_bytes",
-                     amb_status_num(private->segment_bytes), "used_bytes",
-                     amb_status_num(amb_bufpool_used(pool) + amb_bufpool_used(private)),
-                     "made_late", amb_status_num(pool->made_here + private->made_here),
-                     "leased_segments", amb_status_num(leased), "leased_bytes",
-                     amb_status_num(shard->leases.bytes), "quarantined_bytes",
-                     amb_status_num(amb_stat_get(&st->quarantined_bytes)), "slabs",
-                     amb_status_num(pool->live_slabs + private->live_slabs), "sparse_slabs",
-                     amb_status_num(pool->sparse_slabs + private->sparse_slabs), "compacted",
-                     amb_status_num(amb_stat_get(&st->compacted)), "compacted_bytes",
-                     amb_status_num(amb_stat_get(&st->compacted_bytes)), "entries",
-                     amb_status_num(shard->entries.pool.used), "entries_limit",
-                     amb_status_num(shard->entries.max), "reserved_bytes",
-                     amb_status_num(pool->reserved + private->reserved), "granted_refused",
-                     amb_status_num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
-                     amb_status_num(amb_stat_get(&st->unreserved_refused)));
+    return json_pack(
+        "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
+        " s:I, s:I, s:o}",
+        "worker", amb_status_num(shard->index), "kind", "host", "segments",
+        amb_status_num(sums.segments), "segment_bytes", amb_status_num(sums.segment_bytes),
+        "private_bytes", amb_status_num(shard->memory.private_pool.segment_bytes), "retired_bytes",
+        amb_status_num(amb_shard_memory_retired(shard)), "used_bytes", amb_status_num(sums.used),
+        "made_late", amb_status_num(sums.made_here), "leased_segments", amb_status_num(leased),
+        "leased_bytes", amb_status_num(shard->leases.bytes), "quarantined_bytes",
+        amb_status_num(amb_stat_get(&st->quarantined_bytes)), "slabs", amb_status_num(sums.slabs),
+        "sparse_slabs", amb_status_num(sums.sparse_slabs), "compacted",
+        amb_status_num(amb_stat_get(&st->compacted)), "compacted_bytes",
+        amb_status_num(amb_stat_get(&st->compacted_bytes)), "entries",
+        amb_status_num(shard->entries.pool.used), "entries_limit",
+        amb_status_num(shard->entries.max), "reserved_bytes", amb_status_num(sums.reserved),
+        "granted_refused", amb_status_num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
+        amb_status_num(amb_stat_get(&st->unreserved_refused)), "groups", group_rows(shard));
 }
 
 static uint64_t topics_end(const struct amb_shard *shard)

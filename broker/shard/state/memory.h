@@ -41,7 +41,9 @@ struct amb_shard_memory {
     struct amb_bufpool *by_group[AMB_TRUST_GROUPS_MAX + 1];
     struct amb_bufpool *pools[AMB_TRUST_GROUPS_MAX + 1]; /* those that are there */
     uint32_t pool_count;
-    uint64_t window;         /* of one publisher: amb_bufpool_set_window */
+    struct amb_list_node retired; /* struct amb_retired_pool.node of shard_memory.c */
+    int64_t retired_due_ns;       /* they are looked at then; INT64_MAX: there are none */
+    uint64_t window;              /* of one publisher: amb_bufpool_set_window */
     uint64_t heap_bufs;      /* bytes of buffers of entries that no pool had room for: payload.c */
     struct amb_maker *maker; /* of segments; NULL: they are made by the worker itself */
     struct amb_porter *porter; /* the same of rings */

@@ -146,6 +146,38 @@ static void free_segments_of_other_groups_go_first(void **state)
     client_drain(w->s, 0);
 }
 
+/* A process that has lost its rights keeps what it has mapped: it sees nothing new there. */
+static void segments_of_lost_rights_take_nothing_new(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = shard_of(w);
+    const struct amb_bufpool *pool = amb_shard_pool(shard, &cams);
+    shard_pair_publish(w, 100 * KIB);
+    shard_pair_publish(w, 100);
+    assert_int_equal(shard_pair_frame_type(w, 2), AMB_FRAME_MAP);
+    uint64_t former = client_delivery(w->s, 0, 2)->frame.segment;
+    amb_shard_memory_retire(shard, AMB_TENANT_ONLY + 1, UINT64_MAX); /* others' */
+    amb_shard_memory_retire(shard, AMB_TENANT_ONLY, ~(UINT64_C(1) << cams.index));
+    assert_true(pool->segment_bytes > 0);
+    amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_C(1) << cams.index);
+    assert_int_equal(pool->segment_bytes, 0);
+    assert_true(amb_shard_memory_retired(shard) > 0);
+    for (unsigned i = 3; i < 9; i++) {
+        shard_pair_publish(w, i % 2 == 0 ? 100 : 300 * KIB);
+        assert_true(shard_pair_frame_type(w, i) != AMB_FRAME_MAP ||
+                    client_delivery(w->s, 0, i)->frame.segment != former);
+    }
+    client_check_held(w->s, 0); /* Messages that were there stay as long as they are read. */
+    assert_true(amb_shard_memory_tick(shard) != INT64_MAX);
+    assert_true(amb_shard_memory_retired(shard) > 0);
+    client_drain(w->s, 0);
+    shard->now_ns += INT64_C(1000000000);
+    (void)amb_shard_memory_tick(shard);
+    assert_int_equal(amb_shard_memory_retired(shard), 0);
+    assert_int_equal(amb_shard_memory_tick(shard), INT64_MAX);
+    assert_int_equal(w->p->ended + w->s->ended, 0);
+}
+
 static void an_idle_shard_gives_all_pools_segments_back(void **state)
 {
     struct shard_pair *w = *state;
@@ -172,6 +204,8 @@ int main(void)
         T(without_a_right_to_the_group_it_is_copied),
         T_ONE(a_lease_of_another_group_is_copied),
         T_ONE(free_segments_of_other_groups_go_first),
+        T(segments_of_lost_rights_take_nothing_new),
+        T_ONE(segments_of_lost_rights_take_nothing_new),
         T(an_idle_shard_gives_all_pools_segments_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
