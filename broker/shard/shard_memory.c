@@ -95,6 +95,7 @@ enum amb_status amb_shard_memory_init(struct amb_shard *shard, const struct amb_
     if (status == AMB_OK) {
         /* Made when the first is asked for: many brokers never carry a request. */
         options.group = &amb_trust_group_private;
+        options.first_bytes = AMB_SEGMENT_ALIGN; /* A worker that tells of an event makes it. */
         options.spare = 0;
         if (options.segment_bytes > PRIVATE_SEGMENT_MAX) {
             options.segment_bytes = PRIVATE_SEGMENT_MAX;
