@@ -78,7 +78,7 @@ def test_what_cannot_be_published_is_refused_and_nothing_is(conn, ambroker):
     sub = conn.subscribe(">")
     pub = conn.publisher("a")
     for wrong in ("text", None, 7, [1, 2], memoryview(b"1234")[::2], memoryview(b"ab").cast("c")):
-        with pytest.raises((TypeError, BufferError)):
+        with pytest.raises((TypeError, ValueError, BufferError)):
             pub.send(wrong)
     for topic in ("", "a..b", "a\0b", "a.*", "x" * 300):
         with pytest.raises(ValueError):

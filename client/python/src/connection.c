@@ -6,165 +6,252 @@
 
 #include "client/python/src/errors.h"
 #include "client/python/src/handle.h"
+#include "client/python/src/keywords.h"
+#include "client/python/src/message.h"
+#include "client/python/src/news.h"
+#include "client/python/src/pending.h"
+#include "client/python/src/source.h"
+#include "client/python/src/subscription.h"
 #include "client/python/src/wait.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- connect ---- */
 
-static PyObject *make(struct amb_py_state *state, struct amb_conn *conn)
+static struct amb_py_session *session_new(void)
 {
     struct amb_py_session *session = calloc(1, sizeof(*session));
     if (session == NULL) {
-        (void)amb_close(conn, AMB_NOWAIT);
-        return PyErr_NoMemory();
+        (void)PyErr_NoMemory();
+        return NULL;
     }
-    session->conn = conn;
     atomic_init(&session->refs, 1);
-    PyObject *object = amb_py_handle_new(state->connection, state, session, conn);
-    amb_py_session_drop(session); /* The object has its own; or nobody has. */
-    return object;
+    session->pid = getpid();
+    amb_py_news_init(&session->news);
+    return session;
 }
 
 PyObject *amb_py_connect(PyObject *module, PyObject *args, PyObject *keywords)
 {
-    static const char *const names[] = {
-        "url",         "name", "credentials",     "config",          "ca",      "server_name",
-        "certificate", "key",  "trusted_network", "connect_timeout", "timeout", NULL};
     struct amb_py_state *state = PyModule_GetState(module);
     const char *url = NULL;
     struct amb_error error = {.status = AMB_OK};
-    struct amb_options options = AMB_INIT(amb_options);
-    PyObject *connect_timeout = Py_None, *timeout = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z$zzzzzzzzOO:connect", AMB_PY_NAMES(names),
-                                     &url, &options.name, &options.credentials, &options.config,
-                                     &options.ca, &options.server_name, &options.certificate,
-                                     &options.key, &options.trusted_network, &connect_timeout,
-                                     &timeout)) {
+    struct amb_options options;
+    if (!PyArg_ParseTuple(args, "|z:connect", &url) || !amb_py_conn_keywords(keywords, &options)) {
         return NULL;
     }
-    if ((connect_timeout != Py_None &&
-         (options.connect_timeout_ns = amb_py_timeout(connect_timeout)) < 0) ||
-        (timeout != Py_None && (options.timeout_ns = amb_py_timeout(timeout)) < 0)) {
+    struct amb_py_session *session = session_new();
+    if (session == NULL) {
         return NULL;
     }
     options.error = &error;
-    struct amb_conn *conn;
-    PyThreadState *thread = PyEval_SaveThread();
-    enum amb_status status = amb_connect(url, &options, &conn);
-    PyEval_RestoreThread(thread);
-    return status == AMB_OK ? make(state, conn) : amb_py_raise(state, status, error.text);
-}
-
-/* ---- publish ---- */
-
-struct publishing {
-    struct amb_conn *conn;
-    const char *topic;
-    Py_buffer view;
-};
-
-static enum amb_status publish_once(void *arg, int64_t timeout_ns)
-{
-    const struct publishing *publishing = arg;
-    return amb_publish(publishing->conn, publishing->topic, publishing->view.buf,
-                       (size_t)publishing->view.len, timeout_ns);
-}
-
-static PyObject *connection_publish(PyObject *object, PyObject *args, PyObject *keywords)
-{
-    static const char *const names[] = {"topic", "data", "timeout", NULL};
-    struct amb_py_handle *self = amb_py_handle_of(object);
-    PyObject *data, *timeout = Py_None;
-    struct publishing publishing = {.conn = self->session->conn};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "sO|O:publish", AMB_PY_NAMES(names),
-                                     &publishing.topic, &data, &timeout)) {
-        return NULL;
+    options.on_event = amb_py_on_event;
+    options.event_arg = options.interrupted_arg = session;
+    options.is_interrupted = amb_py_is_interrupted;
+    amb_py_release_gil();
+    enum amb_status status = amb_connect(url, &options, &session->conn);
+    amb_py_take_gil();
+    PyObject *object = NULL;
+    if (status == AMB_OK) {
+        object = amb_py_handle_new(state->connection, state, session, session->conn);
+    } else if (PyErr_Occurred() == NULL) { /* Else a signal has raised one. */
+        (void)amb_py_raise(state, status, error.text);
     }
-    int64_t timeout_ns = amb_py_timeout(timeout);
-    if (timeout_ns < 0 || PyObject_GetBuffer(data, &publishing.view, PyBUF_SIMPLE) != 0) {
-        return NULL;
-    }
-    /* A first use of a topic is a round trip. */
-    const struct amb_py_call call = {.run = publish_once, .arg = &publishing, .is_slow = true};
-    enum amb_status status = amb_py_run(self, &call, timeout_ns);
-    PyBuffer_Release(&publishing.view);
-    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    amb_py_session_drop(session); /* The object has its own; or nobody has. */
+    return object;
 }
+
+/* ---- waits ---- */
 
 static enum amb_status flush_once(void *arg, int64_t timeout_ns)
 {
     return amb_flush(arg, timeout_ns);
 }
 
+static enum amb_status drain_once(void *arg, int64_t timeout_ns)
+{
+    return amb_drain(arg, timeout_ns);
+}
+
+static enum amb_status poll_once(void *arg, int64_t timeout_ns)
+{
+    return amb_poll(arg, timeout_ns);
+}
+
+/* A call of the connection whose one argument is a timeout. */
+static enum amb_status run_once(struct amb_py_handle *self, PyObject *const *args, Py_ssize_t count,
+                                enum amb_status (*once)(void *arg, int64_t timeout_ns))
+{
+    const struct amb_py_call call = {.run = once, .arg = self->session->conn};
+    int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
+    return timeout_ns < 0 ? AMB_EINVAL : amb_py_run(self, &call, timeout_ns);
+}
+
 static PyObject *connection_flush(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
+    enum amb_status status = run_once(amb_py_handle_of(object), args, count, flush_once);
+    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *connection_drain(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    enum amb_status status = run_once(amb_py_handle_of(object), args, count, drain_once);
+    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *connection_poll(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
     struct amb_py_handle *self = amb_py_handle_of(object);
-    const struct amb_py_call call = {.run = flush_once, .arg = self->session->conn};
     int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
-    if (timeout_ns < 0) {
+    if (timeout_ns < 0 || !amb_py_enter(self)) {
         return NULL;
     }
-    return amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    const struct amb_py_call call = {
+        .run = poll_once, .arg = self->session->conn, .only_waits = true};
+    bool is_raised;
+    enum amb_status status = amb_py_wait(self, &call, timeout_ns, &is_raised);
+    bool is_fine = status == AMB_OK || status == AMB_ETIMEDOUT || status == AMB_EAGAIN;
+    PyObject *result = NULL;
+    if (is_fine) {
+        result = amb_py_news_take(self->state, self->session);
+    } else if (!is_raised) {
+        (void)amb_py_raise_of(self->state, status, self->session->conn);
+    }
+    amb_py_leave(self);
+    return result;
+}
+
+/* News that have come already, also after the end. */
+static PyObject *connection_news(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    return amb_py_news_take(self->state, self->session);
+}
+
+static PyObject *connection_set_hook(PyObject *object, PyObject *hook)
+{
+    struct amb_py_news *news = &amb_py_handle_of(object)->session->news;
+    PyObject *former = news->hook;
+    news->hook = hook != Py_None ? Py_NewRef(hook) : NULL;
+    Py_XDECREF(former);
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *connection_fileno(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    if (!amb_py_enter(self)) {
+        return NULL;
+    }
+    int fd = amb_fd(self->session->conn);
+    amb_py_leave(self);
+    return fd >= 0 ? PyLong_FromLong(fd) : amb_py_raise(self->state, AMB_EFORKED, NULL);
+}
+
+/* ---- questions ---- */
+
+struct question {
+    struct amb_conn *conn;
+    const char *query;
+    int64_t timeout_ns;
+    struct amb_msg *answer;
+};
+
+/* One round trip, which a slice would begin anew. Signals end it: is_interrupted. */
+static enum amb_status ask_once(void *arg, int64_t timeout_ns)
+{
+    struct question *question = arg;
+    (void)timeout_ns;
+    return amb_admin(question->conn, question->query, question->timeout_ns, &question->answer);
+}
+
+static PyObject *connection_admin(PyObject *object, PyObject *args)
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    struct question question = {.conn = self->session->conn};
+    PyObject *timeout;
+    if (!PyArg_ParseTuple(args, "sO:admin", &question.query, &timeout)) {
+        return NULL;
+    }
+    question.timeout_ns = amb_py_timeout(timeout);
+    const struct amb_py_call call = {.run = ask_once, .arg = &question, .is_slow = true};
+    if (question.timeout_ns < 0 || amb_py_run(self, &call, AMB_NOWAIT) != AMB_OK) {
+        return NULL;
+    }
+    return amb_py_message_new(self->state, question.answer, NULL);
 }
 
 /* ---- what it makes ---- */
 
+/* Inside the gates. Takes the handle where it fails. */
+static PyObject *wrap(struct amb_py_handle *self, PyTypeObject *type, enum amb_status status,
+                      void *handle, enum amb_status (*end)(void *handle))
+{
+    if (status != AMB_OK) {
+        return PyErr_Occurred() != NULL ? NULL
+                                        : amb_py_raise_of(self->state, status, self->session->conn);
+    }
+    PyObject *made = amb_py_handle_new(type, self->state, self->session, handle);
+    if (made == NULL) {
+        (void)end(handle);
+    }
+    return made;
+}
+
+static enum amb_status end_pub(void *pub)
+{
+    return amb_pub_close(pub, AMB_NOWAIT);
+}
+
+static enum amb_status end_sub(void *sub)
+{
+    return amb_sub_close(sub, AMB_NOWAIT);
+}
+
 static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject *keywords)
 {
-    static const char *const names[] = {"topic", "name", "confirm", NULL};
     struct amb_py_handle *self = amb_py_handle_of(object);
-    struct amb_pub_options options = AMB_INIT(amb_pub_options);
+    struct amb_pub_options options;
     const char *topic;
-    int confirm = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$zi:publisher", AMB_PY_NAMES(names), &topic,
-                                     &options.name, &confirm) ||
-        !amb_py_enter(self)) {
+    if (!PyArg_ParseTuple(args, "s:publisher", &topic) ||
+        !amb_py_pub_keywords(keywords, &options) || !amb_py_enter(self)) {
         return NULL;
     }
-    options.confirm = (enum amb_confirm)confirm;
     struct amb_pub *pub;
-    PyThreadState *thread = PyEval_SaveThread();
+    amb_py_release_gil();
     enum amb_status status = amb_pub_open(self->session->conn, topic, &options, &pub);
-    PyEval_RestoreThread(thread);
-    PyObject *made = status == AMB_OK ? amb_py_handle_new(self->state->publisher, self->state,
-                                                          self->session, pub)
-                                      : amb_py_raise_of(self->state, status, self->session->conn);
-    if (made == NULL && status == AMB_OK) {
-        (void)amb_pub_close(pub, AMB_NOWAIT);
-    }
+    amb_py_take_gil();
+    PyObject *made = wrap(self, self->state->publisher, status, pub, end_pub);
     amb_py_leave(self);
     return made;
 }
 
+/* `stream` is ours, not an option of libamb. False: an exception is raised. */
+static bool take_stream(PyObject *keywords, void **out)
+{
+    PyObject *stream = keywords != NULL ? PyDict_GetItemString(keywords, "stream") : NULL;
+    bool is_good = amb_py_stream(stream, out);
+    return is_good && (stream == NULL || PyDict_DelItemString(keywords, "stream") == 0);
+}
+
 static PyObject *connection_subscribe(PyObject *object, PyObject *args, PyObject *keywords)
 {
-    static const char *const names[] = {"pattern", "group", "durable",     "filter", "ack",
-                                        "start",   "copy",  "credit_msgs", NULL};
     struct amb_py_handle *self = amb_py_handle_of(object);
-    struct amb_sub_options options = AMB_INIT(amb_sub_options);
+    struct amb_py_sub_keywords read;
     const char *pattern;
-    int ack = 0, start = 0, copy = 0;
-    unsigned long long credit_msgs = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "s|$zzziipK:subscribe", AMB_PY_NAMES(names),
-                                     &pattern, &options.group, &options.durable, &options.filter,
-                                     &ack, &start, &copy, &credit_msgs) ||
-        !amb_py_enter(self)) {
+    void *stream;
+    if (!PyArg_ParseTuple(args, "s:subscribe", &pattern) || !take_stream(keywords, &stream) ||
+        !amb_py_sub_keywords(keywords, &read) || !amb_py_enter(self)) {
         return NULL;
     }
-    options.ack = (enum amb_ack)ack;
-    options.start = (enum amb_start)start;
-    options.copy = copy != 0;
-    options.credit_msgs = credit_msgs;
     struct amb_sub *sub;
-    PyThreadState *thread = PyEval_SaveThread();
-    enum amb_status status = amb_subscribe(self->session->conn, pattern, &options, &sub);
-    PyEval_RestoreThread(thread);
-    PyObject *made = status == AMB_OK ? amb_py_handle_new(self->state->subscription, self->state,
-                                                          self->session, sub)
-                                      : amb_py_raise_of(self->state, status, self->session->conn);
-    if (made == NULL && status == AMB_OK) {
-        (void)amb_sub_close(sub, AMB_NOWAIT);
+    amb_py_release_gil();
+    enum amb_status status = amb_subscribe(self->session->conn, pattern, &read.options, &sub);
+    amb_py_take_gil();
+    PyObject *made = wrap(self, self->state->subscription, status, sub, end_sub);
+    if (made != NULL) {
+        amb_py_subscription_set_stream(made, stream);
     }
     amb_py_leave(self);
     return made;
@@ -183,39 +270,77 @@ static PyObject *connection_stop(PyObject *object, PyObject *Py_UNUSED(unused))
     return Py_NewRef(Py_None);
 }
 
-static PyObject *connection_close(PyObject *object, PyObject *Py_UNUSED(unused))
+/* Nobody is inside any more. Slices of it look for signals; one that raises ends it. */
+static enum amb_status flush_last(struct amb_conn *conn, int64_t timeout_ns)
+{
+    bool is_raised;
+    const struct amb_py_call call = {.run = flush_once, .arg = conn};
+    return amb_py_wait(NULL, &call, timeout_ns, &is_raised);
+}
+
+/* Calls of other threads turn back first, so that a flush has an end. */
+static PyObject *connection_close(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     struct amb_py_handle *self = amb_py_handle_of(object);
     struct amb_py_session *session = self->session;
+    int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_NOWAIT;
+    if (timeout_ns < 0) {
+        return NULL;
+    }
     (void)amb_gate_close(&session->gate);
-    if (!amb_py_await_gate(&session->gate)) {
+    if (!amb_py_await_gate(&session->gate, session->pid)) {
         return NULL; /* Another close goes on with it. */
     }
     enum amb_status status = AMB_OK;
     struct amb_conn *conn = atomic_exchange(&self->handle, NULL);
     if (conn != NULL) {
         session->conn = NULL;
-        PyThreadState *thread = PyEval_SaveThread();
-        status = amb_close(conn, AMB_NOWAIT);
-        PyEval_RestoreThread(thread);
+        status = flush_last(conn, timeout_ns);
+        amb_py_release_gil();
+        enum amb_status closed = amb_close(conn, AMB_NOWAIT);
+        amb_py_take_gil();
+        status = status == AMB_OK ? closed : status;
     }
-    bool is_over = status == AMB_OK || status == AMB_EAGAIN || status == AMB_ETIMEDOUT;
+    if (PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    bool is_over = status == AMB_OK ||
+                   (timeout_ns == AMB_NOWAIT && (status == AMB_EAGAIN || status == AMB_ETIMEDOUT));
     return is_over ? Py_NewRef(Py_None) : amb_py_raise(self->state, status, NULL);
 }
 
+static PyObject *connection_is_closed(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(amb_gate_is_closed(&amb_py_handle_of(object)->session->gate));
+}
+
 static PyMethodDef methods[] = {
-    {"publish", (PyCFunction)(void (*)(void))connection_publish, METH_VARARGS | METH_KEYWORDS,
-     "publish(topic, data, timeout=None): publish a copy of the bytes."},
     {"publisher", (PyCFunction)(void (*)(void))connection_publisher, METH_VARARGS | METH_KEYWORDS,
-     "publisher(topic, *, name=None, confirm=0): a Publisher."},
+     "publisher(topic, **options): a Publisher."},
     {"subscribe", (PyCFunction)(void (*)(void))connection_subscribe, METH_VARARGS | METH_KEYWORDS,
-     "subscribe(pattern, *, group=None, ...): a Subscription."},
+     "subscribe(pattern, **options): a Subscription."},
+    {"request_post", (PyCFunction)(void (*)(void))amb_py_request_post, METH_VARARGS | METH_KEYWORDS,
+     "request_post(topic, data, timeout, **fields): a Pending."},
+    {"admin", connection_admin, METH_VARARGS, "admin(query, timeout): a Message of JSON."},
     {"flush", (PyCFunction)(void (*)(void))connection_flush, METH_FASTCALL,
      "flush(timeout=None): wait until the broker has confirmed all."},
+    {"drain", (PyCFunction)(void (*)(void))connection_drain, METH_FASTCALL,
+     "drain(timeout=None): take no new messages, and wait for those under way."},
+    {"poll", (PyCFunction)(void (*)(void))connection_poll, METH_FASTCALL,
+     "poll(timeout=None): (events, Pendings that are done)."},
+    {"news", connection_news, METH_NOARGS, "news(): as poll, of what has come already."},
+    {"set_hook", connection_set_hook, METH_O, "set_hook(f): called in waits where news are due."},
+    {"fileno", connection_fileno, METH_NOARGS, "fileno(): readable when poll has something to do."},
     {"stop", connection_stop, METH_NOARGS, "stop(): ends every wait for messages, for good."},
-    {"close", connection_close, METH_NOARGS,
-     "close(): without waiting for the broker; messages that are held stay valid."},
+    {"close", (PyCFunction)(void (*)(void))connection_close, METH_FASTCALL,
+     "close(timeout=0): flush, then close whatever that says; held messages stay valid."},
     {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"closed", connection_is_closed, NULL, "has close been called?", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 /* The session closes the connection, with its last reference. */
@@ -226,8 +351,10 @@ static void connection_dealloc(PyObject *object)
 
 PyTypeObject *amb_py_connection_type(PyObject *module)
 {
-    PyType_Slot slots[] = {
-        {Py_tp_dealloc, (void *)connection_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
+    PyType_Slot slots[] = {{Py_tp_dealloc, (void *)connection_dealloc},
+                           {Py_tp_methods, methods},
+                           {Py_tp_getset, getters},
+                           {0, NULL}};
     PyType_Spec spec = {.name = "ambroker._amb.Connection",
                         .basicsize = sizeof(struct amb_py_handle),
                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,

@@ -2,7 +2,7 @@
 #include "client/python/src/handle.h"
 
 #include "client/python/src/errors.h"
-#include "client/python/src/state.h"
+#include "client/python/src/news.h"
 
 #include <stdlib.h>
 
@@ -11,10 +11,11 @@ void amb_py_session_drop(struct amb_py_session *session)
     if (session != NULL &&
         atomic_fetch_sub_explicit(&session->refs, 1, memory_order_acq_rel) == 1) {
         if (session->conn != NULL) {
-            PyThreadState *thread = PyEval_SaveThread();
+            amb_py_release_gil();
             (void)amb_close(session->conn, AMB_SEC);
-            PyEval_RestoreThread(thread);
+            amb_py_take_gil();
         }
+        amb_py_news_fini(&session->news);
         free(session);
     }
 }
@@ -75,9 +76,9 @@ static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn 
         return AMB_OK; /* It has gone with the connection. */
     }
     void *handle = atomic_exchange(&self->handle, NULL);
-    PyThreadState *thread = PyEval_SaveThread();
+    amb_py_release_gil();
     enum amb_status status = end(handle, timeout_ns);
-    PyEval_RestoreThread(thread);
+    amb_py_take_gil();
     amb_gate_leave(&self->session->gate);
     return status;
 }
@@ -85,7 +86,7 @@ static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn 
 PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end)
 {
     (void)amb_gate_close(&self->gate);
-    if (!amb_py_await_gate(&self->gate)) {
+    if (!amb_py_await_gate(&self->gate, self->session->pid)) {
         return NULL;
     }
     enum amb_status status = end_in_session(self, end, AMB_NOWAIT);

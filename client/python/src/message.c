@@ -5,271 +5,287 @@
  */
 #include "client/python/src/message.h"
 
-#include "client/python/src/dtype.h"
-#include "client/python/src/errors.h"
-#include "client/python/src/state.h"
+#include "client/python/src/capsule.h"
+#include "client/python/src/message_acts.h"
+#include "client/python/src/message_fields.h"
+#include "client/python/src/wait.h"
 
-#include <string.h>
-
-struct message {
-    PyObject_HEAD struct amb_py_state *state;
-    struct amb_msg *msg; /* NULL: released */
-    Py_ssize_t views;
-    const char *format; /* NULL: bytes, or no view has asked for a shape */
-    int ndim;
-    Py_ssize_t itemsize, shape[8], strides[8];
-};
-
-static struct message *self_of(PyObject *object)
+struct amb_msg *amb_py_message_get(PyObject *object)
 {
-    return (struct message *)(void *)object;
-}
-
-/* NULL: an exception is raised, for it has been released. */
-static struct amb_msg *msg_of(PyObject *object)
-{
-    struct message *self = self_of(object);
+    struct amb_py_message *self = amb_py_message_of(object);
     if (self->msg == NULL) {
         PyErr_SetString(PyExc_ValueError, "the message has been released");
     }
     return self->msg;
 }
 
-/* NULL: an exception is raised. */
-static const void *data_of(PyObject *object)
-{
-    struct amb_msg *msg = msg_of(object);
-    const void *data = msg != NULL ? amb_msg_data(msg) : NULL;
-    if (msg != NULL && data == NULL) {
-        PyErr_SetString(PyExc_BufferError, "the payload is not in memory that the CPU reads");
-    }
-    return data;
-}
-
-/* The array that it is, where a view can say that: the payload begins with its first element. */
-static void describe(struct message *self)
-{
-    const struct amb_tensor *tensor = amb_msg_tensor(self->msg);
-    const char *format = tensor != NULL ? amb_py_format_of(tensor) : NULL;
-    bool is_strided = false;
-    for (uint32_t i = 0; format != NULL && i < tensor->ndim; i++) {
-        is_strided = is_strided || tensor->strides[i] != 0;
-        if (tensor->strides[i] < 0) {
-            return;
-        }
-    }
-    if (format == NULL) {
-        return;
-    }
-    self->format = format;
-    self->itemsize = tensor->bits / 8;
-    self->ndim = (int)tensor->ndim;
-    Py_ssize_t stride = self->itemsize;
-    for (uint32_t i = tensor->ndim; i-- > 0;) {
-        self->shape[i] = (Py_ssize_t)tensor->shape[i];
-        self->strides[i] = is_strided ? (Py_ssize_t)tensor->strides[i] * self->itemsize : stride;
-        stride *= self->shape[i] != 0 ? self->shape[i] : 1;
-    }
-}
-
-PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg)
+PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg, void *stream)
 {
     PyObject *object = PyType_GenericAlloc(state->message, 0);
     if (object == NULL) {
         amb_msg_release(msg);
         return NULL;
     }
-    self_of(object)->state = state;
-    self_of(object)->msg = msg;
+    struct amb_py_message *self = amb_py_message_of(object);
+    self->state = state;
+    self->msg = msg;
+    self->stream = stream;
     return object;
+}
+
+/* GPU memory goes back when the work on its stream has run; that may be waited for. */
+static void give_back(struct amb_py_message *self)
+{
+    struct amb_msg *msg = self->msg;
+    self->msg = NULL;
+    if (msg == NULL || amb_msg_mem(msg) == AMB_MEM_HOST) {
+        amb_msg_release(msg);
+        return;
+    }
+    amb_py_release_gil();
+    if (amb_msg_release_on(msg, self->stream) != AMB_OK) {
+        amb_msg_release(msg); /* The stream captures a graph. */
+    }
+    amb_py_take_gil();
 }
 
 static void message_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    amb_msg_release(self_of(object)->msg);
+    give_back(amb_py_message_of(object));
     PyObject_Free(object);
     Py_DECREF(type);
 }
 
-static bool is_c_order(const struct message *self)
+struct amb_py_array *amb_py_message_array(PyObject *object)
 {
-    Py_ssize_t stride = self->itemsize;
-    for (int i = self->ndim; i-- > 0;) {
-        if (self->shape[i] != 1 && self->strides[i] != stride) {
-            return false;
+    struct amb_py_message *self = amb_py_message_of(object);
+    struct amb_msg *msg = amb_py_message_get(object);
+    if (msg != NULL && !self->is_described) {
+        const struct amb_tensor *tensor = amb_msg_tensor(msg);
+        const struct amb_tensor bytes = {
+            .code = 1, .bits = 8, .lanes = 1, .ndim = 1, .shape = {(int64_t)amb_msg_size(msg)}};
+        if (tensor == NULL || !amb_py_array_of(tensor, &self->array)) {
+            (void)amb_py_array_of(&bytes, &self->array);
         }
-        stride *= self->shape[i];
+        self->is_described = true;
     }
-    return true;
+    return msg != NULL ? &self->array : NULL;
 }
 
+/* NULL: an exception is raised. */
+static void *data_of(PyObject *object)
+{
+    static char nothing[1];
+    struct amb_msg *msg = amb_py_message_get(object);
+    const void *data = msg != NULL ? amb_msg_data(msg) : NULL;
+    if (msg != NULL && data == NULL && amb_msg_size(msg) == 0) {
+        data = nothing;
+    }
+    if (msg != NULL && data == NULL) {
+        PyErr_SetString(PyExc_BufferError, "the payload is not in memory that the CPU reads: it is "
+                                           "a GPU's, or lazy and not fetched");
+    }
+    return (void *)(uintptr_t)data;
+}
+
+/* A payload that is no array, or whose elements have no code of struct, is seen as bytes. */
 static int message_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
-    struct message *self = self_of(object);
-    const void *data = data_of(object);
+    struct amb_py_message *self = amb_py_message_of(object);
+    void *data = data_of(object);
     view->obj = NULL;
-    if (data == NULL || PyBuffer_FillInfo(view, object, (void *)(uintptr_t)data,
-                                          (Py_ssize_t)amb_msg_size(self->msg), 1, flags) != 0) {
-        return -1; /* It wants to write, for one. */
+    if (data == NULL) {
+        return -1;
     }
-    bool wants_shape = (flags & PyBUF_ND) == PyBUF_ND;
-    if (wants_shape && self->format == NULL) {
-        describe(self);
-    }
-    if (wants_shape && self->format != NULL) {
-        bool wants_c = (flags & PyBUF_STRIDES) != PyBUF_STRIDES ||
-                       (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS;
-        if (wants_c && !is_c_order(self)) {
-            PyBuffer_Release(view);
-            PyErr_SetString(PyExc_BufferError, "the array is not in C order");
-            return -1;
-        }
-        view->len = self->itemsize;
-        for (int i = 0; i < self->ndim; i++) {
-            view->len *= self->shape[i];
-        }
-        view->ndim = self->ndim;
-        view->itemsize = self->itemsize;
-        view->shape = self->ndim != 0 ? self->shape : NULL;
-        view->strides =
-            (flags & PyBUF_STRIDES) == PyBUF_STRIDES && self->ndim != 0 ? self->strides : NULL;
-        view->format =
-            (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? (char *)(uintptr_t)self->format : NULL;
-    }
-    self->views++;
-    return 0;
+    struct amb_py_array *array = amb_py_message_array(object);
+    bool is_flat = array->format == NULL || (flags & PyBUF_ND) != PyBUF_ND;
+    int result = is_flat ? PyBuffer_FillInfo(view, object, data,
+                                             (Py_ssize_t)amb_msg_size(self->msg), 1, flags)
+                         : amb_py_array_view(array, object, data, true, view, flags);
+    self->views += result == 0;
+    return result;
 }
 
 static void message_releasebuffer(PyObject *object, Py_buffer *view)
 {
     (void)view;
-    self_of(object)->views--;
+    amb_py_message_of(object)->views--;
 }
 
 static Py_ssize_t message_length(PyObject *object)
 {
-    struct amb_msg *msg = msg_of(object);
+    struct amb_msg *msg = amb_py_message_get(object);
     return msg != NULL ? (Py_ssize_t)amb_msg_size(msg) : -1;
 }
 
 static PyObject *message_release(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    struct message *self = self_of(object);
+    struct amb_py_message *self = amb_py_message_of(object);
     if (self->views > 0) {
         PyErr_SetString(PyExc_BufferError, "views of the message are out");
         return NULL;
     }
-    struct amb_msg *msg = self->msg;
-    self->msg = NULL;
-    amb_msg_release(msg);
+    give_back(self);
     return Py_NewRef(Py_None);
 }
 
 static PyObject *message_tobytes(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     const void *data = data_of(object);
-    return data != NULL
-               ? PyBytes_FromStringAndSize(data, (Py_ssize_t)amb_msg_size(self_of(object)->msg))
-               : NULL;
+    return data != NULL ? PyBytes_FromStringAndSize(
+                              data, (Py_ssize_t)amb_msg_size(amb_py_message_of(object)->msg))
+                        : NULL;
 }
 
-static PyObject *message_ack(PyObject *object, PyObject *Py_UNUSED(unused))
-{
-    struct amb_msg *msg = msg_of(object);
-    enum amb_status status = msg != NULL ? amb_msg_ack(msg) : AMB_OK;
-    if (status != AMB_OK) {
-        return amb_py_raise(self_of(object)->state, status, NULL);
-    }
-    return msg != NULL ? Py_NewRef(Py_None) : NULL;
-}
+/* ---- the flat bytes ---- */
 
-enum getter {
-    TOPIC,
-    KEY,
-    CONTENT_TYPE,
-    PATH,
-    SEQ,
-    TIME_NS,
-    DELIVERIES,
-    LOST,
-    WANTS_REPLY
+struct flat {
+    PyObject_HEAD PyObject *message;
 };
 
-static PyObject *text_of(const char *text)
+static int flat_getbuffer(PyObject *object, Py_buffer *view, int flags)
 {
-    return text != NULL ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape")
-                        : Py_NewRef(Py_None);
+    struct amb_py_message *message = amb_py_message_of(((struct flat *)(void *)object)->message);
+    void *data = data_of((PyObject *)(void *)message);
+    view->obj = NULL;
+    int result = data != NULL ? PyBuffer_FillInfo(view, object, data,
+                                                  (Py_ssize_t)amb_msg_size(message->msg), 1, flags)
+                              : -1;
+    message->views += result == 0;
+    return result;
 }
 
-static PyObject *message_get(PyObject *object, void *closure)
+static void flat_releasebuffer(PyObject *object, Py_buffer *view)
 {
-    struct amb_msg *msg = msg_of(object);
-    if (msg == NULL) {
-        return NULL;
-    }
-    switch ((enum getter)(uintptr_t)closure) {
-    case TOPIC:
-        return text_of(amb_msg_topic(msg));
-    case KEY:
-        return text_of(amb_msg_key(msg));
-    case CONTENT_TYPE:
-        return text_of(amb_msg_content_type(msg));
-    case PATH:
-        return text_of(amb_msg_path(msg));
-    case SEQ:
-        return PyLong_FromUnsignedLongLong(amb_msg_seq(msg));
-    case TIME_NS:
-        return PyLong_FromLongLong(amb_msg_time(msg));
-    case DELIVERIES:
-        return PyLong_FromUnsignedLong(amb_msg_deliveries(msg));
-    case LOST:
-        return PyLong_FromUnsignedLongLong(amb_msg_lost(msg, NULL));
-    case WANTS_REPLY:
-        return PyBool_FromLong(amb_msg_wants_reply(msg));
-    }
-    return NULL;
+    (void)view;
+    amb_py_message_of(((struct flat *)(void *)object)->message)->views--;
 }
 
-static PyObject *message_props(PyObject *object, void *closure)
+static void flat_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_CLEAR(((struct flat *)(void *)object)->message);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *message_data(PyObject *object, void *closure)
 {
     (void)closure;
-    struct amb_msg *msg = msg_of(object);
-    PyObject *props = msg != NULL ? PyDict_New() : NULL;
-    struct amb_prop prop;
-    for (size_t i = 0; props != NULL && amb_msg_prop_at(msg, i, &prop) == AMB_OK; i++) {
-        PyObject *value = PyBytes_FromStringAndSize(prop.value, (Py_ssize_t)prop.len);
-        if (value == NULL || PyDict_SetItemString(props, prop.name, value) != 0) {
-            Py_CLEAR(props);
-        }
-        Py_XDECREF(value);
+    PyObject *flat = PyType_GenericAlloc(amb_py_message_of(object)->state->bytes, 0);
+    if (flat == NULL) {
+        return NULL;
     }
-    return props;
+    ((struct flat *)(void *)flat)->message = Py_NewRef(object);
+    PyObject *view = PyMemoryView_FromObject(flat);
+    Py_DECREF(flat);
+    return view;
+}
+
+PyTypeObject *amb_py_bytes_type(PyObject *module)
+{
+    PyType_Slot slots[] = {{Py_tp_dealloc, (void *)flat_dealloc},
+                           {Py_bf_getbuffer, (void *)flat_getbuffer},
+                           {Py_bf_releasebuffer, (void *)flat_releasebuffer},
+                           {0, NULL}};
+    PyType_Spec spec = {.name = "ambroker._amb.Bytes",
+                        .basicsize = sizeof(struct flat),
+                        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                        .slots = slots};
+    return (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
+/* ---- arrays ---- */
+
+/* closure: of CUDA's. The host's memory has no such interface, and the other way round. */
+static PyObject *message_interface(PyObject *object, void *closure)
+{
+    struct amb_py_array *array = amb_py_message_array(object);
+    if (array == NULL) {
+        return NULL;
+    }
+    struct amb_py_message *self = amb_py_message_of(object);
+    enum amb_mem mem = amb_msg_mem(self->msg);
+    bool is_device = mem == AMB_MEM_CUDA || mem == AMB_MEM_CUDA_MANAGED;
+    if (is_device != (closure != NULL)) {
+        PyErr_SetString(PyExc_AttributeError,
+                        closure != NULL ? "__cuda_array_interface__" : "__array_interface__");
+        return NULL;
+    }
+    const void *data = NULL; /* CUDA's is 0 where there are no elements, NumPy's must not be. */
+    if (!is_device) {
+        data = data_of(object);
+    } else if (array->len != 0) {
+        data = amb_msg_data_on(self->msg, self->stream);
+    }
+    if (data == NULL && PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    PyObject *dict = amb_py_array_interface(array, data, true);
+    if (dict != NULL && is_device) { /* Work that reads it comes behind this stream's. */
+        uintptr_t number = (uintptr_t)self->stream;
+        PyObject *stream = PyLong_FromSize_t(number != 0 ? number : 1);
+        if (stream == NULL || PyDict_SetItemString(dict, "stream", stream) != 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(stream);
+    }
+    return dict;
 }
 
 static PyMethodDef methods[] = {
     {"release", message_release, METH_NOARGS,
      "release(): give the memory back; BufferError while views of it are out."},
     {"tobytes", message_tobytes, METH_NOARGS, "tobytes(): a copy of the payload."},
-    {"ack", message_ack, METH_NOARGS, "ack(): it is done with."},
+    {"ack", amb_py_message_ack, METH_NOARGS, "ack(): it is done with."},
+    {"nak", (PyCFunction)(void (*)(void))amb_py_message_nak, METH_FASTCALL,
+     "nak(delay=0): it shall come again, after so many seconds."},
+    {"in_progress", amb_py_message_in_progress, METH_NOARGS,
+     "in_progress(): still at it, so ack_wait begins anew."},
+    {"term", (PyCFunction)(void (*)(void))amb_py_message_term, METH_FASTCALL,
+     "term(reason=None): it shall never come again."},
+    {"fetch", (PyCFunction)(void (*)(void))amb_py_message_fetch, METH_FASTCALL,
+     "fetch(timeout=None): bring the payload of a lazy message."},
+    {"read", (PyCFunction)(void (*)(void))amb_py_message_read, METH_VARARGS | METH_KEYWORDS,
+     "read(offset=0, size=None, *, into=None, timeout=None): some of its bytes, or how many were "
+     "written into a buffer."},
+    {"reply", (PyCFunction)(void (*)(void))amb_py_message_reply, METH_VARARGS | METH_KEYWORDS,
+     "reply(data, *, timeout=None, **fields): answer a request."},
+    {"prop", (PyCFunction)(void (*)(void))amb_py_message_prop, METH_FASTCALL,
+     "prop(name, default=None): the bytes of one property."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))amb_py_message_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "The payload as an array, in place and read-only."},
+    {"__dlpack_device__", amb_py_message_dlpack_device, METH_NOARGS, "Where it is."},
     {NULL, NULL, 0, NULL},
 };
 
 #define GETTER(name, which, doc)                                                                   \
     {                                                                                              \
-        name, message_get, NULL, doc, (void *)(uintptr_t)(which)                                   \
+        name, amb_py_message_field, NULL, doc, (void *)(uintptr_t)(which)                          \
     }
 static PyGetSetDef getters[] = {
-    GETTER("topic", TOPIC, "its topic"),
-    GETTER("key", KEY, "its key, or None"),
-    GETTER("content_type", CONTENT_TYPE, "its content type, or None"),
-    GETTER("path", PATH, "how it came: mapped, ring, tcp, ..."),
-    GETTER("seq", SEQ, "its number in its topic"),
-    GETTER("time_ns", TIME_NS, "when the broker took it, ns since 1970"),
-    GETTER("deliveries", DELIVERIES, "how often it has been delivered, this time included"),
-    GETTER("lost", LOST, "messages lost just before this one"),
-    GETTER("wants_reply", WANTS_REPLY, "is it a request?"),
-    {"props", message_props, NULL, "its properties: a dict of bytes", NULL},
+    GETTER("topic", AMB_PY_TOPIC, "its topic"),
+    GETTER("key", AMB_PY_KEY, "its key, or None"),
+    GETTER("content_type", AMB_PY_CONTENT_TYPE, "its content type, or None"),
+    GETTER("path", AMB_PY_PATH, "how it came: mapped, ring, tcp, ..."),
+    GETTER("seq", AMB_PY_SEQ, "its number in its topic"),
+    GETTER("time_ns", AMB_PY_TIME_NS, "when the broker took it, ns since 1970"),
+    GETTER("deliveries", AMB_PY_DELIVERIES, "how often it has been delivered, this time included"),
+    GETTER("lost", AMB_PY_LOST, "messages lost just before this one"),
+    GETTER("lost_why", AMB_PY_LOST_WHY, "why they were lost"),
+    GETTER("wants_reply", AMB_PY_WANTS_REPLY, "is it a request?"),
+    GETTER("priority", AMB_PY_PRIORITY, "normal, high or low"),
+    GETTER("mem", AMB_PY_MEM, "the memory it is in: host, pinned, cuda, managed"),
+    GETTER("device", AMB_PY_DEVICE, "the GPU it is on; -1: the host"),
+    GETTER("props", AMB_PY_PROPS, "its properties: a dict of bytes"),
+    GETTER("subscription_id", AMB_PY_SUBSCRIPTION, "the id of its subscription, or 0"),
+    {"data", message_data, NULL, "its bytes, flat: a memoryview", NULL},
+    {"unflagged", amb_py_message_unflagged, NULL,
+     "the same memory by DLPack without the flag that it is read-only: do not write", NULL},
+    {"__array_interface__", message_interface, NULL, "the array, for NumPy", NULL},
+    {"__cuda_array_interface__", message_interface, NULL, "the array, for libraries of CUDA",
+     (void *)1},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -283,7 +299,7 @@ PyTypeObject *amb_py_message_type(PyObject *module)
                            {Py_bf_releasebuffer, (void *)message_releasebuffer},
                            {0, NULL}};
     PyType_Spec spec = {.name = "ambroker.Message",
-                        .basicsize = sizeof(struct message),
+                        .basicsize = sizeof(struct amb_py_message),
                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                         .slots = slots};
     return (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);

@@ -1,107 +1,344 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publisher: messages to one topic.
+ * Publisher: messages to one topic. A posted buffer is held until libamb has settled it.
  */
 #include "client/python/src/publisher.h"
 
-#include "client/python/src/dtype.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/handle.h"
+#include "client/python/src/lease.h"
+#include "client/python/src/names.h"
+#include "client/python/src/source.h"
 #include "client/python/src/wait.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* From here on a copy gives the GIL up. */
 #define SLOW_BYTES 65536
+
+/* The buffer that one post has lent. */
+struct loan {
+    struct loan *next;
+    uint64_t seq;
+    struct amb_py_hold hold;
+};
+
+struct publisher {
+    struct amb_py_handle handle; /* first */
+    struct loan *oldest, *newest;
+};
 
 static struct amb_pub *pub_of(struct amb_py_handle *self)
 {
     return atomic_load_explicit(&self->handle, memory_order_acquire);
 }
 
+/* ---- send ---- */
+
 struct sending {
     struct amb_pub *pub;
-    struct amb_out out;
-    struct amb_tensor tensor;
+    struct amb_py_source *source;
+    uint64_t seq;
+    bool is_lent;
 };
 
 static enum amb_status send_once(void *arg, int64_t timeout_ns)
 {
-    const struct sending *sending = arg;
-    return sending->out.tensor != NULL
-               ? amb_pub_copy(sending->pub, &sending->out, timeout_ns, NULL)
-               : amb_pub_send(sending->pub, sending->out.data, sending->out.len, timeout_ns);
+    struct sending *sending = arg;
+    const struct amb_out *out = &sending->source->out;
+    return sending->is_lent ? amb_pub_post(sending->pub, out, timeout_ns, &sending->seq)
+                            : amb_pub_copy(sending->pub, out, timeout_ns, &sending->seq);
 }
 
-/* Bytes as they are, anything else with its shape. False: an exception is raised. */
-static bool describe(const Py_buffer *view, struct sending *sending)
+static enum amb_status send_bytes_once(void *arg, int64_t timeout_ns)
 {
-    sending->out = (struct amb_out)AMB_INIT(amb_out);
-    sending->out.mem = AMB_MEM_HOST;
-    sending->out.data = view->buf;
-    sending->out.len = (size_t)view->len;
-    if (view->ndim == 1 && view->itemsize == 1 &&
-        (view->format == NULL || strcmp(view->format, "B") == 0)) {
-        return true;
-    }
-    struct amb_tensor *tensor = &sending->tensor;
-    if (view->ndim > 8 || !amb_py_dtype_of(view->format, (size_t)view->itemsize, tensor)) {
-        PyErr_Format(PyExc_TypeError, "an array of '%s' in %d dimensions cannot be published",
-                     view->format != NULL ? view->format : "B", view->ndim);
+    const struct sending *sending = arg;
+    const struct amb_out *out = &sending->source->out;
+    return amb_pub_send(sending->pub, out->data, out->len, timeout_ns);
+}
+
+/* Arguments of send and post. False: an exception is raised. */
+static bool read_arguments(PyObject *const *args, Py_ssize_t count, PyObject *names,
+                           PyObject **stream, int64_t *timeout_ns)
+{
+    *timeout_ns = AMB_FOREVER;
+    if (count < 1 || count > 2) {
+        PyErr_SetString(PyExc_TypeError, "a message, and perhaps a timeout, are wanted");
         return false;
     }
-    tensor->ndim = (uint32_t)view->ndim;
-    for (int i = 0; i < view->ndim; i++) {
-        tensor->shape[i] = view->shape[i];
+    if (count == 2 && (*timeout_ns = amb_py_timeout(args[1])) < 0) {
+        return false;
     }
-    sending->out.tensor = tensor;
+    Py_ssize_t named = names != NULL ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *name = PyTuple_GetItem(names, i);
+        if (PyUnicode_CompareWithASCIIString(name, "timeout") == 0) {
+            *timeout_ns = amb_py_timeout(args[count + i]);
+        } else if (PyUnicode_CompareWithASCIIString(name, "stream") == 0) {
+            *stream = args[count + i];
+        }
+    }
+    return *timeout_ns >= 0;
+}
+
+static bool read_fields(struct amb_py_source *source, PyObject *const *values, PyObject *names)
+{
+    Py_ssize_t named = names != NULL ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < named; i++) {
+        const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(names, i), NULL);
+        if (name == NULL) {
+            return false;
+        }
+        bool is_known = strcmp(name, "timeout") == 0 || strcmp(name, "stream") == 0;
+        if (!is_known && !amb_py_source_field(source, name, values[i])) {
+            return false;
+        }
+    }
     return true;
 }
 
-static PyObject *send_view(struct amb_py_handle *self, const Py_buffer *view, int64_t timeout_ns)
+/* AMB_OK, or an exception is raised. */
+static enum amb_status send_source(struct amb_py_handle *self, struct sending *sending,
+                                   bool is_bare, int64_t timeout_ns)
 {
-    struct sending sending = {.pub = pub_of(self)};
-    if (!describe(view, &sending)) {
-        return NULL;
-    }
+    const struct amb_py_source *source = sending->source;
     const struct amb_py_call call = {
-        .run = send_once, .arg = &sending, .is_slow = view->len >= SLOW_BYTES};
-    return amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None) : NULL;
+        .run = is_bare ? send_bytes_once : send_once,
+        .arg = sending,
+        .is_slow =
+            source->is_device || source->out.forward != NULL || source->out.len >= SLOW_BYTES,
+    };
+    sending->pub = pub_of(self);
+    return amb_py_run(self, &call, timeout_ns);
 }
 
-static PyObject *publisher_send(PyObject *object, PyObject *const *args, Py_ssize_t count)
+static PyObject *publisher_send(PyObject *object, PyObject *const *args, Py_ssize_t count,
+                                PyObject *names)
 {
-    if (count < 1 || count > 2) {
-        PyErr_SetString(PyExc_TypeError, "send(data, timeout=None)");
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    struct amb_py_source source;
+    PyObject *stream = NULL, *result = NULL;
+    int64_t timeout_ns;
+    if (!read_arguments(args, count, names, &stream, &timeout_ns)) {
         return NULL;
     }
-    int64_t timeout_ns = count == 2 ? amb_py_timeout(args[1]) : AMB_FOREVER;
-    if (timeout_ns < 0) {
-        return NULL;
+    struct sending sending = {.source = &source};
+    if (amb_py_source_init(&source, self->state, args[0], stream) &&
+        read_fields(&source, args + count, names)) {
+        bool is_bare = names == NULL && source.out.tensor == NULL && source.out.forward == NULL;
+        if (send_source(self, &sending, is_bare, timeout_ns) == AMB_OK) {
+            result = Py_NewRef(Py_None);
+        }
     }
-    Py_buffer view;
-    if (PyObject_GetBuffer(args[0], &view, PyBUF_ND | PyBUF_FORMAT) != 0) {
-        return NULL;
-    }
-    PyObject *result = send_view(amb_py_handle_of(object), &view, timeout_ns);
-    PyBuffer_Release(&view);
+    amb_py_source_fini(&source);
     return result;
 }
 
+/* ---- post ---- */
+
+static struct publisher *publisher_of(PyObject *object)
+{
+    return (struct publisher *)(void *)object;
+}
+
+/* Gives back what is settled; the caller is inside the gates. */
+static void settle(struct publisher *self, uint64_t settled)
+{
+    while (self->oldest != NULL && self->oldest->seq <= settled) {
+        struct loan *loan = self->oldest;
+        self->oldest = loan->next;
+        self->newest = self->oldest == NULL ? NULL : self->newest;
+        amb_py_hold_fini(&loan->hold); /* It may run Python. */
+        free(loan);
+    }
+}
+
+static void settle_known(struct publisher *self)
+{
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    if (self->oldest != NULL && amb_gate_enter(&self->handle.session->gate)) {
+        if (amb_gate_enter(&self->handle.gate)) {
+            if (amb_pub_stat(pub_of(&self->handle), &info) == AMB_OK) {
+                settle(self, info.settled);
+            }
+            amb_gate_leave(&self->handle.gate);
+        }
+        amb_gate_leave(&self->handle.session->gate);
+    }
+}
+
+static PyObject *publisher_post(PyObject *object, PyObject *const *args, Py_ssize_t count,
+                                PyObject *names)
+{
+    struct publisher *self = publisher_of(object);
+    struct amb_py_source source;
+    PyObject *stream = NULL, *result = NULL;
+    int64_t timeout_ns;
+    struct loan *loan = calloc(1, sizeof(*loan));
+    if (loan == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (!read_arguments(args, count, names, &stream, &timeout_ns)) {
+        free(loan);
+        return NULL;
+    }
+    settle_known(self);
+    struct sending sending = {.source = &source, .is_lent = true};
+    if (amb_py_source_init(&source, self->handle.state, args[0], stream) &&
+        read_fields(&source, args + count, names) &&
+        send_source(&self->handle, &sending, false, timeout_ns) == AMB_OK) {
+        loan->seq = sending.seq;
+        loan->hold = source.hold; /* It takes them over. */
+        memset(&source.hold, 0, sizeof(source.hold));
+        if (self->newest != NULL) {
+            self->newest->next = loan;
+        } else {
+            self->oldest = loan;
+        }
+        self->newest = loan;
+        loan = NULL;
+        result = PyLong_FromUnsignedLongLong(sending.seq);
+    }
+    free(loan);
+    amb_py_source_fini(&source);
+    return result;
+}
+
+/* ---- send_many ---- */
+
+/* How many of a sequence have been sent, before an exception or the end. */
+static Py_ssize_t send_items(struct amb_py_handle *self, PyObject *items, Py_ssize_t count,
+                             int64_t timeout_ns)
+{
+    struct amb_py_source source;
+    struct sending sending = {.source = &source};
+    Py_ssize_t sent = 0;
+    bool is_good = true;
+    while (is_good && sent < count) {
+        PyObject *item = PySequence_GetItem(items, sent);
+        if (item == NULL) {
+            return sent;
+        }
+        is_good = amb_py_source_init(&source, self->state, item, NULL);
+        if (is_good) {
+            bool is_bare = source.out.tensor == NULL && source.out.forward == NULL;
+            is_good = send_source(self, &sending, is_bare, timeout_ns) == AMB_OK;
+        }
+        amb_py_source_fini(&source);
+        Py_DECREF(item);
+        sent += is_good;
+    }
+    return sent;
+}
+
+static PyObject *publisher_send_many(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    if (count < 1 || count > 2) {
+        PyErr_SetString(PyExc_TypeError, "send_many(messages, timeout=None)");
+        return NULL;
+    }
+    int64_t timeout_ns = count == 2 ? amb_py_timeout(args[1]) : AMB_FOREVER;
+    PyObject *items = timeout_ns >= 0 ? PySequence_List(args[0]) : NULL;
+    if (items == NULL) {
+        return NULL;
+    }
+    Py_ssize_t wanted = PyList_Size(items), sent = send_items(self, items, wanted, timeout_ns);
+    Py_DECREF(items);
+    bool is_cut = sent < wanted && PyErr_Occurred() != NULL;
+    if (is_cut && sent > 0 &&
+        (PyErr_ExceptionMatches(PyExc_TimeoutError) ||
+         PyErr_ExceptionMatches(PyExc_BlockingIOError))) {
+        PyErr_Clear(); /* The number says it. */
+    }
+    return PyErr_Occurred() == NULL ? PyLong_FromSsize_t(sent) : NULL;
+}
+
+/* ---- the rest ---- */
+
+struct flushing {
+    struct amb_pub *pub;
+    uint64_t seq; /* 0: not known yet */
+};
+
+/* Messages that others publish between two slices are not waited for. */
 static enum amb_status flush_once(void *arg, int64_t timeout_ns)
 {
-    return amb_pub_flush(arg, 0, timeout_ns);
+    struct flushing *flushing = arg;
+    if (flushing->seq == 0) {
+        struct amb_pub_info info = AMB_INIT(amb_pub_info);
+        (void)amb_pub_stat(flushing->pub, &info);
+        flushing->seq = info.posted;
+    }
+    return amb_pub_flush(flushing->pub, flushing->seq, timeout_ns);
 }
 
 static PyObject *publisher_flush(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     struct amb_py_handle *self = amb_py_handle_of(object);
-    const struct amb_py_call call = {.run = flush_once, .arg = pub_of(self)};
+    struct flushing flushing = {.pub = pub_of(self)};
+    const struct amb_py_call call = {.run = flush_once, .arg = &flushing};
     int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
-    if (timeout_ns < 0) {
+    if (timeout_ns < 0 || amb_py_run(self, &call, timeout_ns) != AMB_OK) {
         return NULL;
     }
-    return amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    settle_known(publisher_of(object));
+    return Py_NewRef(Py_None);
+}
+
+struct subscribers {
+    struct amb_pub *pub;
+    uint32_t count;
+};
+
+static enum amb_status subscribers_once(void *arg, int64_t timeout_ns)
+{
+    const struct subscribers *wanted = arg;
+    return amb_pub_wait_subscribers(wanted->pub, wanted->count, timeout_ns);
+}
+
+static PyObject *publisher_wait_subscribers(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static const char *const names[] = {"count", "timeout", NULL};
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    unsigned wanted = 1;
+    PyObject *timeout = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|IO:wait_subscribers", AMB_PY_NAMES(names),
+                                     &wanted, &timeout)) {
+        return NULL;
+    }
+    int64_t timeout_ns = amb_py_timeout(timeout);
+    struct subscribers subscribers = {.pub = pub_of(self), .count = wanted};
+    const struct amb_py_call call = {.run = subscribers_once, .arg = &subscribers};
+    return timeout_ns >= 0 && amb_py_run(self, &call, timeout_ns) == AMB_OK ? Py_NewRef(Py_None)
+                                                                            : NULL;
+}
+
+static PyObject *publisher_stat(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    struct amb_pub_info info = AMB_INIT(amb_pub_info);
+    if (!amb_py_enter(self)) {
+        return NULL;
+    }
+    enum amb_status status = amb_pub_stat(pub_of(self), &info);
+    amb_py_leave(self);
+    if (status != AMB_OK) {
+        return amb_py_raise(self->state, status, NULL);
+    }
+    return Py_BuildValue("{s:z,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:K,s:K}", "blocked",
+                         amb_py_blocked_name(info.blocked), "posted", info.posted, "settled",
+                         info.settled, "failed", info.failed, "accepted_seq", info.accepted_seq,
+                         "inflight_msgs", info.inflight_msgs, "inflight_bytes", info.inflight_bytes,
+                         "subscribers", info.subscribers, "leases", info.leases, "leased",
+                         info.leased, "staged_bytes", info.staged_bytes);
+}
+
+static PyObject *publisher_id(PyObject *object, void *closure)
+{
+    (void)closure;
+    return PyLong_FromVoidPtr(pub_of(amb_py_handle_of(object)));
 }
 
 static enum amb_status end(void *pub, int64_t timeout_ns)
@@ -111,30 +348,56 @@ static enum amb_status end(void *pub, int64_t timeout_ns)
 
 static PyObject *publisher_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    return amb_py_handle_close(amb_py_handle_of(object), end);
+    PyObject *result = amb_py_handle_close(amb_py_handle_of(object), end);
+    if (result != NULL) {
+        settle(publisher_of(object), UINT64_MAX);
+    }
+    return result;
 }
 
 static void publisher_dealloc(PyObject *object)
 {
-    amb_py_handle_end(amb_py_handle_of(object), end, AMB_SEC); /* Sent messages shall leave. */
+    struct publisher *self = publisher_of(object);
+    struct loan *loans = self->oldest;
+    amb_py_handle_end(&self->handle, end, AMB_SEC); /* Sent messages shall leave. */
+    struct publisher rest = {.oldest = loans};
+    settle(&rest, UINT64_MAX);
 }
 
 static PyMethodDef methods[] = {
-    {"send", (PyCFunction)(void (*)(void))publisher_send, METH_FASTCALL,
-     "send(data, timeout=None): publish a copy of the bytes, or of an array in C order."},
+    {"send", (PyCFunction)(void (*)(void))publisher_send, METH_FASTCALL | METH_KEYWORDS,
+     "send(data, timeout=None, *, key=None, props=None, content_type=None, ttl=None, "
+     "expect_seq=None, stream=None): publish a copy of bytes, an array or a Message."},
+    {"post", (PyCFunction)(void (*)(void))publisher_post, METH_FASTCALL | METH_KEYWORDS,
+     "post(data, timeout=None, **fields): publish from where it lies; it must stay as it is until "
+     "the sequence that is returned is settled."},
+    {"send_many", (PyCFunction)(void (*)(void))publisher_send_many, METH_FASTCALL,
+     "send_many(messages, timeout=None): how many were sent before one had no room in time."},
     {"flush", (PyCFunction)(void (*)(void))publisher_flush, METH_FASTCALL,
      "flush(timeout=None): wait until the broker has confirmed all."},
+    {"wait_subscribers", (PyCFunction)(void (*)(void))publisher_wait_subscribers,
+     METH_VARARGS | METH_KEYWORDS, "wait_subscribers(count=1, timeout=None): wait for so many."},
+    {"lease", (PyCFunction)(void (*)(void))amb_py_lease_take, METH_VARARGS | METH_KEYWORDS,
+     "lease(nbytes, *, timeout=None, format=None, shape=None): memory of one message."},
+    {"stat", publisher_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", publisher_close, METH_NOARGS,
      "close(): cancel what has not left, and end; flush comes before it."},
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef getters[] = {
+    {"id", publisher_id, NULL, "the number by which events name it; 0: closed", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 PyTypeObject *amb_py_publisher_type(PyObject *module)
 {
-    PyType_Slot slots[] = {
-        {Py_tp_dealloc, (void *)publisher_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
+    PyType_Slot slots[] = {{Py_tp_dealloc, (void *)publisher_dealloc},
+                           {Py_tp_methods, methods},
+                           {Py_tp_getset, getters},
+                           {0, NULL}};
     PyType_Spec spec = {.name = "ambroker.Publisher",
-                        .basicsize = sizeof(struct amb_py_handle),
+                        .basicsize = sizeof(struct publisher),
                         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                         .slots = slots};
     return (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);

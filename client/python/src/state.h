@@ -14,20 +14,42 @@
 #include "client/python/src/python.h"
 
 #include <amb/amb.h>
+#include <pthread.h>
+#include <sys/types.h>
 
 #define AMB_PY_ERRORS_MAX 40
 
 struct amb_py_state {
     PyObject *error;                     /* the class of all */
     PyObject *errors[AMB_PY_ERRORS_MAX]; /* in the order of the table in errors.c */
-    PyTypeObject *connection, *publisher, *subscription, *message;
+    PyTypeObject *connection, *publisher, *subscription, *message, *bytes, *lease, *pending, *event;
+    PyTypeObject *unflagged;
+};
+
+#define AMB_PY_EVENTS_MAX 64u
+
+struct amb_py_told {
+    struct amb_event event;
+    char text[128];
+};
+
+/* The words of libamb's callbacks, until a thread that has the GIL fetches them; see news.h. */
+struct amb_py_news {
+    pthread_mutex_t lock;
+    uint32_t first, count;
+    uint64_t dropped;
+    struct amb_py_asking *done; /* requests that are answered, the newest first */
+    PyObject *hook;             /* called where there are some; NULL: nobody */
+    struct amb_py_told told[AMB_PY_EVENTS_MAX];
 };
 
 /* A connection, of which publishers and subscriptions know when it is closed. */
 struct amb_py_session {
     struct amb_gate gate; /* calls on it, and on all that it has */
     _Atomic uint32_t refs;
+    pid_t pid;
     struct amb_conn *conn;
+    struct amb_py_news news;
 };
 
 /* A publisher or a subscription. A call is inside both gates. */

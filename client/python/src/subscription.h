@@ -7,5 +7,7 @@
 
 #include "client/python/src/state.h"
 
+/* GPU messages of it are for work on that stream. */
+void amb_py_subscription_set_stream(PyObject *object, void *stream);
 /* NULL: an exception is raised. */
 PyTypeObject *amb_py_subscription_type(PyObject *module);

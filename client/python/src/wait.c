@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/python/src/wait.h"
 
-#include <math.h>
+#include "client/python/src/news.h"
+
 #include <time.h>
+#include <unistd.h>
 
 /* A signal or a close is seen within so long; ten wakes a second cost an idle reader nothing. */
 #define SLICE_NS (100 * AMB_MS)
@@ -32,20 +34,65 @@ static int64_t now_ns(void)
     return now.tv_sec * AMB_SEC + now.tv_nsec;
 }
 
+/* Of a thread that has given the GIL up here; NULL: it has it, or it is none of Python's. */
+static _Thread_local PyThreadState *without_gil;
+
+void amb_py_release_gil(void)
+{
+    without_gil = PyEval_SaveThread();
+}
+
+void amb_py_take_gil(void)
+{
+    PyThreadState *thread = without_gil;
+    without_gil = NULL;
+    PyEval_RestoreThread(thread);
+}
+
+int amb_py_is_interrupted(void *arg)
+{
+    const struct amb_py_session *session = arg;
+    if (without_gil == NULL) {
+        return 0;
+    }
+    if (amb_gate_is_closed(&session->gate)) {
+        return 1;
+    }
+    amb_py_take_gil();
+    bool is_raised = PyErr_CheckSignals() != 0;
+    amb_py_release_gil();
+    return is_raised;
+}
+
 static enum amb_status run_free(const struct amb_py_call *call, int64_t timeout_ns)
 {
-    PyThreadState *thread = PyEval_SaveThread();
+    amb_py_release_gil();
     enum amb_status status = call->run(call->arg, timeout_ns);
-    PyEval_RestoreThread(thread);
+    amb_py_take_gil();
     return status;
+}
+
+/* Events that are due are told between two slices. */
+static bool look_around(const struct amb_py_handle *handle)
+{
+    return PyErr_CheckSignals() == 0 && (handle == NULL || amb_py_news_look(handle->session));
+}
+
+static bool is_closed(const struct amb_py_handle *handle)
+{
+    return handle != NULL &&
+           (amb_gate_is_closed(&handle->gate) || amb_gate_is_closed(&handle->session->gate));
 }
 
 enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
                             int64_t timeout_ns, bool *is_raised)
 {
     *is_raised = false;
-    enum amb_status status =
-        call->is_slow ? run_free(call, AMB_NOWAIT) : call->run(call->arg, AMB_NOWAIT);
+    enum amb_status status = AMB_EAGAIN;
+    if (!call->only_waits || timeout_ns == AMB_NOWAIT) {
+        status = call->is_slow ? run_free(call, AMB_NOWAIT) : call->run(call->arg, AMB_NOWAIT);
+        *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
+    }
     if (status != AMB_EAGAIN || timeout_ns == AMB_NOWAIT) {
         return status;
     }
@@ -54,13 +101,14 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
         int64_t left = timeout_ns - passed;
         status = run_free(call, left < SLICE_NS ? left : SLICE_NS);
         if (status != AMB_ETIMEDOUT) {
+            *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
             return status;
         }
-        if (PyErr_CheckSignals() != 0) {
+        if (!look_around(handle)) {
             *is_raised = true;
             return AMB_EINTERNAL;
         }
-        if (amb_gate_is_closed(&handle->gate) || amb_gate_is_closed(&handle->session->gate)) {
+        if (is_closed(handle)) {
             return AMB_ECLOSED;
         }
         passed = now_ns() - begin;
@@ -68,13 +116,13 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
     return AMB_ETIMEDOUT;
 }
 
-bool amb_py_await_gate(struct amb_gate *gate)
+bool amb_py_await_gate(struct amb_gate *gate, pid_t pid)
 {
-    bool is_empty = amb_gate_await(gate, 0);
+    bool is_empty = amb_gate_await(gate, 0) || getpid() != pid; /* A child has no other threads. */
     while (!is_empty) {
-        PyThreadState *thread = PyEval_SaveThread();
+        amb_py_release_gil();
         is_empty = amb_gate_await(gate, SLICE_NS);
-        PyEval_RestoreThread(thread);
+        amb_py_take_gil();
         if (!is_empty && PyErr_CheckSignals() != 0) {
             return false;
         }

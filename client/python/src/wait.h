@@ -8,6 +8,15 @@
 
 #include "client/python/src/state.h"
 
+#include <sys/types.h>
+
+/* Give the GIL up, and take it again. Calls of libamb that wait in between may ask for signals. */
+void amb_py_release_gil(void);
+void amb_py_take_gil(void);
+/* options.is_interrupted: a signal has raised an exception, or the session is being closed.
+ *   arg  the session */
+int amb_py_is_interrupted(void *arg);
+
 /* Seconds, or None for ever, as libamb takes them. -1: TypeError or ValueError is raised. */
 int64_t amb_py_timeout(PyObject *seconds);
 
@@ -15,11 +24,13 @@ struct amb_py_call {
     /* One call of libamb, without the GIL unless timeout_ns is AMB_NOWAIT. */
     enum amb_status (*run)(void *arg, int64_t timeout_ns);
     void *arg;
-    bool is_slow; /* it moves so many bytes that others should run meanwhile */
+    bool is_slow;    /* it moves so many bytes that others should run meanwhile */
+    bool only_waits; /* a first look without waiting says nothing */
 };
-/* The caller is inside the handle's gates. *is_raised: an exception is, by a signal. Else the
- * answer: ECLOSED where the handle is being closed. */
+/* The caller is inside the handle's gates; NULL: of a message. *is_raised: an exception is, by a
+ * signal. Else the answer: ECLOSED where the handle is being closed. */
 enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
                             int64_t timeout_ns, bool *is_raised);
-/* Waits until nobody is inside a closed gate. False: a signal has raised an exception. */
-bool amb_py_await_gate(struct amb_gate *gate);
+/* Waits until nobody is inside a closed gate of that process. False: a signal has raised an
+ * exception. */
+bool amb_py_await_gate(struct amb_gate *gate, pid_t pid);

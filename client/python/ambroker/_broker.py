@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A brokerd of the program's own."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+
+from . import _amb
+
+_READY_SECONDS = 30
+
+
+
+def program(name):
+    """The packaged program, else the one that $AMBROKER_BIN or PATH has."""
+    for folder in (pathlib.Path(__file__).parent / "bin", os.environ.get("AMBROKER_BIN")):
+        if folder and os.access(pathlib.Path(folder) / name, os.X_OK):
+            return str(pathlib.Path(folder) / name)
+    found = shutil.which(name)
+    if found is None:
+        raise FileNotFoundError(f"{name}: neither in the package, nor in $AMBROKER_BIN, nor in PATH")
+    return found
+
+
+def _text(value, depth=0):
+    """A value of a configuration, as libconfig writes it."""
+    if isinstance(value, dict):
+        pad = "  " * (depth + 1)
+        lines = "".join(f"{pad}{name} = {_text(one, depth + 1)};\n" for name, one in value.items())
+        return "{\n" + lines + "  " * depth + "}"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(_text(one, depth) for one in value) + ")"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+class Broker:
+    """A brokerd in a folder of its own. It ends with this object, and with this process.
+
+        with ambroker.Broker(memory={"host": {"size": "256M"}}) as broker:
+            conn = ambroker.connect(broker.url)
+    """
+
+    def __init__(self, *, folder=None, log=None, **config):
+        self._pid = os.getpid()
+        self._own = None if folder is not None else tempfile.mkdtemp(prefix="ambroker-")
+        self.folder = pathlib.Path(folder if folder is not None else self._own)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        socket = self.folder / "broker.sock"
+        self.url = f"unix://{socket}"
+        self.log = pathlib.Path(log) if log is not None else self.folder / "broker.log"
+        listen = [self.url, *config.pop("listen", ())]
+        text = "".join(f"{name} = {_text(value)};\n"
+                       for name, value in {"listen": listen, **config}.items())
+        path = self.folder / "broker.conf"
+        path.write_text(text, encoding="utf-8")
+        self._process = None
+        try:
+            self._start(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, path):
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+                [program("brokerd"), "--config", str(path), "--until-eof"], stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        end = time.monotonic() + _READY_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None:
+                raise _amb.Error(self._last_words())
+            if time.monotonic() > end:
+                raise _amb.Timeout(f"brokerd is not ready: {self._last_words()}")
+            time.sleep(0.005)
+
+    def _answers(self):
+        try:
+            _amb.connect(self.url, connect_timeout=1).close()
+        except _amb.Error:
+            return False
+        return True
+
+    def _last_words(self):
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "brokerd has said nothing"
+
+    @property
+    def pid(self):
+        """Of the brokerd."""
+        return self._process.pid
+
+    def close(self, timeout=5.0):
+        """Drains it, and ends it. A forked child's copy does nothing."""
+        process, self._process = self._process, None
+        if os.getpid() != self._pid:
+            return
+        if process is not None:
+            process.stdin.close()
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._own is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
+            self._own = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

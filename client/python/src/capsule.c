@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/python/src/capsule.h"
+
+#include "client/python/src/errors.h"
+#include "client/python/src/message.h"
+
+#include <dlpack/dlpack.h>
+#include <stdlib.h>
+
+#define VERSIONED "dltensor_versioned"
+#define UNVERSIONED "dltensor"
+
+/* Of before version 1; the standard's layout. */
+struct unversioned {
+    DLTensor tensor;
+    void *manager_ctx;
+    void (*deleter)(struct unversioned *self);
+};
+
+struct unflagged {
+    PyObject_HEAD PyObject *message;
+};
+
+static DLDevice device_of(const struct amb_msg *msg)
+{
+    enum amb_mem mem = amb_msg_mem(msg);
+    int device = amb_msg_device(msg);
+    return (DLDevice){.device_type = mem == AMB_MEM_CUDA           ? kDLCUDA
+                                     : mem == AMB_MEM_CUDA_MANAGED ? kDLCUDAManaged
+                                     : mem == AMB_MEM_PINNED       ? kDLCUDAHost
+                                                                   : kDLCPU,
+                      .device_id = device >= 0 ? device : 0};
+}
+
+/* ---- capsules ---- */
+
+static void drop_versioned(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, VERSIONED)) { /* Nobody has taken it over. */
+        struct DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, VERSIONED);
+        managed->deleter(managed);
+    }
+}
+
+static void drop_unversioned(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, UNVERSIONED)) {
+        struct unversioned *managed = PyCapsule_GetPointer(capsule, UNVERSIONED);
+        managed->deleter(managed);
+    }
+}
+
+static void delete_unversioned(struct unversioned *self)
+{
+    struct DLManagedTensorVersioned *managed = self->manager_ctx;
+    managed->deleter(managed);
+    free(self);
+}
+
+/* Takes the array. */
+static PyObject *wrap_unversioned(struct DLManagedTensorVersioned *managed)
+{
+    struct unversioned *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        managed->deleter(managed);
+        return PyErr_NoMemory();
+    }
+    made->tensor = managed->dl_tensor;
+    made->manager_ctx = managed;
+    made->deleter = delete_unversioned;
+    PyObject *capsule = PyCapsule_New(made, UNVERSIONED, drop_unversioned);
+    if (capsule == NULL) {
+        delete_unversioned(made);
+    }
+    return capsule;
+}
+
+/* ---- what is asked for ---- */
+
+struct wish {
+    PyObject *stream, *max_version, *dl_device, *copy;
+};
+
+/* None: it knows no versions. */
+static bool is_versioned(PyObject *max_version, bool *out)
+{
+    *out = false;
+    if (max_version == Py_None) {
+        return true;
+    }
+    PyObject *major = PySequence_GetItem(max_version, 0);
+    *out = major != NULL && PyLong_AsLong(major) >= 1;
+    Py_XDECREF(major);
+    return PyErr_Occurred() == NULL;
+}
+
+static bool is_here(PyObject *dl_device, DLDevice device)
+{
+    if (dl_device == Py_None) {
+        return true;
+    }
+    int type, number;
+    if (!PyArg_Parse(dl_device, "(ii)", &type, &number)) {
+        return false;
+    }
+    bool is_same = type == (int)device.device_type && number == device.device_id;
+    if (!is_same) {
+        PyErr_Format(PyExc_BufferError, "the message is on device (%d, %d): it is not moved",
+                     (int)device.device_type, (int)device.device_id);
+    }
+    return is_same;
+}
+
+/* -1: no order is wanted; 0 may be said by nobody. */
+static bool read_stream(PyObject *wanted, const struct amb_py_message *self, void **out)
+{
+    *out = self->stream;
+    if (wanted == Py_None) {
+        return true;
+    }
+    long long stream = PyLong_AsLongLong(wanted);
+    if (PyErr_Occurred() == NULL && (stream == 0 || stream < -1)) {
+        PyErr_SetString(PyExc_ValueError, "stream: None, -1, or a stream of CUDA's from 1 on");
+    }
+    if (PyErr_Occurred() != NULL) {
+        return false;
+    }
+    *out = stream == -1 ? self->stream : (void *)(uintptr_t)stream;
+    return true;
+}
+
+static PyObject *export(PyObject *message, const struct wish *wish, bool is_flagged)
+{
+    struct amb_py_message *self = amb_py_message_of(message);
+    struct amb_msg *msg = amb_py_message_get(message);
+    bool has_version;
+    void *stream;
+    if (msg == NULL || !is_versioned(wish->max_version, &has_version) ||
+        !is_here(wish->dl_device, device_of(msg)) || !read_stream(wish->stream, self, &stream)) {
+        return NULL;
+    }
+    if (wish->copy != Py_None && PyObject_IsTrue(wish->copy) != 0) {
+        PyErr_SetString(PyExc_BufferError, "a message is not copied here: copy the array");
+        return NULL;
+    }
+    if (!has_version && is_flagged) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the message is read-only, which DLPack says from version 1 on alone: "
+                        "pass msg.unflagged, and do not write");
+        return NULL;
+    }
+    struct DLManagedTensorVersioned *managed;
+    enum amb_status status = amb_msg_dlpack(msg, stream, &managed);
+    if (status != AMB_OK) {
+        PyErr_SetString(PyExc_BufferError, amb_strerror(status));
+        return NULL;
+    }
+    if (!is_flagged) {
+        managed->flags &= ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+    if (!has_version) {
+        return wrap_unversioned(managed);
+    }
+    PyObject *capsule = PyCapsule_New(managed, VERSIONED, drop_versioned);
+    if (capsule == NULL) {
+        managed->deleter(managed);
+    }
+    return capsule;
+}
+
+static bool read_wish(PyObject *args, PyObject *keywords, struct wish *out)
+{
+    static const char *const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    *out = (struct wish){Py_None, Py_None, Py_None, Py_None};
+    return PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", AMB_PY_NAMES(names),
+                                       &out->stream, &out->max_version, &out->dl_device,
+                                       &out->copy) != 0;
+}
+
+PyObject *amb_py_message_dlpack(PyObject *message, PyObject *args, PyObject *keywords)
+{
+    struct wish wish;
+    return read_wish(args, keywords, &wish) ? export(message, &wish, true) : NULL;
+}
+
+PyObject *amb_py_message_dlpack_device(PyObject *message, PyObject *unused)
+{
+    (void)unused;
+    const struct amb_msg *msg = amb_py_message_get(message);
+    if (msg == NULL) {
+        return NULL;
+    }
+    DLDevice device = device_of(msg);
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+/* ---- without the flag ---- */
+
+static PyObject *message_of(PyObject *unflagged)
+{
+    return ((struct unflagged *)(void *)unflagged)->message;
+}
+
+static PyObject *unflagged_dlpack(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    struct wish wish;
+    return read_wish(args, keywords, &wish) ? export(message_of(object), &wish, false) : NULL;
+}
+
+static PyObject *unflagged_device(PyObject *object, PyObject *unused)
+{
+    return amb_py_message_dlpack_device(message_of(object), unused);
+}
+
+PyObject *amb_py_message_unflagged(PyObject *message, void *closure)
+{
+    (void)closure;
+    PyObject *made = PyType_GenericAlloc(amb_py_message_of(message)->state->unflagged, 0);
+    if (made != NULL) {
+        ((struct unflagged *)(void *)made)->message = Py_NewRef(message);
+    }
+    return made;
+}
+
+static void unflagged_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    Py_CLEAR(((struct unflagged *)(void *)object)->message);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+PyTypeObject *amb_py_unflagged_type(PyObject *module)
+{
+    static PyMethodDef methods[] = {
+        {"__dlpack__", (PyCFunction)(void (*)(void))unflagged_dlpack, METH_VARARGS | METH_KEYWORDS,
+         "The payload as an array, in place."},
+        {"__dlpack_device__", unflagged_device, METH_NOARGS, "Where it is."},
+        {NULL, NULL, 0, NULL},
+    };
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, (void *)unflagged_dealloc}, {Py_tp_methods, methods}, {0, NULL}};
+    PyType_Spec spec = {.name = "ambroker._amb.Unflagged",
+                        .basicsize = sizeof(struct unflagged),
+                        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                        .slots = slots};
+    return (PyTypeObject *)(void *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/python/src/message_acts.h"
+
+#include "client/python/src/errors.h"
+#include "client/python/src/keywords.h"
+#include "client/python/src/message.h"
+#include "client/python/src/source.h"
+#include "client/python/src/wait.h"
+
+#include <string.h>
+
+static PyObject *answer(PyObject *message, enum amb_status status)
+{
+    return status == AMB_OK ? Py_NewRef(Py_None)
+                            : amb_py_raise(amb_py_message_of(message)->state, status, NULL);
+}
+
+PyObject *amb_py_message_ack(PyObject *message, PyObject *unused)
+{
+    (void)unused;
+    struct amb_msg *msg = amb_py_message_get(message);
+    return msg != NULL ? answer(message, amb_msg_ack(msg)) : NULL;
+}
+
+PyObject *amb_py_message_in_progress(PyObject *message, PyObject *unused)
+{
+    (void)unused;
+    struct amb_msg *msg = amb_py_message_get(message);
+    return msg != NULL ? answer(message, amb_msg_in_progress(msg)) : NULL;
+}
+
+PyObject *amb_py_message_nak(PyObject *message, PyObject *const *args, Py_ssize_t count)
+{
+    struct amb_msg *msg = amb_py_message_get(message);
+    int64_t delay_ns = count > 0 && args[0] != Py_None ? amb_py_timeout(args[0]) : 0;
+    return msg != NULL && delay_ns >= 0 ? answer(message, amb_msg_nak(msg, delay_ns)) : NULL;
+}
+
+PyObject *amb_py_message_term(PyObject *message, PyObject *const *args, Py_ssize_t count)
+{
+    struct amb_msg *msg = amb_py_message_get(message);
+    const char *reason = NULL;
+    if (msg == NULL ||
+        (count > 0 && args[0] != Py_None && (reason = amb_py_text(args[0], "reason")) == NULL)) {
+        return NULL;
+    }
+    return answer(message, amb_msg_term(msg, reason));
+}
+
+/* ---- calls that wait ---- */
+
+struct act {
+    struct amb_msg *msg;
+    uint64_t offset;
+    void *to;
+    size_t len;
+    const struct amb_out *out;
+};
+
+static enum amb_status fetch_once(void *arg, int64_t timeout_ns)
+{
+    const struct act *act = arg;
+    return amb_msg_fetch(act->msg, timeout_ns);
+}
+
+static enum amb_status read_once(void *arg, int64_t timeout_ns)
+{
+    const struct act *act = arg;
+    return amb_msg_read(act->msg, act->offset, act->to, act->len, timeout_ns);
+}
+
+static enum amb_status reply_once(void *arg, int64_t timeout_ns)
+{
+    const struct act *act = arg;
+    return amb_reply_post(act->msg, act->out, timeout_ns);
+}
+
+/* A message needs no gate: it is valid after every close. It holds a reference meanwhile, for
+ * another thread may release it. */
+static bool run(PyObject *message, struct act *act,
+                enum amb_status (*once)(void *arg, int64_t timeout_ns), int64_t timeout_ns)
+{
+    bool is_raised;
+    const struct amb_py_call call = {.run = once, .arg = act, .is_slow = true};
+    (void)amb_msg_ref(act->msg);
+    enum amb_status status = amb_py_wait(NULL, &call, timeout_ns, &is_raised);
+    amb_msg_release(act->msg);
+    if (status != AMB_OK && !is_raised) {
+        (void)amb_py_raise(amb_py_message_of(message)->state, status, NULL);
+    }
+    return status == AMB_OK;
+}
+
+PyObject *amb_py_message_fetch(PyObject *message, PyObject *const *args, Py_ssize_t count)
+{
+    struct act act = {.msg = amb_py_message_get(message)};
+    int64_t timeout_ns = count > 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
+    return act.msg != NULL && timeout_ns >= 0 && run(message, &act, fetch_once, timeout_ns)
+               ? Py_NewRef(Py_None)
+               : NULL;
+}
+
+/* Into memory of the caller's: a writable buffer, or a GPU's by its array interface. */
+static PyObject *read_into(PyObject *message, struct act *act, PyObject *into, size_t most,
+                           int64_t timeout_ns)
+{
+    struct amb_py_source target;
+    bool is_buffer = PyObject_CheckBuffer(into);
+    Py_buffer view;
+    if (is_buffer && PyObject_GetBuffer(into, &view, PyBUF_WRITABLE) == 0) {
+        act->to = view.buf;
+        act->len = (size_t)view.len;
+    } else if (!is_buffer &&
+               amb_py_source_init(&target, amb_py_message_of(message)->state, into, NULL)) {
+        act->to = (void *)(uintptr_t)target.out.data;
+        act->len = target.out.len;
+    } else {
+        if (!is_buffer) {
+            amb_py_source_fini(&target);
+        }
+        return NULL;
+    }
+    PyObject *result = NULL;
+    if (act->len < most) {
+        PyErr_Format(PyExc_ValueError, "into: %zu bytes are too few for %zu", act->len, most);
+    } else {
+        act->len = most;
+        result = run(message, act, read_once, timeout_ns) ? PyLong_FromSize_t(most) : NULL;
+    }
+    if (is_buffer) {
+        PyBuffer_Release(&view);
+    } else {
+        amb_py_source_fini(&target);
+    }
+    return result;
+}
+
+PyObject *amb_py_message_read(PyObject *message, PyObject *args, PyObject *keywords)
+{
+    static const char *const names[] = {"offset", "size", "into", "timeout", NULL};
+    struct act act = {.msg = amb_py_message_get(message)};
+    Py_ssize_t offset = 0;
+    PyObject *size = Py_None, *into = Py_None, *timeout = Py_None;
+    if (act.msg == NULL ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "|nO$OO:read", AMB_PY_NAMES(names), &offset,
+                                     &size, &into, &timeout)) {
+        return NULL;
+    }
+    int64_t timeout_ns = amb_py_timeout(timeout);
+    Py_ssize_t whole = (Py_ssize_t)amb_msg_size(act.msg);
+    Py_ssize_t wanted =
+        size == Py_None ? whole - offset : PyNumber_AsSsize_t(size, PyExc_ValueError);
+    if (timeout_ns < 0 || PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    if (offset < 0 || offset > whole || wanted < 0 || wanted > whole - offset) {
+        PyErr_Format(PyExc_ValueError, "the message has %zd bytes", whole);
+        return NULL;
+    }
+    act.offset = (uint64_t)offset;
+    if (into != Py_None) {
+        return read_into(message, &act, into, (size_t)wanted, timeout_ns);
+    }
+    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, wanted);
+    if (bytes == NULL) {
+        return NULL;
+    }
+    act.to = PyByteArray_AsString(bytes);
+    act.len = (size_t)wanted;
+    PyObject *result = run(message, &act, read_once, timeout_ns) ? PyBytes_FromObject(bytes) : NULL;
+    Py_DECREF(bytes);
+    return result;
+}
+
+PyObject *amb_py_message_reply(PyObject *message, PyObject *args, PyObject *keywords)
+{
+    PyObject *data, *name, *value, *stream = NULL, *result = NULL;
+    Py_ssize_t at = 0;
+    int64_t timeout_ns = AMB_FOREVER;
+    struct act act = {.msg = amb_py_message_get(message)};
+    if (act.msg == NULL || !PyArg_ParseTuple(args, "O:reply", &data)) {
+        return NULL;
+    }
+    if (keywords != NULL) {
+        stream = PyDict_GetItemString(keywords, "stream");
+    }
+    struct amb_py_source source;
+    bool is_good = amb_py_source_init(&source, amb_py_message_of(message)->state, data, stream);
+    while (is_good && keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
+        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        if (text != NULL && strcmp(text, "timeout") == 0) {
+            timeout_ns = amb_py_timeout(value);
+            is_good = timeout_ns >= 0;
+        } else if (text == NULL || strcmp(text, "stream") != 0) {
+            is_good = text != NULL && amb_py_source_field(&source, text, value);
+        }
+    }
+    act.out = &source.out;
+    if (is_good && run(message, &act, reply_once, timeout_ns)) {
+        result = Py_NewRef(Py_None);
+    }
+    amb_py_source_fini(&source);
+    return result;
+}

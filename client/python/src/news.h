@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events and answers, from libamb's callbacks to Python. A callback runs inside amb_poll, on any
+ * thread and without the GIL, and puts its words down here. A thread with the GIL fetches them.
+ *
+ * Threads: a lock of its own. Memory: 64 events a session, the oldest goes; a request's share is
+ * freed by whichever comes last, its answer or the end of its object.
+ */
+#pragma once
+
+#include "client/python/src/state.h"
+
+/* A request under way. */
+struct amb_py_asking {
+    struct amb_py_session *session;
+    struct amb_py_asking *next; /* in news.done */
+    PyObject *object;           /* its Pending, not counted; NULL: gone */
+    struct amb_msg *reply;
+    enum amb_status status;
+    bool is_done, is_listed;
+};
+
+void amb_py_news_init(struct amb_py_news *news);
+/* With the GIL. */
+void amb_py_news_fini(struct amb_py_news *news);
+/* on_event of libamb; arg: the session. */
+void amb_py_on_event(struct amb_conn *conn, const struct amb_event *event, void *arg);
+/* on_reply of libamb; arg: the request. */
+void amb_py_on_reply(enum amb_status status, struct amb_msg *reply, void *arg);
+/* The object of a request is gone. */
+void amb_py_asking_drop(struct amb_py_asking *asking);
+/* Runs callbacks that are due, and calls the hook where there is something to fetch. False: it has
+ * raised an exception. Inside the session's gate. */
+bool amb_py_news_look(struct amb_py_session *session);
+/* (events, Pendings that are done): all that have come since. NULL: an exception is raised. */
+PyObject *amb_py_news_take(const struct amb_py_state *state, struct amb_py_session *session);
+/* The type of events. */
+PyTypeObject *amb_py_event_type(void);

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays in and out: NumPy's through the buffer protocol, array interface and DLPack, and leases."""
+import threading
+
+import pytest
+
+numpy = pytest.importorskip("numpy")
+WAIT = 10
+
+
+def arrays():
+    """One of each kind that can be published."""
+    cube = numpy.arange(24, dtype="i8").reshape(2, 3, 4)
+    read_only = numpy.arange(5, dtype="u2")
+    read_only.flags.writeable = False
+    return [numpy.ones((48, 64), "f4"), numpy.asfortranarray(numpy.arange(12.0).reshape(3, 4)),
+            cube.transpose(1, 0, 2), cube.transpose(2, 0, 1), numpy.float64(3).reshape(()),
+            numpy.zeros((0, 3)), numpy.array([1 + 2j]), numpy.array([True, False]),
+            numpy.arange(3, dtype="f2"), numpy.arange(300_000, dtype="i4"), read_only]
+
+
+def refused():
+    """What cannot be: nothing of it is published."""
+    return ["text", numpy.array([object()]), numpy.array([1], dtype=">f4"), numpy.arange(10)[::2],
+            numpy.arange(4)[::-1], numpy.zeros((1,) * 9), numpy.zeros(2, dtype="i4,f4"),
+            numpy.broadcast_to(numpy.arange(3), (2, 3)), numpy.array(["a"]), numpy.longdouble([1])]
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_arrays_come_back_equal(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    for sent in arrays():
+        pub.send(sent)
+        msg = sub.next(WAIT)
+        got = numpy.asarray(msg)
+        assert (got.shape, got.dtype) == (sent.shape, sent.dtype) and (got == sent).all()
+        assert not got.flags.writeable
+        holder = type("Holder", (), {"__array_interface__": msg.__array_interface__})()
+        if sent.shape != ():  # numpy 1.24 takes an object with a shape of () for a scalar
+            assert (numpy.asarray(holder) == sent).all()
+        assert bytes(msg.data) == msg.tobytes() and msg.data.format == "B"
+        pub.send(msg)  # forwarded, with its shape
+        again = numpy.asarray(sub.next(WAIT))
+        assert again.shape == sent.shape and (again == sent).all()
+
+
+def test_dlpack_is_the_same_memory(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    for sent in arrays():
+        if sent.dtype == bool or sent.size == 0:  # numpy 1.24 has no bool there
+            continue
+        pub.send(sent)
+        msg = sub.next(WAIT)
+        assert msg.__dlpack_device__() == (1, 0)
+        got = numpy.from_dlpack(msg.unflagged)
+        assert (got == sent).all() and address(got) == address(numpy.asarray(msg))
+        with pytest.raises(BufferError, match="unflagged"):
+            msg.__dlpack__()
+        msg.__dlpack__(max_version=(1, 0))  # and dropped
+        with pytest.raises(BufferError, match="device"):
+            msg.__dlpack__(max_version=(1, 0), dl_device=(2, 0))
+        with pytest.raises(BufferError, match="copy"):
+            msg.__dlpack__(max_version=(1, 0), copy=True)
+        assert not hasattr(msg, "__cuda_array_interface__")
+        msg = None
+        assert (got == sent).all()  # it holds the message
+
+
+def test_dlpack_in(conn):
+    """An array that has nothing but DLPack, with and without versions."""
+
+    class Old:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, *, stream=None):
+            assert stream is None
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    class New(Old):
+        def __dlpack__(self, *, stream=None, max_version=None):
+            assert max_version == (1, 0)
+            return super().__dlpack__(stream=stream)
+
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    sent = numpy.arange(12.0).reshape(3, 4)
+    for make in (Old, New):
+        pub.send(make(sent.T))
+        assert (numpy.asarray(sub.next(WAIT)) == sent.T).all()
+
+
+def test_what_cannot_be_published_is_refused(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    for wrong in refused():
+        for call in (pub.send, pub.post, lambda w: pub.send_many([w]), lambda w: conn.publish("a", w)):
+            with pytest.raises((TypeError, ValueError)):
+                call(wrong)
+    pub.send(b"good")
+    assert bytes(sub.next(WAIT)) == b"good"
+
+
+def test_fields_go_along(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    pub.send(numpy.arange(3), key="k", content_type="t/t", ttl=60,
+             props={"text": "é", "bytes": b"\0", "int": -7, "float": 1.5})
+    msg = sub.next(WAIT)
+    assert (msg.key, msg.content_type, msg.lost_why, msg.priority) == ("k", "t/t", None, "normal")
+    assert msg.props == {"text": "é".encode(), "bytes": b"\0", "int": b"-7", "float": b"1.5"}
+    assert (msg.prop("int"), msg.prop("none"), msg.prop("none", 1)) == (b"-7", None, 1)
+    for fields in ({"props": {"$x": "1"}}, {"props": {str(n): n for n in range(300)}},
+                   {"props": {"a\0b": 1}}, {"props": {"\udc80": 1}}, {"key": "a\0"}, {"ttl": -1},
+                   {"ttl": float("nan")}, {"expect_seq": -1}):
+        with pytest.raises(ValueError):
+            pub.send(b"x", **fields)
+    for fields in ({"props": {"a": object()}}, {"props": [1]}, {"key": 7}, {"colour": "red"}):
+        with pytest.raises(TypeError):
+            pub.send(b"x", **fields)
+
+
+def test_leases_are_written_in_place(ambroker, broker):
+    with ambroker.connect(broker.url()) as conn:
+        sub, pub = conn.subscribe("a"), conn.publisher("a")
+        with pub.lease((480, 640), "f4", props={"lens": "wide"}) as array:
+            assert array.shape == (480, 640) and array.dtype == "f4"
+            array[:] = 7
+            older = array[3:5]
+        msg = sub.next(WAIT)
+        assert (numpy.asarray(msg) == 7).all() and msg.props == {"lens": b"wide"}
+        assert msg.path == "mapped"
+        with pytest.raises(ValueError):
+            array[0, 0] = 1
+        older[:] = 3  # no crash: it changes the message, or nothing
+        with pytest.raises(KeyError):
+            with pub.lease(10) as array:
+                raise KeyError
+        lease = pub.lease((2, 2), numpy.int16)
+        lease.array[:] = 5
+        lease.commit()
+        with pytest.raises(ambroker.WrongState):
+            lease.commit()
+        assert numpy.asarray(sub.next(WAIT)).tolist() == [[5, 5], [5, 5]]
+        assert pub.stat()["leases"] == 0 and pub.stat()["leased"] >= 1
+        for shape, dtype in (((-1,), "f4"), ((1,) * 9, "f4"), ((2, 1 << 62), "f8")):
+            with pytest.raises(ValueError):
+                pub.lease(shape, dtype)
+        with pytest.raises(TypeError):
+            pub.lease(3, "no such")
+    older[:] = 4  # after the end of the connection, too
+    assert (numpy.asarray(msg)[0] == 7).all()
+
+
+def test_post_holds_the_bytes_until_they_are_settled(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    data = bytearray(b"x" * 500_000)
+    assert pub.post(data) == 1
+    with pytest.raises(BufferError):
+        data.append(0)
+    pub.flush(WAIT)
+    assert bytes(sub.next(WAIT)) == data
+    data.append(0)
+    assert pub.send_many([b"a"] * 100) == 100
+    taken = []
+    while len(taken) < 100:
+        taken += sub.next_many(64, WAIT)
+    assert {bytes(msg) for msg in taken} == {b"a"}
+
+
+def test_into_lands_where_the_callable_says(conn):
+    made = []
+
+    def host(size, msg):
+        if not made:
+            made.append(None)
+            raise KeyError("not now")
+        made.append(bytearray(size if len(made) != 1 else size - 1))
+        return made[-1]
+
+    sub = conn.subscribe("a", into={"host": host})
+    conn.publish("a", b"landed")
+    with pytest.raises(KeyError):
+        sub.next(WAIT)
+    with pytest.raises(ValueError, match="too few"):
+        sub.next(WAIT)
+    assert sub.next(WAIT) == bytearray(b"landed")
+
+
+def test_requests_have_arrays_too(ambroker, conn):
+    sub = conn.subscribe("sum")
+
+    def serve():
+        msg = sub.next(WAIT)
+        msg.reply(numpy.asarray(msg).sum(keepdims=True), props={"n": len(msg)})
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    answer = conn.request("sum", numpy.arange(5.0), timeout=WAIT)
+    thread.join()
+    assert numpy.asarray(answer).tolist() == [10.0] and answer.props == {"n": b"40"}
+    with pytest.raises(ambroker.NoResponders):
+        conn.request("nobody", b"", timeout=WAIT)
+    with pytest.raises(ambroker.Timeout):
+        conn.request("sum", b"", timeout=0.3)
