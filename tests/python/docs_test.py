@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The snippets of docs/python.md, one after the other in one program."""
+import os
 import pathlib
 import re
 import subprocess
@@ -18,6 +19,6 @@ def test_docs_snippets_run(build, tmp_path):
     program.write_text("\n".join(snippets), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-X", "dev", program], capture_output=True, text=True, timeout=60,
-        check=False, env={"PYTHONPATH": str(build / "python"),
-                          "AMBROKER_BIN": str(build / "broker"), "PATH": "/usr/bin:/bin"})
+        check=False, env={**os.environ, "PYTHONPATH": str(build / "python"),
+                          "AMBROKER_BIN": str(build / "broker")})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
