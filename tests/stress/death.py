@@ -61,11 +61,12 @@ def start_all(victims, broker, name, links):
 def warm_up(victims, broker, links):
     """A link's first use on a worker may leave something behind for good, once: here is that use.
     The broker chooses the worker, by the order of arrival, so that changes until each worker has had
-    each link."""
+    each link: with an odd number of victims a time it cannot be the same one for ever."""
     pids, met = [], set()
     for i in range(WARM_MAX):
         turned = i % len(links)
-        pids += start_all(victims, broker, f"warm-{i}", links[turned:] + links[:turned])
+        order = [*links[turned:], *links[:turned]]
+        pids += start_all(victims, broker, f"warm-{i}", order if len(order) % 2 else order + order[:1])
         met |= {(row["link"], bool(row["suite"]), row["worker"]) for row in broker.clients()}
         if len(met) == len(links) * WORKERS:
             return pids

@@ -7,7 +7,7 @@
 #
 #   --short          a minute: the steps that no other test has, with small numbers
 #   --build FOLDER   of a build (build/dev)
-#   --out FILE       rows are appended to it (FOLDER/long.md)
+#   --out FILE       rows are appended to it (FOLDER/long.md); FILE.NAME.log: all of a run that failed
 #   --only NAME      this step; may be repeated. NAME is the first word of a row
 # AMB_FUZZ_STEP_S: seconds for each fuzz target of build/fuzz (600).
 # Exit: 0 all steps passed, 1 some did not, 64 usage.
@@ -68,7 +68,9 @@ step() {
     printf '== %s: %s x %s\n' "$name" "$times" "$*"
     for ((i = 1; i <= times; i++)); do
         if ! "$@" >"$log" 2>&1; then
+            grep -m 1 '^seed' "$log" || true
             tail -n 60 "$log"
+            cp "$log" "$out.$name.log"
             result="FAILED in run $i"
             failed+=("$name")
             break

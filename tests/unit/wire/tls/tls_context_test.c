@@ -273,7 +273,7 @@ static void test_a_lack_of_memory_is_told_as_one(void **state)
     assert_true(lack_memory(create_client) > 200);
 }
 
-/* libssl finds all that it keeps of ours, or the session is not made. */
+/* A session has all that it will be asked for, or it is not made. */
 static void test_a_session_that_lacks_memory_is_not_made(void **state)
 {
     (void)state;
