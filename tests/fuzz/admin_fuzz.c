@@ -117,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     stepped_settle(clients[0]);
     hear_answer(fds[0]); /* Also if it has ended itself. */
-    amb_renew_end_some(control);
+    amb_renew_some(control);
     amb_assert(amb_list_is_empty(&control->reloads) && clients[0]->work == 0);
     leave_all(clients, fds);
     amb_blocklist_fini(&control->blocked);

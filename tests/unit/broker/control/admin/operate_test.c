@@ -82,11 +82,14 @@ static void test_kick(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(bob->revoked, AMB_EKICKED);
     assert_int_equal(operate(alice, AMB_COMMAND_KICK, number, &count), AMB_ENOTFOUND);
+    again->is_unrenewed = true; /* as renew.c does in the middle of a reload */
+    amb_list_push_back(&stepped_control()->unrenewed, &again->of_revoked);
     assert_int_equal(operate(alice, AMB_COMMAND_KICK, "cam", &count), AMB_OK); /* One is left. */
+    assert_true(amb_list_is_empty(&stepped_control()->unrenewed));
     assert_int_equal(again->revoked, AMB_EKICKED);
     assert_int_equal(operate(alice, AMB_COMMAND_KICK, "7777", &count), AMB_OK); /* No number. */
     assert_int_equal(dave->revoked, AMB_EKICKED);
-    amb_renew_end_some(stepped_control());
+    amb_renew_some(stepped_control());
     assert_int_equal(bob->end_status, AMB_EKICKED);
     assert_int_equal(bob->state, AMB_CLIENT_ENDING);
     assert_int_equal(operate(alice, AMB_COMMAND_KICK_USER, "bob", &count), AMB_ENOTFOUND);
