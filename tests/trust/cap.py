@@ -16,13 +16,14 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 from encrypted import Encrypted, Folder
-from harness import check, main, until
+from harness import SKIPPED, check, main, until
 from policies_test import Watch
 
 MIB = 1 << 20
@@ -137,7 +138,15 @@ def keep_history(broker, topics):
         yield status == 0
 
 
+def is_sanitized(rig):
+    """Then memory is a multiple."""
+    libraries = subprocess.run(["ldd", rig.program("brokerd")], capture_output=True, check=True).stdout
+    return b"libasan" in libraries or b"libtsan" in libraries
+
+
 def test(rig, options):
+    if is_sanitized(rig):
+        sys.exit(SKIPPED)
     seconds, topics = float(options.get("time", 6)), int(options.get("topics", 100))
     os.environ.pop("AMB_URL", None)
     folder = Folder(rig)
