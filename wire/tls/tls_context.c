@@ -49,19 +49,12 @@ const char *amb_tls_file_name(enum amb_tls_file file)
     return file < AMB_TLS_FILES ? names[file] : "?";
 }
 
-static enum amb_status out_of_memory(struct amb_tls_complaint *complaint)
-{
-    (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
-    ERR_clear_error();
-    return AMB_ENOMEM;
-}
-
 static enum amb_status complain(struct amb_tls_complaint *complaint, enum amb_tls_file file,
                                 const char *text)
 {
     complaint->file = file;
     if (amb_tls_is_out_of_memory()) {
-        return out_of_memory(complaint);
+        return amb_tls_out_of_memory(complaint);
     }
     (void)snprintf(complaint->text, sizeof(complaint->text), "%s", text);
     ERR_clear_error();
@@ -316,7 +309,7 @@ static enum amb_status explain_refusal(const struct loaded *loaded,
         is_memory = !is_weighed(sk_X509_value(loaded->chain, i));
     }
     if (is_memory) {
-        return out_of_memory(complaint);
+        return amb_tls_out_of_memory(complaint);
     }
     char text[sizeof(complaint->text)];
     (void)snprintf(text, sizeof(text), "libssl does not take it: %.200s",
@@ -339,13 +332,13 @@ static enum amb_status build(struct amb_tls_context *context, const struct amb_t
     }
     /* No file is in the rules. A group that libssl had no memory to look up is not there later. */
     if (status == AMB_OK && !set_rules(context->ctx)) {
-        status = out_of_memory(complaint);
+        status = amb_tls_out_of_memory(complaint);
     }
     if (status == AMB_OK && !use_all(context, &loaded)) {
         status = explain_refusal(&loaded, complaint);
     }
     if (status == AMB_OK && !digest_all(context, &loaded)) {
-        status = out_of_memory(complaint);
+        status = amb_tls_out_of_memory(complaint);
     }
     loaded_fini(&loaded);
     return status;

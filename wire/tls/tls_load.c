@@ -25,7 +25,7 @@ bool amb_tls_is_out_of_memory(void)
     return ERR_FATAL_ERROR(ERR_peek_error()) != 0 || ERR_FATAL_ERROR(ERR_peek_last_error()) != 0;
 }
 
-static enum amb_status out_of_memory(struct amb_tls_complaint *complaint)
+enum amb_status amb_tls_out_of_memory(struct amb_tls_complaint *complaint)
 {
     (void)snprintf(complaint->text, sizeof(complaint->text), "no memory");
     ERR_clear_error();
@@ -41,7 +41,7 @@ static enum amb_status complain(struct amb_tls_complaint *complaint, const char 
 {
     char shown[SHOWN_MAX];
     if (amb_tls_is_out_of_memory()) {
-        return out_of_memory(complaint);
+        return amb_tls_out_of_memory(complaint);
     }
     int len = snprintf(complaint->text, sizeof(complaint->text), "%s ",
                        amb_text_show(path, shown, sizeof(shown)));
@@ -126,7 +126,7 @@ static enum amb_status read_file(const char *path, bool is_secret,
     }
     if (bio == NULL || got > 0) {
         (void)BIO_free(bio);
-        return out_of_memory(complaint);
+        return amb_tls_out_of_memory(complaint);
     }
     if (got < 0) {
         (void)BIO_free(bio);
@@ -176,7 +176,7 @@ enum amb_status amb_tls_check_time(const X509 *certificate, const char *path,
 static enum amb_status open_text(const char *text, struct amb_tls_complaint *complaint, BIO **out)
 {
     *out = BIO_new_mem_buf(text, -1);
-    return *out == NULL ? out_of_memory(complaint) : AMB_OK;
+    return *out == NULL ? amb_tls_out_of_memory(complaint) : AMB_OK;
 }
 
 /* All certificates of a file, or of its text where that is not NULL; at least one. */
@@ -202,7 +202,7 @@ static enum amb_status load_all(const char *path, const char *text,
     (void)BIO_free(bio);
     if (all == NULL || ending == NO_MEMORY) {
         sk_X509_pop_free(all, X509_free);
-        return out_of_memory(complaint);
+        return amb_tls_out_of_memory(complaint);
     }
     if (ending == BROKEN || sk_X509_num(all) == 0) {
         bool is_empty = sk_X509_num(all) == 0;
@@ -263,7 +263,7 @@ enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *com
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, amb_no_passphrase, &is_encrypted);
     (void)BIO_free(bio);
     if (key == NULL && ERR_peek_error() == 0) {
-        return out_of_memory(complaint);
+        return amb_tls_out_of_memory(complaint);
     }
     if (key == NULL) {
         return complain(complaint, path,
@@ -312,13 +312,13 @@ enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * autho
         status = check_crl(one, authorities, path, complaint);
         if (sk_X509_CRL_push(all, one) == 0) {
             X509_CRL_free(one);
-            status = out_of_memory(complaint);
+            status = amb_tls_out_of_memory(complaint);
         }
     }
     enum ending ending = all == NULL ? NO_MEMORY : one != NULL ? WHOLE : ending_of();
     (void)BIO_free(bio);
     if (ending == NO_MEMORY) {
-        status = out_of_memory(complaint);
+        status = amb_tls_out_of_memory(complaint);
     } else if (status == AMB_OK && (ending == BROKEN || sk_X509_CRL_num(all) == 0)) {
         status = complain(complaint, path, "has no revocation list in PEM");
     }

@@ -30,6 +30,8 @@ enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * autho
 
 /* Does the queue of errors begin with a lack of memory? Then nothing is wrong with a file. */
 bool amb_tls_is_out_of_memory(void);
+/* Says so, clears that queue and returns ENOMEM. */
+enum amb_status amb_tls_out_of_memory(struct amb_tls_complaint *complaint);
 
 /* "2027-06-30", or "?"; `out` has AMB_TLS_DATE_MAX bytes. Returns out. */
 #define AMB_TLS_DATE_MAX 16u
