@@ -13,8 +13,7 @@
  *
  * A script is a row of steps: see step(). It does not reach reading and closing the socket.
  */
-#include "tests/fuzz/fuzz.h"
-#include "wire/base/assert.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "wire/link/stream/stream_down.h"
 #include "wire/link/stream/stream_rx.h"
 
@@ -33,11 +32,8 @@
 #define REFUSED_BODY 668u
 
 struct target {
-    uint8_t *open; /* the body on its way */
-    uint64_t open_len;
-    uint32_t handle;
-    unsigned downs;
-    uint64_t digest; /* of all upcalls */
+    struct fuzz_target upcalls;
+    uint32_t handle; /* of the body on its way */
 };
 
 /* The wire ------------------------------------------------------------------------------------- */
@@ -168,54 +164,41 @@ FUZZ_PLAIN static void step(struct script *script)
 
 /* Upcalls -------------------------------------------------------------------------------------- */
 
-FUZZ_PLAIN static void note(struct target *target, uint64_t value)
-{
-    target->digest = (target->digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    target->digest ^= target->digest >> 29;
-}
-
 FUZZ_PLAIN static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst,
                                            void **cookie, struct amb_link_mem **mem)
 {
     struct target *target = arg;
     (void)mem;
-    amb_assert(target->downs == 0 && target->open == NULL);
-    uint64_t len = amb_frame_body_len(frame);
-    note(target, frame->type);
-    note(target, frame->handle);
-    note(target, len);
+    uint64_t len = fuzz_note_frame(&target->upcalls, frame);
     if (frame->handle == REFUSED) {
         return AMB_EPROTO;
     }
     if (len != 0 && len <= BODY_MAX && frame->handle != DISCARDED) {
-        target->open = malloc(len);
-        amb_assert(target->open != NULL);
-        target->open_len = len;
         target->handle = frame->handle;
-        *dst = *cookie = target->open;
+        *dst = *cookie = fuzz_body_begin(&target->upcalls, len);
     }
     return AMB_OK;
 }
 
 /* Its beginning, its end and some of what is between. */
-FUZZ_PLAIN static void note_body(struct target *target)
+FUZZ_PLAIN static void note_body(struct fuzz_target *target)
 {
     uint64_t step = target->open_len / 32 + 1, last = target->open_len - 1;
     for (uint64_t i = 0; i < target->open_len; i += step) {
-        note(target, target->open[i] | (uint64_t)target->open[last - i] << 8);
+        fuzz_note(target, target->open[i] | (uint64_t)target->open[last - i] << 8);
     }
 }
 
 FUZZ_PLAIN static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 {
     struct target *target = arg;
-    amb_assert(cookie == target->open && target->open != NULL);
-    note(target, (uint64_t)status);
+    struct fuzz_target *upcalls = &target->upcalls;
+    amb_assert(cookie == upcalls->open && upcalls->open != NULL);
+    fuzz_note(upcalls, (uint64_t)status);
     if (status == AMB_OK) {
-        note_body(target);
+        note_body(upcalls);
     }
-    free(target->open);
-    target->open = NULL;
+    fuzz_body_end(upcalls);
     return target->handle == REFUSED_BODY ? AMB_EPROTO : status;
 }
 
@@ -223,21 +206,15 @@ FUZZ_PLAIN static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, ui
                                           uint64_t value)
 {
     struct target *target = arg;
-    amb_assert((unsigned)kind < AMB_FLOW_KINDS && handle < AMB_HANDLES_MAX);
-    amb_assert(target->downs == 0);
-    note(target, (uint64_t)kind << 32 | handle);
-    note(target, value);
+    fuzz_note_flow(&target->upcalls, kind, handle, value);
     return value == REFUSED ? AMB_EPROTO : AMB_OK;
 }
 
 FUZZ_PLAIN static void on_down(void *arg, enum amb_status why, const char *text)
 {
     struct target *target = arg;
-    amb_assert(why != AMB_OK && text != NULL);
-    amb_assert(target->downs == 0 && target->open == NULL);
-    note(target, (uint64_t)why);
-    note(target, (uint64_t)(uintptr_t)text);
-    target->downs++;
+    fuzz_note_down(&target->upcalls, why, text);
+    fuzz_note(&target->upcalls, (uint64_t)(uintptr_t)text);
 }
 
 /* Receiving ------------------------------------------------------------------------------------ */
@@ -295,8 +272,8 @@ FUZZ_PLAIN static uint64_t run(const uint8_t *bytes, size_t len, size_t first, s
         parse(budget);
     }
     amb_stream_fail(&stream, AMB_ELOST, "the end");
-    amb_assert(target.downs == 1 && target.open == NULL);
-    return target.digest;
+    amb_assert(target.upcalls.downs == 1 && target.upcalls.open == NULL);
+    return target.upcalls.digest;
 }
 
 FUZZ_PLAIN int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

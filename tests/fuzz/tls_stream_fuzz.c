@@ -3,8 +3,8 @@
  * A stream link over TLS, of a peer that has keys and writes any bytes through them, in records of
  * the first byte's size. A plain link is given the same bytes. Both must come to the same upcalls.
  */
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/fuzz_tls.h"
-#include "wire/codec/frame.h"
 #include "wire/link/stream/stream.h"
 
 #include <unistd.h>
@@ -12,56 +12,33 @@
 #define BODY_MAX (UINT64_C(1) << 18)
 #define POLLS 16u
 
-struct target {
-    uint8_t *open; /* the body on its way */
-    uint64_t open_len, digest;
-    unsigned downs;
-};
-
-FUZZ_PLAIN static void note(struct target *target, uint64_t value)
-{
-    target->digest = (target->digest ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    target->digest ^= target->digest >> 29;
-}
-
 FUZZ_PLAIN static enum amb_status on_frame(void *arg, const struct amb_frame *frame, void **dst,
                                            void **cookie, struct amb_link_mem **mem)
 {
-    struct target *target = arg;
+    struct fuzz_target *target = arg;
     (void)mem;
-    amb_assert(target->downs == 0 && target->open == NULL);
-    uint64_t len = amb_frame_body_len(frame);
-    note(target, frame->type);
-    note(target, frame->handle);
-    note(target, len);
+    uint64_t len = fuzz_note_frame(target, frame);
     if (len != 0 && len <= BODY_MAX) { /* Larger ones are discarded. */
-        target->open = malloc(len);
-        amb_assert(target->open != NULL);
-        target->open_len = len;
-        *dst = *cookie = target->open;
+        *dst = *cookie = fuzz_body_begin(target, len);
     }
     return AMB_OK;
 }
 
 FUZZ_PLAIN static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 {
-    struct target *target = arg;
+    struct fuzz_target *target = arg;
     amb_assert(cookie == target->open && target->open != NULL);
     for (uint64_t i = 0; status == AMB_OK && i < target->open_len; i += 1 + target->open_len / 64) {
-        note(target, target->open[i]);
+        fuzz_note(target, target->open[i]);
     }
-    free(target->open);
-    target->open = NULL;
+    fuzz_body_end(target);
     return status;
 }
 
 FUZZ_PLAIN static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t handle,
                                           uint64_t value)
 {
-    struct target *target = arg;
-    amb_assert((unsigned)kind < AMB_FLOW_KINDS && handle < AMB_HANDLES_MAX && target->downs == 0);
-    note(target, (uint64_t)kind << 32 | handle);
-    note(target, value);
+    fuzz_note_flow(arg, kind, handle, value);
     return AMB_OK;
 }
 
@@ -72,10 +49,7 @@ FUZZ_PLAIN static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_statu
 
 FUZZ_PLAIN static void on_down(void *arg, enum amb_status why, const char *text)
 {
-    struct target *target = arg;
-    amb_assert(why != AMB_OK && text != NULL && target->downs == 0 && target->open == NULL);
-    note(target, (uint64_t)why);
-    target->downs++;
+    fuzz_note_down(arg, why, text);
 }
 
 FUZZ_PLAIN static void on_closed(void *arg)
@@ -91,8 +65,8 @@ static const struct amb_link_events events = {.on_frame = on_frame,
                                               .on_closed = on_closed};
 
 /* The bytes in pieces, then the end. client NULL: as they are. Returns what the link made of it. */
-static uint64_t run(struct amb_link *link, struct target *target, int fd, struct amb_tls *client,
-                    const uint8_t *bytes, size_t len, size_t piece)
+static uint64_t run(struct amb_link *link, struct fuzz_target *target, int fd,
+                    struct amb_tls *client, const uint8_t *bytes, size_t len, size_t piece)
 {
     while (len != 0 && target->downs == 0) {
         size_t part = piece < len ? piece : len;
@@ -117,7 +91,7 @@ static uint64_t run(struct amb_link *link, struct target *target, int fd, struct
 
 FUZZ_PLAIN int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    struct target plain = {.digest = 1}, hidden = {.digest = 1};
+    struct fuzz_target plain = {.digest = 1}, hidden = {.digest = 1};
     struct tls_two one, two;
     struct amb_link *link;
     if (len < 2) {
