@@ -25,10 +25,7 @@ FUZZ_PLAIN static inline void fuzz_tls_init(void)
     if (fuzz_tls_server != NULL) {
         return;
     }
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "broker.example");
-    fuzz_tls_server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    fuzz_tls_client = tls_made_client(&made, NULL);
+    tls_made_ends(&made, "broker.example", &fuzz_tls_server, &fuzz_tls_client);
     tls_made_fini(&made);
 }
 

@@ -247,3 +247,20 @@ struct amb_tls_context *tls_made_client(const struct tls_made *made, const char 
     }
     return context;
 }
+
+void tls_made_ends(struct tls_made *made, const char *name, struct amb_tls_context **server,
+                   struct amb_tls_context **client)
+{
+    tls_made_init(made);
+    tls_made_plain(made, "server", AMB_TLS_SERVER, name);
+    *server = tls_made_server(made, "server", AMB_TLS_CLIENTS_NONE);
+    *client = tls_made_client(made, NULL);
+}
+
+void tls_made_ends_fini(struct tls_made *made, struct amb_tls_context **server,
+                        struct amb_tls_context **client)
+{
+    amb_tls_context_unref(server);
+    amb_tls_context_unref(client);
+    tls_made_fini(made);
+}

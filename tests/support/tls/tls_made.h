@@ -53,3 +53,8 @@ void tls_made_join(const struct tls_made *made, const char *file, const char *fi
 struct amb_tls_context *tls_made_server(const struct tls_made *made, const char *base,
                                         enum amb_tls_clients clients);
 struct amb_tls_context *tls_made_client(const struct tls_made *made, const char *base);
+/* All that two ends need: `made`, a broker's certificate for that name, and a context of each. */
+void tls_made_ends(struct tls_made *made, const char *name, struct amb_tls_context **server,
+                   struct amb_tls_context **client);
+void tls_made_ends_fini(struct tls_made *made, struct amb_tls_context **server,
+                        struct amb_tls_context **client);

@@ -18,12 +18,10 @@ static void a_connection_is_charged_as_long_as_it_is_there(void **state)
 {
     (void)state;
     struct tls_made made;
+    struct amb_tls_context *server, *client;
     struct tls_two two;
     struct amb_heap_account small, large;
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "broker.example");
-    struct amb_tls_context *server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    struct amb_tls_context *client = tls_made_client(&made, NULL);
+    tls_made_ends(&made, "broker.example", &server, &client);
     tls_two_make(&two, server, client, &wish);
     tls_two_shake(&two);
     amb_heap_init(&small, 1);
@@ -35,9 +33,7 @@ static void a_connection_is_charged_as_long_as_it_is_there(void **state)
     assert_true(large.bytes > 0);
     tls_two_fini(&two);
     assert_int_equal(large.bytes, 0);
-    amb_tls_context_unref(&server);
-    amb_tls_context_unref(&client);
-    tls_made_fini(&made);
+    tls_made_ends_fini(&made, &server, &client);
 }
 
 int main(void)

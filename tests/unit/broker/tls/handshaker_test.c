@@ -241,13 +241,8 @@ int main(void)
         cmocka_unit_test(test_threads_take_turns_at_a_full_door_too),
         cmocka_unit_test(test_an_end_closes_what_is_under_way),
     };
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");
-    server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    client = tls_made_client(&made, NULL);
+    tls_made_ends(&made, "localhost", &server, &client);
     int failed = cmocka_run_group_tests_name("handshaker", tests, NULL, NULL);
-    amb_tls_context_unref(&server);
-    amb_tls_context_unref(&client);
-    tls_made_fini(&made);
+    tls_made_ends_fini(&made, &server, &client);
     return failed;
 }

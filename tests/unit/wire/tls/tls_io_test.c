@@ -27,19 +27,14 @@ static struct amb_tls_context *server, *client;
 static int setup(void **state)
 {
     (void)state;
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");
-    server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    client = tls_made_client(&made, NULL);
+    tls_made_ends(&made, "localhost", &server, &client);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    amb_tls_context_unref(&server);
-    amb_tls_context_unref(&client);
-    tls_made_fini(&made);
+    tls_made_ends_fini(&made, &server, &client);
     return 0;
 }
 

@@ -24,23 +24,18 @@ static struct amb_tls_context *server, *client;
 static int setup(void **state)
 {
     (void)state;
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "broker.example");
+    tls_made_ends(&made, "broker.example", &server, &client);
     tls_made_plain(&made, "numbered", AMB_TLS_SERVER, "127.0.0.1");
     tls_made_plain(&made, "visitor", AMB_TLS_CLIENT, "cam7");
     tls_made_issue(&made, NULL, "stranger", AMB_TLS_SERVER, "broker.example",
                    (struct tls_made_time){-TLS_MADE_DAY, TLS_MADE_DAY});
-    server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    client = tls_made_client(&made, NULL);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    amb_tls_context_unref(&server);
-    amb_tls_context_unref(&client);
-    tls_made_fini(&made);
+    tls_made_ends_fini(&made, &server, &client);
     return 0;
 }
 

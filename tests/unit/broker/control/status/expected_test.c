@@ -126,11 +126,9 @@ static void encryption_is_a_part_of_what_a_stream_can_have(void **state)
 {
     (void)state;
     struct tls_made made;
+    struct amb_tls_context *server, *from;
     struct tls_two two;
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "broker.example");
-    struct amb_tls_context *server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    struct amb_tls_context *from = tls_made_client(&made, NULL);
+    tls_made_ends(&made, "broker.example", &server, &from);
     tls_two_make(&two, server, from, &(struct amb_tls_wish){.name = "broker.example"});
     tls_two_shake(&two);
     client.tls = two.broker;
@@ -148,9 +146,7 @@ static void encryption_is_a_part_of_what_a_stream_can_have(void **state)
     assert_null(strstr(by, "encryption"));
     client.tls = NULL;
     tls_two_fini(&two);
-    amb_tls_context_unref(&server);
-    amb_tls_context_unref(&from);
-    tls_made_fini(&made);
+    tls_made_ends_fini(&made, &server, &from);
 }
 
 static void two_ways_one_after_the_other(void **state)

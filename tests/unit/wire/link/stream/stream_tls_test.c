@@ -358,14 +358,9 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_it_says_that_it_is_tls, setup_wide, teardown),
     };
-    tls_made_init(&made);
-    tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");
-    server = tls_made_server(&made, "server", AMB_TLS_CLIENTS_NONE);
-    client = tls_made_client(&made, NULL);
+    tls_made_ends(&made, "localhost", &server, &client);
     int failed = link_suite_run(&factories[0]) + link_suite_run(&factories[1]) +
                  cmocka_run_group_tests_name("stream over TLS alone", tests, NULL, NULL);
-    amb_tls_context_unref(&server);
-    amb_tls_context_unref(&client);
-    tls_made_fini(&made);
+    tls_made_ends_fini(&made, &server, &client);
     return failed;
 }
