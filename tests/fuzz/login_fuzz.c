@@ -120,15 +120,8 @@ static void bury(struct amb_control *control)
 
 static void say_hello(struct slot *slot)
 {
-    Amb__Control__Hello hello;
-    Amb__Control__Control message;
-    amb__control__hello__init(&hello);
-    amb__control__control__init(&message);
-    hello.version_min = hello.version_max = AMB_CONTROL_VERSION;
-    hello.link = (char *)(uintptr_t) "stream";
-    message.body_case = AMB__CONTROL__CONTROL__BODY_HELLO;
-    message.hello = &hello;
-    stepped_say_message(slot->client, slot->fd, &message);
+    stepped_say_body(slot->fd, stepped_hello, sizeof(stepped_hello));
+    stepped_settle(slot->client);
 }
 
 /* The token is right, is short, is none, or is a credential's text. */

@@ -88,11 +88,8 @@ static void speak(struct talk *talk, uint8_t how, const uint8_t *data, size_t le
 
 static void introduce(struct talk *talk)
 {
-    static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
-                                    0x06, 's',  't',  'r',  'e',  'a',  'm'};
-    static const uint8_t auth[] = {0x22, 0x00};
-    say_body(talk, hello, sizeof(hello));
-    say_body(talk, auth, sizeof(auth));
+    say_body(talk, stepped_hello, sizeof(stepped_hello));
+    say_body(talk, stepped_auth, sizeof(stepped_auth));
     amb_assert(talk->client->state == AMB_CLIENT_LIVE);
 }
 

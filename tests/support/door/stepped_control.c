@@ -18,6 +18,10 @@
 
 #define ROUNDS_MAX 100
 
+const uint8_t stepped_hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
+                                 0x06, 's',  't',  'r',  'e',  'a',  'm'};
+const uint8_t stepped_auth[] = {0x22, 0x00};
+
 static struct amb_config *config;
 static struct amb_membudget budget;
 static struct amb_shard shards[STEPPED_SHARDS];
@@ -99,11 +103,8 @@ void stepped_say_body(int fd, const uint8_t *body, uint8_t len)
 
 void stepped_introduce(struct amb_client *client, int fd)
 {
-    static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
-                                    0x06, 's',  't',  'r',  'e',  'a',  'm'};
-    static const uint8_t auth[] = {0x22, 0x00};
-    stepped_say_body(fd, hello, sizeof(hello));
-    stepped_say_body(fd, auth, sizeof(auth));
+    stepped_say_body(fd, stepped_hello, sizeof(stepped_hello));
+    stepped_say_body(fd, stepped_auth, sizeof(stepped_auth));
     stepped_settle(client);
     amb_assert(client->state == AMB_CLIENT_LIVE);
 }

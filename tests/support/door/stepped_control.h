@@ -12,6 +12,9 @@
 
 #define STEPPED_SHARDS 2u
 
+/* Bodies of messages: Hello for a stream, and Auth. */
+extern const uint8_t stepped_hello[14], stepped_auth[2];
+
 /* Makes it at the first call. No UCX, at most 4 sessions, 32 topics, 16 subscriptions. */
 struct amb_control *stepped_control(void);
 /* A new connection; *fd is the far end. */

@@ -21,10 +21,6 @@
 #define ALICE "alice:plant:camera:-:-:uid/1000\n"
 #define BOB "bob:plant:-:-:-:uid/1001\n"
 
-static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
-                                0x06, 's',  't',  'r',  'e',  'a',  'm'};
-static const uint8_t ask_auth[] = {0x22, 0x00};
-
 /* "": no users file. */
 static inline void use(const char *text)
 {
@@ -48,8 +44,8 @@ static inline struct amb_client *connect_as(uint32_t uid, int *fd)
     struct amb_client *client = stepped_connect(true, fd);
     client->uid = uid;
     client->user = amb_user_of_uid(uid, 65534);
-    stepped_say_body(*fd, hello, sizeof(hello));
-    stepped_say_body(*fd, ask_auth, sizeof(ask_auth));
+    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
+    stepped_say_body(*fd, stepped_auth, sizeof(stepped_auth));
     stepped_settle(client);
     return client;
 }

@@ -75,8 +75,8 @@ static void test_a_reload_meets_sessions_in_the_making(void **state)
     use(ALICE);
     struct amb_client *client = stepped_connect(true, &fd);
     client->uid = client->user = 1000;
-    stepped_say_body(fd, hello, sizeof(hello));
-    stepped_say_body(fd, ask_auth, sizeof(ask_auth));
+    stepped_say_body(fd, stepped_hello, sizeof(stepped_hello));
+    stepped_say_body(fd, stepped_auth, sizeof(stepped_auth));
     stepped_control_turn(client);
     assert_int_equal(client->state, AMB_CLIENT_OPENING);
     use(BOB);

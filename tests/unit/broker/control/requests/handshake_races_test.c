@@ -21,17 +21,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Hello for a stream, and Auth. */
-static const uint8_t hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
-                                0x06, 's',  't',  'r',  'e',  'a',  'm'};
-static const uint8_t ask_auth[] = {0x22, 0x00};
-
 /* A client that waits for its worker. */
 static struct amb_client *opening_client(int *fd)
 {
     struct amb_client *client = stepped_connect(true, fd);
-    stepped_say_body(*fd, hello, sizeof(hello));
-    stepped_say_body(*fd, ask_auth, sizeof(ask_auth));
+    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
+    stepped_say_body(*fd, stepped_auth, sizeof(stepped_auth));
     stepped_control_turn(client);
     assert_int_equal(client->state, AMB_CLIENT_OPENING);
     return client;
@@ -96,7 +91,7 @@ static void test_a_session_opens_when_its_clients_former_one_is_heard(void **sta
     struct amb_client *client = opening_client(&fd);
     stepped_settle(client);
     struct amb_client *next = stepped_connect(true, &next_fd);
-    stepped_say_body(next_fd, hello, sizeof(hello));
+    stepped_say_body(next_fd, stepped_hello, sizeof(stepped_hello));
     say_auth_after(next_fd, client);
     for (unsigned i = 0; i < 10; i++) { /* The former session's worker has no turn. */
         stepped_control_turn(next);

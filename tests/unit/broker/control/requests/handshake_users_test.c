@@ -14,7 +14,7 @@ static struct amb_client *connect_after(uint32_t uid, const struct amb_client *f
 {
     struct amb_client *client = stepped_connect(true, fd);
     client->uid = client->user = uid;
-    stepped_say_body(*fd, hello, sizeof(hello));
+    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
     Amb__Control__Former named;
     Amb__Control__Auth auth;
     Amb__Control__Control message;
@@ -106,13 +106,13 @@ static struct amb_client *connect_by_ucx(uint32_t uid, bool insists, bool is_lat
 {
     struct amb_client *client = stepped_connect(true, fd);
     client->uid = client->user = uid;
-    stepped_say_body(*fd, hello, sizeof(hello));
+    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
     stepped_settle(client);
     assert_int_equal(client->state, AMB_CLIENT_AUTH);
     client->link = AMB_LINK_UCX;
     client->insists = insists;
     client->ucx_late = is_late;
-    stepped_say_body(*fd, ask_auth, sizeof(ask_auth));
+    stepped_say_body(*fd, stepped_auth, sizeof(stepped_auth));
     stepped_settle(client);
     return client;
 }
