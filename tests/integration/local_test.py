@@ -160,18 +160,13 @@ print("right device")
 
 def test_the_driver_s_device_0_is_the_one_that_is_named(locals_):
     needs_gpus(locals_)
-    if "sanitize" in os.environ.get("LD_PRELOAD", "") or is_sanitized(locals_):
+    if "sanitize" in os.environ.get("LD_PRELOAD", "") or locals_.rig.is_sanitized():
         pytest.skip("a sanitized driver does not load into Python")
     # Without an option: the same, since there are GPUs. Two of four, in an order of the user's.
     for env, count in (({}, 4), ({"CUDA_VISIBLE_DEVICES": f"3,{UUID % 1}"}, 2)):
         code, lines, error = locals_.run("--", "python3", "-c", ASK_DRIVER, env=env)
         check(code == 0, f"{code} {error}")
         check(sorted(lines) == [f"[{rank}] right device" for rank in range(count)], f"{lines} {error}")
-
-
-def is_sanitized(locals_):
-    symbols = subprocess.run(["ldd", locals_.rig.program("brokerd")], capture_output=True, check=True)
-    return b"libasan" in symbols.stdout or b"libtsan" in symbols.stdout
 
 
 def test_more_processes_than_gpus_share_them_and_fewer_have_the_first(locals_):

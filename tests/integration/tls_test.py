@@ -84,7 +84,7 @@ def test_who_is_at_the_door(rig, folder):
     shown = {row["name"]: (row["protocol"], row["suite"]) for row in broker.broker.ask("clients")}
     check(shown == {"asker": ("", "")}, f"a client by a Unix socket: {shown}")
     held = rig.client("broker-ctl", "--url", broker.url, "--client-name", "encrypted", "sub", "a",
-                      env={"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)})
+                      env=broker.env)
     until(20, lambda: broker.broker.ask("subs"), "it has subscribed")
     shown = {row["name"]: (row["protocol"], row["suite"]) for row in broker.broker.ask("clients")}
     check(shown["encrypted"] == ("TLS 1.3", "TLS_AES_128_GCM_SHA256"), shown)
@@ -280,7 +280,7 @@ def test_reloads(rig, folder):
     config.write_text(text)
     broker = Encrypted(rig, folder, "--config", str(config))
     holder = rig.client("broker-ctl", "--url", broker.url, "sub", "stays.>", "--count", 1,
-                        env={"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(token)})
+                        env=broker.env)
     until(20, lambda: broker.broker.ask("subs"), "it has subscribed")
 
     def reload(words):

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from harness import check
+from harness import check, port_of
 
 LISTENING = "0A"
 
@@ -45,7 +45,7 @@ def test_the_port_waits_for_its_first_client(rig):
     for options in ([], ["-o", "transports.tcp=on"]):
         broker = rig.broker("-o", "server.workers=2", "-o", "auth.token=a token of the test's",
                             *options)
-        door = [int(broker.tcp_url.rsplit(":", 1)[1])]
+        door = [port_of(broker.tcp_url)]
         check(ports(broker) == door, f"at the start: {ports(broker)}, not {door}")
         expect(publish(rig, broker.unix_url), 0)
         expect(publish(rig, broker.url("stream"), AMB_CREDENTIALS=str(token)), 0)

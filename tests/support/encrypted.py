@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A brokerd with an encrypted listener, and the certificates that it takes.
 
-    folder = Folder(rig)
-    folder.make("init", "--name", "127.0.0.1")
-    broker = Encrypted(rig, folder)
+    broker = Encrypted(rig, made(rig))
     broker.works()
+    rig.client("broker-ctl", "--url", broker.url, ..., env=broker.env)
 """
 import json
 import os
 import socket
 import subprocess
 
-from harness import check, until
+from harness import check, port_of, until
 
 TOKEN = "canary-token-5f0e"
 
@@ -38,6 +37,13 @@ class Folder:
         return json.loads(text)
 
 
+def made(rig):
+    """A folder with the certificates of a broker on 127.0.0.1."""
+    folder = Folder(rig)
+    folder.make("init", "--name", "127.0.0.1")
+    return folder
+
+
 class Encrypted:
     """A brokerd with an encrypted listener, and what reaches it."""
 
@@ -54,14 +60,13 @@ class Encrypted:
             arguments += ["-o", f"tls.clients={clients}", "-o", f"tls.ca={folder('ca.pem')}"]
         self.broker = rig.broker(*arguments, *map(str, options), env=env, prefix=prefix)
         self.url = self.broker.tls_url
-        self.port = int(self.url.rsplit(":", 1)[1])
+        self.port = port_of(self.url)
+        self.env = {"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(self.token)}  # a client needs it
 
     def ctl(self, *arguments, url=None, env=None, data=b"x", seconds=30):
-        extra = {"AMB_CA": self.folder("ca.pem"), "AMB_CREDENTIALS": str(self.token)}
-        extra.update(env or {})
         done = subprocess.run([self.rig.program("broker-ctl"), "--url", url or self.url,
                                *map(str, arguments)], input=data, capture_output=True,
-                              timeout=seconds, check=False, env={**os.environ, **extra})
+                              timeout=seconds, check=False, env={**os.environ, **self.env, **(env or {})})
         return done.returncode, done.stdout, done.stderr.decode(errors="replace")
 
     def works(self, **options):

@@ -60,6 +60,11 @@ def as_user(number):
     return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
 
 
+def port_of(url):
+    """Of a URL that ends in one; 0 of None."""
+    return int(url.rsplit(":", 1)[1]) if url else 0
+
+
 def _end_with_parent():
     _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -212,9 +217,9 @@ class Broker(Process):
         self.socket = at.socket if at is not None else rig.folder / f"broker-{rig.started}.sock"
         listen = ["--listen", f"unix://{self.socket}{socket_query}"]
         if tcp:
-            listen += ["--listen", f"tcp://127.0.0.1:{self._port(at and at.tcp_url)}"]
+            listen += ["--listen", f"tcp://127.0.0.1:{port_of(at and at.tcp_url)}"]
         if tcp and rig.tls_options:
-            listen += ["--listen", f"tls://127.0.0.1:{self._port(at and at.tls_url)}",
+            listen += ["--listen", f"tls://127.0.0.1:{port_of(at and at.tls_url)}",
                        *rig.tls_options]
         patient = () if any("peer_timeout" in str(word) for word in arguments) else PATIENT
         dev_option = ("--dev",) if dev else ()
@@ -226,10 +231,6 @@ class Broker(Process):
         self.unix_url = next(word for word in words if word.startswith("unix:"))
         self.tcp_url = next((word for word in words if word.startswith("tcp:")), None)
         self.tls_url = next((word for word in words if word.startswith("tls:")), None)
-
-    @staticmethod
-    def _port(url):
-        return url.rsplit(":", 1)[1] if url else "0"
 
     def url(self, link="ring"):
         return {
@@ -394,6 +395,11 @@ class Rig:
             if path.is_file() and os.access(path, os.X_OK):
                 return str(path)
         raise Failure(f"no {name} in {self.build}")
+
+    def is_sanitized(self):
+        """With the sanitizer of addresses or of threads."""
+        done = subprocess.run(["ldd", self.program("brokerd")], capture_output=True, check=True)
+        return b"libasan" in done.stdout or b"libtsan" in done.stdout
 
     def forget(self, process):
         """It has ended, and nobody needs to hear of it any more."""

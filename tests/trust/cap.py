@@ -16,13 +16,12 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-from encrypted import Encrypted, Folder
+from encrypted import Encrypted, made
 from harness import SKIPPED, check, main, until
 from policies_test import Watch
 
@@ -71,19 +70,18 @@ class Load:
     """A publisher and a reader of each size, on the links in turn."""
 
     def __init__(self, rig, broker, seconds):
-        env = {"AMB_CA": broker.folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
         urls = itertools.cycle((f"{broker.url}?link=stream", f"{broker.broker.tcp_url}?link=stream",
                                 broker.broker.unix_url))
         self.readers, self.writers = [], []
         for number, (name, size) in enumerate(itertools.product(("a", "b"), SIZES.items())):
             topic, size = f"cap.{name}.{size[0]}", size[1]
             self.readers.append(rig.client("broker-ctl", "--url", next(urls), "-o", "json", "sub", topic,
-                                           "--stats", "--policy", "block", "--slow-block", "10m", env=env))
+                                           "--stats", "--policy", "block", "--slow-block", "10m", env=broker.env))
             if number % 2 == 0:
                 next(urls)  # not the link of its reader
             self.writers.append(rig.client("broker-ctl", "--url", next(urls), "-o", "json", "pub", topic,
                                            "--size", size, "--count", 1 << 40, "--stats",
-                                           "--wait-subscribers", 1, env=env))
+                                           "--wait-subscribers", 1, env=broker.env))
         until(30, lambda: len(broker.broker.ask("subs")) >= len(self.readers), "they read")
 
     def signal_readers(self, number):
@@ -138,23 +136,14 @@ def keep_history(broker, topics):
         yield status == 0
 
 
-def is_sanitized(rig):
-    """Then memory is a multiple."""
-    libraries = subprocess.run(["ldd", rig.program("brokerd")], capture_output=True, check=True).stdout
-    return b"libasan" in libraries or b"libtsan" in libraries
-
-
 def test(rig, options):
-    if is_sanitized(rig):
+    if rig.is_sanitized():  # then memory is a multiple
         sys.exit(SKIPPED)
     seconds, topics = float(options.get("time", 6)), int(options.get("topics", 100))
-    os.environ.pop("AMB_URL", None)
-    folder = Folder(rig)
-    folder.make("init", "--name", "127.0.0.1")
     group = Group(HOST + BESIDE)
     atexit.register(group.remove)
     broker = Encrypted(
-        rig, folder, "-o", f"memory.host.size={HOST // MIB}M", "-o", "memory.host.segment=32M", "-o",
+        rig, made(rig), "-o", f"memory.host.size={HOST // MIB}M", "-o", "memory.host.segment=32M", "-o",
         "server.max_message=16M", "-o", "server.workers=2", "-o", "log.level=warn", "-o", "transports.trusted=[]",
         "-o", 'topics=( { match = "kept.>"; retain = { messages = 10; }; } )', prefix=group.prefix)
     broker.broker.ask("status")

@@ -26,8 +26,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "stress"))
 from death import standing
-from encrypted import Encrypted, Folder
-from harness import check, main, patience, until
+from encrypted import Encrypted, made
+from harness import check, main, patience, port_of, until
 
 TIMEOUT_S = 2  # server.handshake_timeout
 CROWD = 400  # connections at once, fewer than may be half open
@@ -39,24 +39,24 @@ HELLO_OF_OURS = b"AMB\x01\x0e\x12\x0c\x08\x01\x10\x01\x2a\x06stream"
 HTTP = b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"
 
 
+def trusting():
+    """TLS for a client that takes any certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class Visitor:
     """What the kinds are made of: a socket to a door, and TLS by Python's."""
 
     def __init__(self, broker, seed):
         self.tls = ("127.0.0.1", broker.port)
-        self.tcp = ("127.0.0.1", int(broker.broker.tcp_url.rsplit(":", 1)[1]))
+        self.tcp = ("127.0.0.1", port_of(broker.broker.tcp_url))
         self.random = random.Random(seed)
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.context.check_hostname = False
-        self.context.verify_mode = ssl.CERT_NONE
+        self.context, self.old, self.other = trusting(), trusting(), trusting()
         self.context.set_alpn_protocols(["amb/1"])
-        self.old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.old.check_hostname = False
-        self.old.verify_mode = ssl.CERT_NONE
         self.old.maximum_version = ssl.TLSVersion.TLSv1_2
-        self.other = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.other.check_hostname = False
-        self.other.verify_mode = ssl.CERT_NONE
         self.other.set_alpn_protocols(["h2", "http/1.1"])
 
     def say(self, data, door=None):
@@ -257,9 +257,8 @@ class Honest:
     """A pair over TLS that checks each message."""
 
     def __init__(self, rig, broker, name):
-        environment = {"AMB_CA": broker.folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
         self.process = rig.client("test-checker", broker.url, broker.url, name, "--rate", 200, "--max",
-                                  20000, env=environment)
+                                  20000, env=broker.env)
         self.process.expect("ready", 60)
 
     def end(self):
@@ -331,11 +330,8 @@ def test(rig, options):
     rounds, seed = int(options.get("rounds", 50)), int(options.get("seed", time.time_ns() & 0xFFFFFF))
     kinds = [options["only"]] if "only" in options else [*KINDS, REKEYS]
     print(f"seed {seed}", flush=True)
-    os.environ.pop("AMB_URL", None)
     os.nice(5)  # the honest and the broker need not wait for those who attack
-    folder = Folder(rig)
-    folder.make("init", "--name", "127.0.0.1")
-    broker = Encrypted(rig, folder, "-o", "log.level=error", "-o", f"server.handshake_timeout={TIMEOUT_S}s")
+    broker = Encrypted(rig, made(rig), "-o", "log.level=error", "-o", f"server.handshake_timeout={TIMEOUT_S}s")
     visitor = Visitor(broker, seed)
     for kind in kinds:  # once each, for what a first time leaves behind
         visit(rig, broker, visitor, kind, 2)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "stress"))
 from death import standing
 from doors import HELLO_OF_OURS, Visitor
-from encrypted import Encrypted, Folder
+from encrypted import Encrypted, made
 from harness import check, main, until
 
 FEW = 64
@@ -47,9 +47,8 @@ def needed(rig):
 
 def start_programs(rig, broker):
     urls = (broker.url, broker.broker.tcp_url, broker.broker.unix_url)
-    env = {"AMB_CA": broker.folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
     return [rig.client("broker-ctl", "--url", urls[i % 3], "pub", "few.a", "--count", 1, "--size", 100,
-                       "--timeout", 3, env=env) for i in range(PROGRAMS)]
+                       "--timeout", 3, env=broker.env) for i in range(PROGRAMS)]
 
 
 def crowd(visitor, count):
@@ -102,16 +101,12 @@ def rounds_of(rig, broker, visitor, what, rounds, count):
 
 def test(rig, options):
     rounds, count = int(options.get("rounds", 3)), int(options.get("clients", 200))
-    os.environ.pop("AMB_URL", None)
-    folder = Folder(rig)
-    folder.make("init", "--name", "127.0.0.1")
     limit = needed(rig) + 8
-    broker = Encrypted(rig, folder, *SMALL, "-o", "server.handshake_timeout=1s", "-o", "log.level=warn",
+    broker = Encrypted(rig, made(rig), *SMALL, "-o", "server.handshake_timeout=1s", "-o", "log.level=warn",
                        prefix=("prlimit", f"--nofile={limit}:{limit}"))
     broker.broker.ask("status")  # The one who asks stays connected.
-    env = {"AMB_CA": folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
     pair = rig.client("test-checker", f"{broker.url}?link=stream", f"{broker.url}?link=stream", "pair",
-                      "--rate", "100", "--max", "20000", env=env)
+                      "--rate", "100", "--max", "20000", env=broker.env)
     pair.expect("ready")
     visitor, before = Visitor(broker, 1), standing(broker.broker)
     rounds_of(rig, broker, visitor, f"{limit} descriptors", rounds, count)

@@ -11,20 +11,19 @@ sanitizer no memory. Allocations of libconfig are left out: it looks at none of 
 (41), from a random one on; 1 for all. --at N: only that number.
 """
 import mmap
-import os
 import pathlib
 import random
 import re
 import signal
 import struct
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "stress"))
 from death import standing
-from encrypted import Encrypted, Folder
+from doors import settle
+from encrypted import Encrypted, made
 from harness import SKIPPED, check, main, until
 
 KINDS = ("allocations", "calls of libssl")
@@ -63,11 +62,6 @@ class Torture:
         return (allocations, calls), failed
 
 
-def is_sanitized(rig):
-    libraries = subprocess.run(["ldd", rig.program("brokerd")], capture_output=True, check=True).stdout
-    return b"libasan" in libraries
-
-
 class Scenario:
     """What is done to the broker each time."""
 
@@ -89,7 +83,7 @@ class Scenario:
             for old in self.broker.folder.path.glob("server.pem.*"):
                 old.unlink()
         reader = self.rig.client("broker-ctl", "--url", self.broker.url, "sub", "torture.>", "--count", 3,
-                                 "--timeout", 2, env=self.environment())
+                                 "--timeout", 2, env=self.broker.env)
         self.broker.ctl("pub", "torture.a", "--count", 3, "--size", 2000, "--wait-subscribers", 1,
                         "--timeout", 2)
         self.broker.broker.signal(signal.SIGHUP)
@@ -102,9 +96,6 @@ class Scenario:
             pass
         for process in (keys, reader):
             self.rig.forget(process)
-
-    def environment(self):
-        return {"AMB_CA": self.broker.folder("ca.pem"), "AMB_CREDENTIALS": str(self.broker.token)}
 
 
 def fresh_asker(rig, broker):
@@ -154,8 +145,7 @@ def torture_broker(rig, options, sanitized, dice, folder):
         print(f"  {name:16s} {done:5d} rounds, {failed:5d} failed, in {time.monotonic() - begin:.0f} s", flush=True)
         check(failed > done // 5 or "at" in options, "the library lets them fail")
     fresh_asker(rig, broker.broker)
-    until(20, lambda: broker.broker.ask("status")["tls_half_open"] == 0, "nobody is half open")
-    until(20, lambda: standing(broker.broker) == before, "their descriptors are closed")
+    settle(broker.broker, before)
     broker.broker.stop(60)
 
 
@@ -201,10 +191,8 @@ def test(rig, options):
         sys.exit(SKIPPED)
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
     print(f"seed {seed}", flush=True)
-    os.environ.pop("AMB_URL", None)
-    sanitized, dice = is_sanitized(rig), random.Random(seed)
-    folder = Folder(rig)
-    folder.make("init", "--name", "127.0.0.1")
+    sanitized, dice = rig.is_sanitized(), random.Random(seed)
+    folder = made(rig)
     only = options.get("only", "broker,client")
     if "broker" in only:
         torture_broker(rig, options, sanitized, dice, folder)

@@ -12,7 +12,6 @@ end the connection, and what was delivered are whole messages from before the ch
 """
 import collections
 import hashlib
-import os
 import pathlib
 import random
 import signal
@@ -20,8 +19,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from encrypted import TOKEN, Encrypted, Folder
-from harness import check, main, patience, until
+from encrypted import TOKEN, Encrypted, made
+from harness import check, main, patience, port_of, until
 from relay import Change, Ear, Relay
 
 MIB = 1 << 20
@@ -35,10 +34,6 @@ CANARIES = {
 SIZE, COUNT = 20000, 20  # of the messages whose bytes are changed
 
 
-def clients_of(broker):
-    return {"AMB_CA": broker.folder("ca.pem"), "AMB_CREDENTIALS": str(broker.token)}
-
-
 def listen(rig, broker, port, scheme, megabytes):
     """So many MiB of payload by the relay to the broker, and from it: what was found there."""
     ear = Ear(list(CANARIES.values()))
@@ -49,7 +44,7 @@ def listen(rig, broker, port, scheme, megabytes):
     reader = rig.client("broker-ctl", "--url", relay.url, "--client-name", "canary-reader", "sub",
                         "canary-topic.>", "--count", megabytes, "--sha256", "--durable",
                         "canary-durable", "--ack", "explicit", "--filter",
-                        "canary_filter = 'canary-value'", env=clients_of(broker))
+                        "canary_filter = 'canary-value'", env=broker.env)
     until(20, lambda: broker.broker.ask("queues"), "it has subscribed")
     status, _, text = broker.ctl("--client-name", "canary-writer", "pub", "canary-topic.a", "--name",
                                  "canary-publisher", "--prop", "canary_filter=canary-value", "--file",
@@ -70,7 +65,7 @@ def show(scheme, ear, seconds):
 
 
 def test_listening(rig, broker, megabytes):
-    for scheme, port, size in (("tcp", int(broker.broker.tcp_url.rsplit(":", 1)[1]), 1),
+    for scheme, port, size in (("tcp", port_of(broker.broker.tcp_url), 1),
                                ("tls", broker.port, megabytes)):
         begin = time.monotonic()
         ear = listen(rig, broker, port, scheme, size)
@@ -94,7 +89,7 @@ class Messages:
         self.processes = []
 
     def start(self, *arguments):
-        process = self.rig.client("broker-ctl", *arguments, env=clients_of(self.broker))
+        process = self.rig.client("broker-ctl", *arguments, env=self.broker.env)
         self.processes.append(process)
         return process
 
@@ -202,10 +197,7 @@ def test_changing(rig, broker, numbers, seed):
 
 def test(rig, options):
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
-    folder = Folder(rig)
-    folder.make("init", "--name", "127.0.0.1")
-    os.environ.pop("AMB_URL", None)
-    broker = Encrypted(rig, folder, "-o", "log.level=error", "-o", "server.handshake_timeout=3s",
+    broker = Encrypted(rig, made(rig), "-o", "log.level=error", "-o", "server.handshake_timeout=3s",
                        "-o", "limits.peer_timeout=5s")
     test_listening(rig, broker, int(options.get("megabytes", 4)))
     first = int(options.get("first", 0))
