@@ -101,6 +101,8 @@ broker_pid=$!
 until_true 60 "the broker is ready" grep -q 'tls://' "$tmp/ready"
 url=$(grep -o 'tls://127[0-9.:]*' "$tmp/ready" | head -n 1)
 ask() { "$ctl" --url "unix://$tmp/sock" -o json "$@"; }
+# Does it tell of a file that is not in use?
+doctor_tells() { ask doctor | grep -qE 'is newer than what is in use|is not there any more'; }
 
 # ---- the load ----
 
@@ -151,8 +153,7 @@ for ((i = 1; i <= changes; i++)); do
         spoil $((i / 4)) $other
         reload "reload refused, the configuration in force stays"
         [ "$(served)" = "$in_use" ] || die "change $i: a spoilt file is in use"
-        ask doctor | grep -qE 'is newer than what is in use|is not there any more' ||
-            die "change $i: doctor says nothing of a spoilt file"
+        doctor_tells || die "change $i: doctor says nothing of a spoilt file"
         refused=$((refused + 1))
     fi
     "$ctl" tls renew --dir "$tmp/$other" >/dev/null
@@ -166,8 +167,7 @@ for ((i = 1; i <= changes; i++)); do
         "$ctl" --url "$url" pub fine --count 1 --size 10 || die "change $i: a client does not get in"
     fi
 done
-ask doctor | grep -qE 'is newer than what is in use|is not there any more' &&
-    die "doctor tells of a file that is in use"
+doctor_tells && die "doctor tells of a file that is in use"
 
 # ---- nobody was lost ----
 

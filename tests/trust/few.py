@@ -4,11 +4,11 @@
 
     few.py BUILD [--rounds N] [--clients N]
 
-With RLIMIT_NOFILE=64 the broker does not start, and says how many it needs. It starts with those. Later
-somebody takes them away (prlimit), down to 64 or to a dozen more than are in use. Before and after that N
-clients (200) come at once, N times: half hellos, whole ones, silence, over TLS and TCP, and programs. None
-of the programs fails without a word, somebody honest gets in after each round, and a pair that was there
-before notices nothing. The log has at most two lines a second.
+With RLIMIT_NOFILE=64 the broker does not start, and says how many it needs. It starts with eight more than
+that. Later somebody takes them away (prlimit), down to 64 or to a dozen more than are in use. Before and
+after that there are rounds (3), in each of which so many clients (200) come at once: half hellos, whole ones
+and silence, over TLS and TCP, and programs. No program fails without a word, somebody honest gets in after
+each round, and a pair that was there before notices nothing. The log has at most 20 lines, and two a second.
 """
 import os
 import pathlib

@@ -7,8 +7,10 @@
 A library that is loaded before all others (tests/support/programs/torture_preload.c) lets the Nth one fail,
 while a client connects over TLS and publishes, another one changes its keys, and the broker reloads. The
 broker lives, new clients get in, and nothing is left: no session, no descriptor, and with the address
-sanitizer no memory. Allocations of libconfig are left out: it looks at none of them. A client ends with a status of its own and a sentence, or well. --step N: each Nth number
-(41), from a random one on; 1 for all. --at N: only that number.
+sanitizer no memory. Allocations of libconfig are left out: it looks at none of them. A client ends well, or
+with a status of its own and a sentence.
+
+--step N: each Nth number (41), from a random one on; 1 for all. --at N: only that number.
 """
 import mmap
 import pathlib
