@@ -42,6 +42,14 @@ static int forget_roles(void **state)
 
 #define CAMERA(rest) "{ name = \"camera\"; " rest " }"
 
+/* The one user, with these roles in force. */
+static struct amb_client *connect_alice(const char *roles, int *fd)
+{
+    use_roles(roles);
+    use(ALICE);
+    return connect_as(1000, fd);
+}
+
 static bool may_publish(const struct amb_client *client, const char *topic)
 {
     return amb_rights_publish(client->rights, topic, strlen(topic), NULL);
@@ -146,9 +154,7 @@ static void test_a_client_that_waits_for_its_turn_has_no_former_rights(void **st
 {
     (void)state;
     int fd;
-    use_roles(CAMERA("publish = ( \"a\" );"));
-    use(ALICE);
-    struct amb_client *client = connect_as(1000, &fd);
+    struct amb_client *client = connect_alice(CAMERA("publish = ( \"a\" );"), &fd);
     struct amb_control *control = client->control;
     use_roles(CAMERA("publish = ( \"a\", \"b\" );"));
     for (unsigned i = 0; i < 2; i++) {
@@ -186,9 +192,7 @@ static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
 {
     (void)state;
     int fd;
-    use_roles(CAMERA("publish = ( \"a\" );"));
-    use(ALICE);
-    struct amb_client *client = connect_as(1000, &fd);
+    struct amb_client *client = connect_alice(CAMERA("publish = ( \"a\" );"), &fd);
     client->revoked = AMB_ELOST; /* as renew.c does */
     amb_list_push_back(&client->control->revoked, &client->of_revoked);
     open_publisher(client, "a");
