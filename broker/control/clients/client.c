@@ -9,6 +9,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/renew.h"
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
 #include "broker/tls/charge.h"
@@ -261,6 +262,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     if (client->state == AMB_CLIENT_ENDING) {
         return;
     }
+    amb_renew_client(client); /* Its process may keep what it has mapped. */
     if (client->state == AMB_CLIENT_LIVE) {
         amb_info("client %" PRIu64 " (%s): ended: %s", client->id, client->name, why);
         amb_client_gone(client, why);

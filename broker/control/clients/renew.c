@@ -31,14 +31,22 @@ static const struct amb_auth_user *find_again(const struct amb_login *login,
     return user != NULL && strcmp(user->name, login->user->name) == 0 ? user : NULL;
 }
 
-void amb_renew_revoke(struct amb_client *client, enum amb_status status)
+/* From the list of those that are to be compared. False: it is not there. */
+static bool take_unrenewed(struct amb_client *client)
 {
-    if (client->is_unrenewed) { /* It is in the other list. */
+    bool is_there = client->is_unrenewed;
+    if (is_there) {
         client->is_unrenewed = false;
         amb_list_remove(&client->of_revoked);
     }
+    return is_there;
+}
+
+void amb_renew_revoke(struct amb_client *client, enum amb_status status)
+{
+    /* One that is kicked keeps its rights, unless nobody has compared them yet. */
+    client->loses_maps = take_unrenewed(client) || status != AMB_EKICKED;
     client->revoked = status;
-    client->loses_maps = status != AMB_EKICKED; /* Such a one keeps its rights. */
     amb_list_push_back(&client->control->revoked, &client->of_revoked);
 }
 
@@ -84,9 +92,7 @@ static void renew(struct amb_client *client)
 
 void amb_renew_client(struct amb_client *client)
 {
-    if (client->is_unrenewed) {
-        client->is_unrenewed = false;
-        amb_list_remove(&client->of_revoked);
+    if (take_unrenewed(client)) {
         renew(client);
     }
 }
@@ -97,7 +103,9 @@ static void mark_clients(struct amb_control *control)
     AMB_LIST_FOR_EACH (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         bool is_in = client->state == AMB_CLIENT_OPENING || client->state == AMB_CLIENT_LIVE;
-        if (is_in && client->revoked == AMB_OK && !client->is_unrenewed) {
+        if (is_in && client->revoked != AMB_OK) {
+            client->loses_maps = true; /* It ends without being compared. */
+        } else if (is_in && !client->is_unrenewed) {
             client->is_unrenewed = true;
             amb_list_push_back(&control->unrenewed, &client->of_revoked);
         }

@@ -11,8 +11,8 @@
  * pattern.
  *
  * Thousands of clients, each with a hundred patterns, take seconds to compare. So this is done
- * slice by slice, and others have their turn in between. A client that asks for something is
- * compared first: nothing is carried out by rights of former roles.
+ * slice by slice, and others have their turn in between. A client that asks for something, or
+ * that ends, is compared first: nothing is carried out by rights of former roles.
  *
  * Threads: the control thread. Memory: none.
  */

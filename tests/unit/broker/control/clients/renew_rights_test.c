@@ -148,6 +148,14 @@ static void open_publisher(struct amb_client *client, const char *topic)
     amb_request_handle(client, &message);
 }
 
+/* As renew.c does: its turn to be compared has not come. */
+static void reload_begins(struct amb_client *client)
+{
+    amb_rights_table_renew(&client->control->rights);
+    client->is_unrenewed = true;
+    amb_list_push_back(&client->control->unrenewed, &client->of_revoked);
+}
+
 /* Many clients are compared in slices. One that asks for something before its turn is compared
  * first. */
 static void test_a_client_that_waits_for_its_turn_has_no_former_rights(void **state)
@@ -158,9 +166,7 @@ static void test_a_client_that_waits_for_its_turn_has_no_former_rights(void **st
     struct amb_control *control = client->control;
     use_roles(CAMERA("publish = ( \"a\", \"b\" );"));
     for (unsigned i = 0; i < 2; i++) {
-        amb_rights_table_renew(&control->rights);
-        client->is_unrenewed = true; /* as renew.c does */
-        amb_list_push_back(&control->unrenewed, &client->of_revoked);
+        reload_begins(client);
         assert_true(amb_renew_is_busy(control));
         open_publisher(client, "b");
         assert_false(client->is_unrenewed);
@@ -202,6 +208,47 @@ static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
     assert_true(amb_list_is_empty(&client->control->revoked));
     stepped_leave(client, fd);
     use("");
+}
+
+#define ROLES CAMERA("publish = ( \"a\" );")
+#define LESS "{ name = \"other\"; }"
+
+/* A process keeps what it has mapped, whatever ends its session in the middle of a reload. */
+static void test_a_kick_hides_no_loss(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        int fd;
+        struct amb_client *client = connect_alice(ROLES, &fd);
+        use_roles(LESS);
+        if (i == 1) {
+            reload_begins(client);
+        }
+        amb_renew_revoke(client, AMB_EKICKED);
+        assert_int_equal(client->loses_maps, i == 1); /* A kick alone takes no right away. */
+        use(ALICE);
+        assert_true(client->loses_maps);
+        assert_int_equal(client->end_status, AMB_EKICKED);
+        stepped_leave(client, fd);
+        use("");
+    }
+}
+
+static void test_a_client_that_leaves_in_a_reload_hides_no_loss(void **state)
+{
+    (void)state;
+    static const char *const roles[] = {ROLES, LESS};
+    for (unsigned i = 0; i < 2; i++) {
+        int fd;
+        struct amb_client *client = connect_alice(ROLES, &fd);
+        use_roles(roles[i]);
+        reload_begins(client);
+        amb_client_end(client, "it leaves");
+        assert_int_equal(client->loses_maps, i == 1);
+        assert_false(amb_renew_is_busy(client->control));
+        stepped_leave(client, fd);
+        use("");
+    }
 }
 
 static void subscribe(struct amb_client *client, int fd, uint32_t handle, const char *pattern,
@@ -296,6 +343,9 @@ int main(void)
         cmocka_unit_test_teardown(test_a_client_that_waits_for_its_turn_has_no_former_rights,
                                   forget_roles),
         cmocka_unit_test_teardown(test_a_client_that_waits_for_its_end_is_not_heard, forget_roles),
+        cmocka_unit_test_teardown(test_a_kick_hides_no_loss, forget_roles),
+        cmocka_unit_test_teardown(test_a_client_that_leaves_in_a_reload_hides_no_loss,
+                                  forget_roles),
         cmocka_unit_test_teardown(test_queues_go_when_their_owner_loses_the_right, forget_roles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
