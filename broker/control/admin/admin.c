@@ -7,6 +7,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/record.h"
+#include "broker/control/clients/renew.h"
 #include "broker/control/status/status.h"
 #include "wire/base/log.h"
 
@@ -174,8 +175,9 @@ static void recorded(struct amb_mail *mail, void *owner)
     const struct amb_control *control = owner;
     struct running *running = AMB_CONTAINER_OF(
         AMB_CONTAINER_OF(mail, struct amb_audit_answer, mail), struct running, recorded);
-    const struct amb_client *client = running->client;
+    struct amb_client *client = running->client;
     int trouble = running->recorded.trouble;
+    amb_renew_client(client);
     if (trouble != 0) {
         refuse_unrecorded(running, strerrordesc_np(trouble));
     } else if (control->is_over || client->state != AMB_CLIENT_LIVE || client->revoked != AMB_OK ||

@@ -5,9 +5,14 @@
  */
 #include "broker/control/admin/admin.h"
 
+#include "broker/audit/audit.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/hooks.h"
+#include "broker/rights/rights_table.h"
 #include "tests/unit/broker/control/clients/login_world.h"
+
+#include <stdlib.h>
+#include <unistd.h>
 
 static const char roles[] = "roles = ( { name = \"camera\"; admin = \"operate\"; },\n"
                             "          { name = \"views\"; admin = \"read\"; } );";
@@ -172,12 +177,52 @@ static void test_an_operator_of_a_tenant_has_no_reload(void **state)
     stepped_leave(carol, fd);
 }
 
+/* Its line goes to the disk, and meanwhile its right goes by a reload that has not come to it. */
+static void test_a_right_that_goes_meanwhile(void **state)
+{
+    (void)state;
+    static const char less[] = "roles = ( { name = \"camera\"; }, { name = \"views\"; } );";
+    static struct amb_audit audit;
+    const struct amb_config_source from = {.text = less, .text_len = sizeof(less) - 1};
+    struct amb_control *control = stepped_control();
+    const struct amb_config *former = control->config;
+    struct amb_config *later, changed = *former;
+    struct amb_audit_file file;
+    char path[] = "/tmp/amb-admin-XXXXXX", why[AMB_AUDIT_WHY_MAX];
+    int at = mkstemp(path), fd;
+    assert_true(at >= 0);
+    assert_int_equal(amb_audit_file_open(path, &file, why), AMB_OK);
+    assert_int_equal(amb_audit_start(&audit, &file, path), AMB_OK);
+    assert_int_equal(amb_config_create(&from, NULL, 0, &later), AMB_OK);
+    struct amb_client *alice = enter(1000, &fd);
+    drains = 0;
+    control->audit = &audit;
+    amb_admin_request(alice, 9, "drain");
+    changed.roles = later->roles;
+    control->config = &changed;
+    amb_rights_table_renew(&control->rights);
+    alice->is_unrenewed = true; /* as renew.c does */
+    amb_list_push_back(&control->unrenewed, &alice->of_revoked);
+    amb_audit_stop(&audit); /* With its answer. */
+    control->audit = NULL;
+    stepped_settle(alice);
+    assert_int_equal(drains, 0);
+    assert_int_equal(alice->revoked, AMB_ELOST);
+    stepped_leave(alice, fd);
+    control->config = former;
+    amb_rights_table_renew(&control->rights);
+    amb_config_destroy(&later);
+    assert_int_equal(close(at), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_a_reload_is_waited_for),
         cmocka_unit_test(test_an_operator_of_a_tenant_has_no_reload),
+        cmocka_unit_test(test_a_right_that_goes_meanwhile),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
