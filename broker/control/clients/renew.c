@@ -124,8 +124,7 @@ static void end_some(struct amb_control *control)
     }
 }
 
-/* The orders that close sessions went before: none of these is offered anything that is made now.
- */
+/* The orders that close these sessions went before: they are offered nothing that is made now. */
 void amb_renew_retire(struct amb_control *control)
 {
     uint64_t maps = control->lost_maps;

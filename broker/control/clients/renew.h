@@ -36,8 +36,8 @@ void amb_renew_client(struct amb_client *client);
  * EKICKED. */
 void amb_renew_revoke(struct amb_client *client, enum amb_status status);
 /*
- * Sessions of clients that have lost rights (client->loses_maps) were told to close. A process may
- * keep all that it has mapped, also from sessions before. So all segments of the
- * groups that they could map take nothing new from here on. Once a round.
+ * Once a round. Clients have lost rights (client->loses_maps), and their sessions were told to
+ * close. Their processes may keep all that they have mapped, also from sessions before. So all
+ * segments of the groups that they could map take nothing new from here on.
  */
 void amb_renew_retire(struct amb_control *control);

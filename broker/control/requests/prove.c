@@ -131,14 +131,14 @@ static bool is_blocked(const struct amb_client *client)
 
 static enum amb_proof prove_without_users(struct amb_client *client, const Amb__Control__Auth *auth)
 {
-    if (strcmp(mechanism_of(client), "token") == 0) {
+    if (strcmp(mechanism_of(client), "token") != 0) {
+        client->login.mechanism = client->is_unix ? AMB_MECHANISM_UID : AMB_MECHANISM_NONE;
+    } else {
         client->login.mechanism = AMB_MECHANISM_TOKEN;
         if (!token_proves(client, &auth->proof)) {
             return fail(client, "another token than auth.token");
         }
-        return is_blocked(client) ? fail(client, "its user is blocked") : AMB_PROOF_GOOD;
     }
-    client->login.mechanism = client->is_unix ? AMB_MECHANISM_UID : AMB_MECHANISM_NONE;
     return is_blocked(client) ? fail(client, "its user is blocked") : AMB_PROOF_GOOD;
 }
 
