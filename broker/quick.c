@@ -62,16 +62,14 @@ static enum amb_status make_one(char *path, const char *name, char *why)
 static enum amb_status make_all(const char *path, char *why)
 {
     char part[FOLDER_MAX];
-    for (const char *at = path + 1; at != NULL; at = *at == '\0' ? NULL : at + 1) {
-        at = strchrnul(at, '/');
+    const char *at = path;
+    do {
+        at = strchrnul(at + 1, '/');
         (void)snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
         if (mkdir(part, 0700) != 0 && errno != EEXIST) {
             return fail(why, "%s cannot be made: %s", part, strerrordesc_np(errno));
         }
-        if (*at == '\0') {
-            break;
-        }
-    }
+    } while (*at != '\0');
     return AMB_OK;
 }
 
