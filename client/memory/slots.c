@@ -42,10 +42,10 @@ void amb_leases_init(struct amb_leases *leases)
     amb_buffers_init(&leases->buffers, AMB_MEMORY_MAX);
 }
 
-/* May a message whose class is `size` take a slot of this segment? */
-static bool is_fit(const struct amb_slots *slots, uint64_t size)
+/* May a message whose class is `size`, to a topic of that group, take a slot of this segment? */
+static bool is_fit(const struct amb_slots *slots, uint64_t size, uint32_t group)
 {
-    return slots->slot >= size && slots->slot <= 2 * size;
+    return slots->group == group && slots->slot >= size && slots->slot <= 2 * size;
 }
 
 void amb_leases_wake(struct amb_conn *conn)
@@ -163,8 +163,8 @@ best_in(const struct amb_list_node *list, const struct amb_gpu *gpu, struct amb_
     struct amb_slots *best = NULL;
     AMB_LIST_FOR_EACH (node, list) {
         struct amb_slots *slots = amb_slots_of(node);
-        if ((gpu == NULL || is_of(slots, gpu)) && slots->free_count != 0 && is_fit(slots, size) &&
-            slots->group == wish.group && (best == NULL || slots->slot < best->slot)) {
+        if ((gpu == NULL || is_of(slots, gpu)) && slots->free_count != 0 &&
+            is_fit(slots, size, wish.group) && (best == NULL || slots->slot < best->slot)) {
             best = slots;
         }
     }
@@ -188,7 +188,7 @@ static struct in_use in_use_of(const struct amb_leases *leases, uint64_t size, u
     struct in_use all = {0, 0};
     AMB_LIST_FOR_EACH (node, &leases->segments) {
         const struct amb_slots *slots = amb_slots_of(node);
-        if (!slots->is_over && slots->group == group && is_fit(slots, size)) {
+        if (!slots->is_over && is_fit(slots, size, group)) {
             uint32_t used = slots->count - slots->free_count;
             all.slots += used;
             all.bytes += used * slots->slot;
@@ -309,8 +309,8 @@ look_in(const struct amb_list_node *list, const struct amb_gpu *gpu, struct amb_
     bool is_coming = false;
     AMB_LIST_FOR_EACH (node, list) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if (slots->is_over || (gpu != NULL && !is_of(slots, gpu)) || slots->group != wish.group ||
-            !is_fit(slots, size)) {
+        if (slots->is_over || (gpu != NULL && !is_of(slots, gpu)) ||
+            !is_fit(slots, size, wish.group)) {
             continue;
         }
         if (slots->free_count != 0) {
@@ -337,7 +337,7 @@ bool amb_slots_are_few(const struct amb_conn *conn, struct amb_slot_wish wish)
     bool is_few = false;
     AMB_LIST_FOR_EACH (node, &conn->leases.segments) {
         const struct amb_slots *slots = AMB_CONTAINER_OF(node, struct amb_slots, node);
-        if (!slots->is_over && slots->group == wish.group && is_fit(slots, size)) {
+        if (!slots->is_over && is_fit(slots, size, wish.group)) {
             if (slots->state != AMB_SLOTS_READY) {
                 return false;
             }
