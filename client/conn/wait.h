@@ -5,8 +5,10 @@
  */
 #pragma once
 
+#include "wire/base/clock.h"
 #include "wire/base/status.h"
 
+#include <amb/amb.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,3 +26,10 @@ struct amb_wait {
     uint32_t flags;
     const _Atomic bool *is_over; /* ends it with ECLOSED; or NULL */
 };
+
+/* The end of a wait that begins now, of the monotonic clock; INT64_MAX: AMB_FOREVER. */
+static inline int64_t amb_wait_deadline(int64_t timeout_ns)
+{
+    return timeout_ns == AMB_FOREVER ? INT64_MAX
+                                     : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
+}

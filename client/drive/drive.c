@@ -371,10 +371,7 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
         return look(conn, wait);
     }
     conn->driver.flow_waits += (wait->flags & AMB_WAIT_FLOW) != 0;
-    int64_t deadline = INT64_MAX;
-    if (wait->timeout_ns != AMB_FOREVER) {
-        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), wait->timeout_ns);
-    }
+    int64_t deadline = amb_wait_deadline(wait->timeout_ns);
     while (status == AMB_EAGAIN) {
         if (!conn->driver.is_taken) {
             status = drive(conn, wait, deadline);
@@ -404,10 +401,7 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
 enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wait *wait)
 {
     const struct amb_interrupt *interrupt = &conn->settings.interrupt;
-    int64_t deadline = INT64_MAX;
-    if (wait->timeout_ns != AMB_FOREVER) {
-        deadline = amb_deadline_ns(amb_clock_monotonic_ns(), wait->timeout_ns);
-    }
+    int64_t deadline = amb_wait_deadline(wait->timeout_ns);
     struct amb_wait slice = *wait;
     for (;;) {
         slice.timeout_ns = amb_interrupt_slice(interrupt, slice.timeout_ns);
@@ -421,10 +415,8 @@ enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wai
         if (is_over && !wait->is_ready(wait->arg)) {
             return AMB_ECANCELED;
         }
-        slice.timeout_ns = AMB_FOREVER;
-        if (deadline != INT64_MAX) {
-            slice.timeout_ns = deadline - amb_clock_monotonic_ns();
-        }
+        slice.timeout_ns =
+            deadline == INT64_MAX ? AMB_FOREVER : deadline - amb_clock_monotonic_ns();
         if (slice.timeout_ns <= 0) {
             return wait->is_ready(wait->arg) ? AMB_OK : AMB_ETIMEDOUT;
         }

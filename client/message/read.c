@@ -4,6 +4,7 @@
  */
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
+#include "client/conn/wait.h"
 #include "client/drive/lock.h"
 #include "client/memory/gpu.h"
 #include "client/message/arrival.h"
@@ -32,12 +33,6 @@ static enum amb_status check(const struct amb_msg *msg, int64_t timeout_ns)
                              "the subscription is for headers: their payloads stay away");
     }
     return timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : AMB_OK;
-}
-
-static int64_t deadline_of(int64_t timeout_ns)
-{
-    return timeout_ns == AMB_FOREVER ? INT64_MAX
-                                     : amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
 }
 
 /* The reason, as the last error. */
@@ -126,7 +121,7 @@ enum amb_status amb_msg_fetch(struct amb_msg *msg, int64_t timeout_ns)
         return status;
     }
     struct amb_conn *conn = amb_msg_arrival(msg)->conn;
-    int64_t deadline_ns = deadline_of(timeout_ns);
+    int64_t deadline_ns = amb_wait_deadline(timeout_ns);
     struct amb_side *side = amb_side_of(msg);
     uint8_t *buffer = NULL;
     if (side != NULL) {
@@ -219,6 +214,6 @@ enum amb_status amb_msg_read(struct amb_msg *msg, uint64_t offset, void *dst, si
                                     .len = len,
                                     .to = dst,
                                     .gpu = gpu,
-                                    .deadline_ns = deadline_of(timeout_ns)};
+                                    .deadline_ns = amb_wait_deadline(timeout_ns)};
     return bring(&range);
 }
