@@ -623,9 +623,10 @@ static const struct amb_config_key rule_keys[] = {
      .default_text = AMB_TRUST_GROUP_DEFAULT,
      .min = 1,
      .max = AMB_TRUST_GROUP_NAME_MAX,
-     .help = "Topics whose messages share memory. A subscriber maps it only if its user may read "
-             "all topics of the group, and gets copies else. Topics of no other group are one. "
-             "There are at most 64."},
+     .help =
+         "Topics whose messages share memory. A subscriber maps that memory only if its user may "
+         "read all topics of the group; others get copies. Topics without this key are one "
+         "group. There are at most 64."},
     {.path = "gpu",
      .type = AMB_CONFIG_WORD,
      .offset = RULE(gpu),
