@@ -12,7 +12,6 @@ from . import _amb
 _READY_SECONDS = 30
 
 
-
 def program(name):
     """The packaged program, else the one that $AMBROKER_BIN or PATH has."""
     for folder in (pathlib.Path(__file__).parent / "bin", os.environ.get("AMBROKER_BIN")):

@@ -7,26 +7,23 @@ try:
 except ImportError:  # a memoryview does
     numpy = None
 
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_NAMES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5, "bool": 6}
-_FORMATS = {"b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "f2": "e", "i4": "i", "u4": "I",
-            "f4": "f", "i8": "q", "u8": "Q", "f8": "d"}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # NumPy's letters
+_NAMES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
+_BFLOAT = _NAMES["bfloat"]
 
 
 def _element(dtype):
-    """(DLPack's code, bits, NumPy's short name or None) of a type of elements."""
+    """(DLPack's code, bits) of a type of elements."""
     text = str(getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype)
+    if text == "bool":
+        return _CODES["b"], 8
     found = re.fullmatch(r"[<=|]?([iufcb])(\d+)", text)
     if found is not None:
-        return _CODES[found[1]], 8 * int(found[2]), found[1] + found[2]
-    if text == "bool":
-        return 6, 8, "b1"
+        return _CODES[found[1]], 8 * int(found[2])
     found = re.fullmatch(r"(?:torch\.)?(u?int|b?float|complex)(8|16|32|64|128)", text)
     if found is None:
         raise TypeError(f"{dtype!r} is no type of elements: 'f4', 'float32', numpy.float32")
-    code, bits = _NAMES[found[1]], int(found[2])
-    short = {0: "i", 1: "u", 2: "f", 5: "c"}.get(code)
-    return code, bits, short and f"{short}{bits // 8}"
+    return _NAMES[found[1]], int(found[2])
 
 
 class Lease:
@@ -34,11 +31,10 @@ class Lease:
     leaving commits and an exception abandons; the array is read-only from then on."""
 
     def __init__(self, publisher, shape, dtype, timeout, stream, fields):
-        code, bits, self._short = _element(dtype)
+        self._code, bits = _element(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        self._lease = publisher.lease(shape, code, bits, timeout, stream)
+        self._lease = publisher.lease(shape, self._code, bits, timeout, stream)
         self._fields, self._stream = fields, stream
-        self._shape = shape
         self._array = None
 
     @property
@@ -51,7 +47,7 @@ class Lease:
     def _make(self):
         if hasattr(self._lease, "__cuda_array_interface__"):
             return self._lease
-        if self._short is None:
+        if self._code == _BFLOAT:  # struct has no code for it
             raise TypeError("elements of this type have no array here: take the lease's memory")
         if numpy is not None:
             return numpy.asarray(memoryview(self._lease))
