@@ -7,8 +7,6 @@
 #include "client/python/src/handle.h"
 #include "client/python/src/source.h"
 
-#include <string.h>
-
 struct lease {
     PyObject_HEAD struct amb_py_state *state;
     struct amb_py_session *session;
@@ -131,19 +129,13 @@ static bool is_out(struct lease *self)
 static PyObject *lease_commit(PyObject *object, PyObject *args, PyObject *keywords)
 {
     struct lease *self = self_of(object);
-    PyObject *name, *value, *result = NULL;
-    Py_ssize_t at = 0;
+    PyObject *result = NULL;
     struct amb_py_source source;
-    memset(&source, 0, offsetof(struct amb_py_source, props));
-    source.out.size = sizeof(source.out);
-    bool is_good = PyTuple_Size(args) == 0 && is_out(self) && keep(self);
-    while (is_good && keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-        bool is_stream = text != NULL && strcmp(text, "stream") == 0;
-        is_good = text != NULL && (is_stream ? amb_py_stream(value, &source.out.stream)
-                                             : amb_py_source_field(&source, text, value));
+    if (!PyArg_ParseTuple(args, ":commit") || !is_out(self) || !keep(self)) {
+        return NULL;
     }
-    if (is_good && is_out(self)) {
+    /* Reading may run Python, which may commit it, too. */
+    if (amb_py_source_read(&source, self->state, NULL, keywords, NULL) && is_out(self)) {
         uint64_t seq = 0;
         source.out.tensor = &self->tensor;
         struct amb_lease *lease = self->lease;

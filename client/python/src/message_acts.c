@@ -7,8 +7,6 @@
 #include "client/python/src/source.h"
 #include "client/python/src/wait.h"
 
-#include <string.h>
-
 static PyObject *answer(PyObject *message, enum amb_status status)
 {
     return status == AMB_OK ? Py_NewRef(Py_None)
@@ -100,38 +98,41 @@ PyObject *amb_py_message_fetch(PyObject *message, PyObject *const *args, Py_ssiz
                : NULL;
 }
 
-/* Into memory of the caller's: a writable buffer, or a GPU's by its array interface. */
+/* Memory of the caller's: a writable buffer, or a GPU's by its array interface. False: an exception
+ * is raised. */
+static bool take_target(struct amb_py_source *target, struct amb_py_state *state, PyObject *into)
+{
+    bool is_buffer = PyObject_CheckBuffer(into);
+    if (!amb_py_source_init(target, state, is_buffer ? NULL : into, NULL)) {
+        return false;
+    }
+    if (is_buffer) {
+        if (PyObject_GetBuffer(into, &target->hold.view, PyBUF_WRITABLE) != 0) {
+            return false;
+        }
+        target->hold.has_view = true;
+        target->out.data = target->hold.view.buf;
+        target->out.len = (size_t)target->hold.view.len;
+    }
+    return true;
+}
+
 static PyObject *read_into(PyObject *message, struct act *act, PyObject *into, size_t most,
                            int64_t timeout_ns)
 {
     struct amb_py_source target;
-    bool is_buffer = PyObject_CheckBuffer(into);
-    Py_buffer view;
-    if (is_buffer && PyObject_GetBuffer(into, &view, PyBUF_WRITABLE) == 0) {
-        act->to = view.buf;
-        act->len = (size_t)view.len;
-    } else if (!is_buffer &&
-               amb_py_source_init(&target, amb_py_message_of(message)->state, into, NULL)) {
-        act->to = (void *)(uintptr_t)target.out.data;
-        act->len = target.out.len;
-    } else {
-        if (!is_buffer) {
-            amb_py_source_fini(&target);
-        }
-        return NULL;
-    }
     PyObject *result = NULL;
-    if (act->len < most) {
-        PyErr_Format(PyExc_ValueError, "into: %zu bytes are too few for %zu", act->len, most);
-    } else {
+    if (take_target(&target, amb_py_message_of(message)->state, into)) {
+        act->to = (void *)(uintptr_t)target.out.data;
         act->len = most;
-        result = run(message, act, read_once, timeout_ns) ? PyLong_FromSize_t(most) : NULL;
+        if (target.out.len < most) {
+            PyErr_Format(PyExc_ValueError, "into: %zu bytes are too few for %zu", target.out.len,
+                         most);
+        } else if (run(message, act, read_once, timeout_ns)) {
+            result = PyLong_FromSize_t(most);
+        }
     }
-    if (is_buffer) {
-        PyBuffer_Release(&view);
-    } else {
-        amb_py_source_fini(&target);
-    }
+    amb_py_source_fini(&target);
     return result;
 }
 
@@ -174,29 +175,17 @@ PyObject *amb_py_message_read(PyObject *message, PyObject *args, PyObject *keywo
 
 PyObject *amb_py_message_reply(PyObject *message, PyObject *args, PyObject *keywords)
 {
-    PyObject *data, *name, *value, *stream = NULL, *result = NULL;
-    Py_ssize_t at = 0;
+    PyObject *data, *result = NULL;
     int64_t timeout_ns = AMB_FOREVER;
     struct act act = {.msg = amb_py_message_get(message)};
     if (act.msg == NULL || !PyArg_ParseTuple(args, "O:reply", &data)) {
         return NULL;
     }
-    if (keywords != NULL) {
-        stream = PyDict_GetItemString(keywords, "stream");
-    }
     struct amb_py_source source;
-    bool is_good = amb_py_source_init(&source, amb_py_message_of(message)->state, data, stream);
-    while (is_good && keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-        if (text != NULL && strcmp(text, "timeout") == 0) {
-            timeout_ns = amb_py_timeout(value);
-            is_good = timeout_ns >= 0;
-        } else if (text == NULL || strcmp(text, "stream") != 0) {
-            is_good = text != NULL && amb_py_source_field(&source, text, value);
-        }
-    }
     act.out = &source.out;
-    if (is_good && run(message, &act, reply_once, timeout_ns)) {
+    if (amb_py_source_read(&source, amb_py_message_of(message)->state, data, keywords,
+                           &timeout_ns) &&
+        run(message, &act, reply_once, timeout_ns)) {
         result = Py_NewRef(Py_None);
     }
     amb_py_source_fini(&source);

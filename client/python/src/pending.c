@@ -8,7 +8,6 @@
 #include "client/python/src/source.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct pending {
     PyObject_HEAD struct amb_py_state *state;
@@ -83,8 +82,7 @@ PyObject *amb_py_request_post(PyObject *connection, PyObject *args, PyObject *ke
 {
     struct amb_py_handle *conn = amb_py_handle_of(connection);
     const char *topic;
-    PyObject *data, *timeout, *name, *value, *stream = NULL, *result = NULL;
-    Py_ssize_t at = 0;
+    PyObject *data, *timeout, *result = NULL;
     if (!PyArg_ParseTuple(args, "sOO:request_post", &topic, &data, &timeout)) {
         return NULL;
     }
@@ -92,17 +90,8 @@ PyObject *amb_py_request_post(PyObject *connection, PyObject *args, PyObject *ke
     if (timeout_ns < 0) {
         return NULL;
     }
-    if (keywords != NULL) {
-        stream = PyDict_GetItemString(keywords, "stream");
-    }
     struct amb_py_source source;
-    bool is_good = amb_py_source_init(&source, conn->state, data, stream);
-    while (is_good && keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-        is_good = text != NULL &&
-                  (strcmp(text, "stream") == 0 || amb_py_source_field(&source, text, value));
-    }
-    if (is_good) {
+    if (amb_py_source_read(&source, conn->state, data, keywords, NULL)) {
         result = post(conn, topic, &source, timeout_ns);
     }
     amb_py_source_fini(&source);

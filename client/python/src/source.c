@@ -329,6 +329,9 @@ bool amb_py_source_init(struct amb_py_source *source, struct amb_py_state *state
     if (!amb_py_stream(stream, &source->out.stream)) {
         return false;
     }
+    if (data == NULL) {
+        return true;
+    }
     if (Py_IS_TYPE(data, state->message)) {
         struct amb_msg *msg = amb_py_message_get(data);
         if (msg == NULL) {
@@ -458,4 +461,23 @@ bool amb_py_source_field(struct amb_py_source *source, const char *name, PyObjec
     }
     PyErr_Format(PyExc_TypeError, "there is no option '%s'", name);
     return false;
+}
+
+bool amb_py_source_read(struct amb_py_source *source, struct amb_py_state *state, PyObject *data,
+                        PyObject *keywords, int64_t *timeout_ns)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    PyObject *stream = keywords != NULL ? PyDict_GetItemString(keywords, "stream") : NULL;
+    bool is_good = amb_py_source_init(source, state, data, stream);
+    while (is_good && keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
+        const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+        if (text != NULL && timeout_ns != NULL && strcmp(text, "timeout") == 0) {
+            *timeout_ns = amb_py_timeout(value);
+            is_good = *timeout_ns >= 0;
+        } else if (text == NULL || strcmp(text, "stream") != 0) {
+            is_good = text != NULL && amb_py_source_field(source, text, value);
+        }
+    }
+    return is_good;
 }

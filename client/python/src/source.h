@@ -30,9 +30,14 @@ struct amb_py_source {
     struct amb_prop props[AMB_PY_PROPS_MAX];
 };
 
-/* stream: NULL or None: the default one. False: an exception is raised. _fini in both cases. */
+/* data: NULL: none, as of a lease. stream: NULL or None: the default one. False: an exception is
+ * raised. _fini in both cases. */
 bool amb_py_source_init(struct amb_py_source *source, struct amb_py_state *state, PyObject *data,
                         PyObject *stream);
+/* The same with the stream and the fields of a call's keywords: a dict, or NULL.
+ *   timeout_ns  set where `timeout` is one of them; NULL: the call has none */
+bool amb_py_source_read(struct amb_py_source *source, struct amb_py_state *state, PyObject *data,
+                        PyObject *keywords, int64_t *timeout_ns);
 /* key, props, content_type, ttl, expect_seq. False: an exception is raised, also for other names.
  * The value must stay until _fini. */
 bool amb_py_source_field(struct amb_py_source *source, const char *name, PyObject *value);
