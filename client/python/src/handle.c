@@ -6,6 +6,12 @@
 
 #include <stdlib.h>
 
+struct amb_py_session *amb_py_session_ref(struct amb_py_session *session)
+{
+    (void)atomic_fetch_add_explicit(&session->refs, 1, memory_order_relaxed);
+    return session;
+}
+
 void amb_py_session_drop(struct amb_py_session *session)
 {
     if (session != NULL &&
@@ -20,7 +26,7 @@ void amb_py_session_drop(struct amb_py_session *session)
     }
 }
 
-bool amb_py_enter(struct amb_py_handle *self)
+bool amb_py_try_enter(struct amb_py_handle *self)
 {
     if (amb_gate_enter(&self->session->gate)) {
         if (amb_gate_enter(&self->gate)) {
@@ -28,8 +34,12 @@ bool amb_py_enter(struct amb_py_handle *self)
         }
         amb_gate_leave(&self->session->gate);
     }
-    (void)amb_py_raise(self->state, AMB_ECLOSED, NULL);
     return false;
+}
+
+bool amb_py_enter(struct amb_py_handle *self)
+{
+    return amb_py_try_enter(self) || amb_py_raise(self->state, AMB_ECLOSED, NULL) != NULL;
 }
 
 void amb_py_leave(struct amb_py_handle *self)
@@ -62,8 +72,7 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
     }
     struct amb_py_handle *self = amb_py_handle_of(object);
     self->state = state;
-    self->session = session;
-    atomic_fetch_add_explicit(&session->refs, 1, memory_order_relaxed);
+    self->session = amb_py_session_ref(session);
     atomic_store_explicit(&self->handle, handle, memory_order_release);
     return object;
 }

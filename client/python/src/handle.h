@@ -17,11 +17,15 @@ static inline struct amb_py_handle *amb_py_handle_of(PyObject *object)
     return (struct amb_py_handle *)(void *)object;
 }
 
+/* One reference more. */
+struct amb_py_session *amb_py_session_ref(struct amb_py_session *session);
 /* One reference less. The last one closes the connection, and waits for the broker a second at
  * most. */
 void amb_py_session_drop(struct amb_py_session *session);
 /* Enters both gates. False: Closed is raised. */
 bool amb_py_enter(struct amb_py_handle *self);
+/* The same without an exception. */
+bool amb_py_try_enter(struct amb_py_handle *self);
 void amb_py_leave(struct amb_py_handle *self);
 /* A call inside both gates. Returns its answer; any but AMB_OK is raised. */
 enum amb_status amb_py_run(struct amb_py_handle *self, const struct amb_py_call *call,

@@ -13,7 +13,7 @@ struct lease {
     struct amb_lease *lease; /* NULL: committed or abandoned */
     struct amb_keep *keep;   /* of the views that are out */
     void *data;              /* of the host, or of a GPU */
-    bool is_device, is_over;
+    bool is_device;
     struct amb_tensor tensor;
     struct amb_py_array array;
 };
@@ -96,8 +96,7 @@ PyObject *amb_py_lease_take(PyObject *publisher, PyObject *args, PyObject *keywo
     }
     struct lease *self = self_of(object);
     self->state = pub->state;
-    self->session = pub->session;
-    atomic_fetch_add_explicit(&self->session->refs, 1, memory_order_relaxed);
+    self->session = amb_py_session_ref(pub->session);
     self->lease = taking.lease;
     self->data = amb_lease_data(taking.lease);
     self->is_device = self->data == NULL;
@@ -140,11 +139,9 @@ static PyObject *lease_commit(PyObject *object, PyObject *args, PyObject *keywor
         source.out.tensor = &self->tensor;
         struct amb_lease *lease = self->lease;
         self->lease = NULL;
-        self->is_over = true;
         enum amb_status status = amb_lease_commit(lease, &source.out, &seq);
         if (status == AMB_ESTATE) { /* It stays ours: the stream captures a graph. */
             self->lease = lease;
-            self->is_over = false;
         }
         result = status == AMB_OK ? PyLong_FromUnsignedLongLong(seq)
                                   : amb_py_raise(self->state, status, NULL);
@@ -159,7 +156,6 @@ static PyObject *lease_abandon(PyObject *object, PyObject *Py_UNUSED(unused))
     if (self->lease != NULL && keep(self)) {
         struct amb_lease *lease = self->lease;
         self->lease = NULL;
-        self->is_over = true;
         amb_lease_abandon(lease);
     }
     return PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : NULL;
@@ -190,7 +186,7 @@ static int lease_getbuffer(PyObject *object, Py_buffer *view, int flags)
         PyErr_SetString(PyExc_BufferError, "the lease is not in memory that the CPU writes");
         return -1;
     }
-    return amb_py_array_view(&self->array, object, self->data, self->is_over, view, flags);
+    return amb_py_array_view(&self->array, object, self->data, self->lease == NULL, view, flags);
 }
 
 static PyObject *lease_interface(PyObject *object, void *closure)
@@ -201,7 +197,7 @@ static PyObject *lease_interface(PyObject *object, void *closure)
                         self->is_device ? "__array_interface__" : "__cuda_array_interface__");
         return NULL;
     }
-    return amb_py_array_interface(&self->array, self->data, self->is_over);
+    return amb_py_array_interface(&self->array, self->data, self->lease == NULL);
 }
 
 static PyObject *lease_nbytes(PyObject *object, void *closure)

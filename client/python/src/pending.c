@@ -45,8 +45,7 @@ static PyObject *pending_new(struct amb_py_handle *conn)
     }
     struct pending *self = self_of(object);
     self->state = conn->state;
-    self->session = conn->session;
-    atomic_fetch_add_explicit(&self->session->refs, 1, memory_order_relaxed);
+    self->session = amb_py_session_ref(conn->session);
     self->asking = calloc(1, sizeof(*self->asking));
     if (self->asking == NULL) {
         Py_DECREF(object);
