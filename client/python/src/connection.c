@@ -10,7 +10,7 @@
 #include "client/python/src/message.h"
 #include "client/python/src/news.h"
 #include "client/python/src/pending.h"
-#include "client/python/src/source.h"
+#include "client/python/src/publisher.h"
 #include "client/python/src/subscription.h"
 #include "client/python/src/wait.h"
 
@@ -186,7 +186,7 @@ static PyObject *connection_admin(PyObject *object, PyObject *args)
 
 /* Inside the gates. Takes the handle where it fails. */
 static PyObject *wrap(struct amb_py_handle *self, PyTypeObject *type, enum amb_status status,
-                      void *handle, enum amb_status (*end)(void *handle))
+                      void *handle, amb_py_end_fn end)
 {
     if (status != AMB_OK) {
         return PyErr_Occurred() != NULL ? NULL
@@ -194,19 +194,9 @@ static PyObject *wrap(struct amb_py_handle *self, PyTypeObject *type, enum amb_s
     }
     PyObject *made = amb_py_handle_new(type, self->state, self->session, handle);
     if (made == NULL) {
-        (void)end(handle);
+        (void)end(handle, AMB_NOWAIT);
     }
     return made;
-}
-
-static enum amb_status end_pub(void *pub)
-{
-    return amb_pub_close(pub, AMB_NOWAIT);
-}
-
-static enum amb_status end_sub(void *sub)
-{
-    return amb_sub_close(sub, AMB_NOWAIT);
 }
 
 static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject *keywords)
@@ -222,17 +212,9 @@ static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject
     amb_py_release_gil();
     enum amb_status status = amb_pub_open(self->session->conn, topic, &options, &pub);
     amb_py_take_gil();
-    PyObject *made = wrap(self, self->state->publisher, status, pub, end_pub);
+    PyObject *made = wrap(self, self->state->publisher, status, pub, amb_py_publisher_end);
     amb_py_leave(self);
     return made;
-}
-
-/* `stream` is ours, not an option of libamb. False: an exception is raised. */
-static bool take_stream(PyObject *keywords, void **out)
-{
-    PyObject *stream = keywords != NULL ? PyDict_GetItemString(keywords, "stream") : NULL;
-    bool is_good = amb_py_stream(stream, out);
-    return is_good && (stream == NULL || PyDict_DelItemString(keywords, "stream") == 0);
 }
 
 static PyObject *connection_subscribe(PyObject *object, PyObject *args, PyObject *keywords)
@@ -240,18 +222,17 @@ static PyObject *connection_subscribe(PyObject *object, PyObject *args, PyObject
     struct amb_py_handle *self = amb_py_handle_of(object);
     struct amb_py_sub_keywords read;
     const char *pattern;
-    void *stream;
-    if (!PyArg_ParseTuple(args, "s:subscribe", &pattern) || !take_stream(keywords, &stream) ||
-        !amb_py_sub_keywords(keywords, &read) || !amb_py_enter(self)) {
+    if (!PyArg_ParseTuple(args, "s:subscribe", &pattern) || !amb_py_sub_keywords(keywords, &read) ||
+        !amb_py_enter(self)) {
         return NULL;
     }
     struct amb_sub *sub;
     amb_py_release_gil();
     enum amb_status status = amb_subscribe(self->session->conn, pattern, &read.options, &sub);
     amb_py_take_gil();
-    PyObject *made = wrap(self, self->state->subscription, status, sub, end_sub);
+    PyObject *made = wrap(self, self->state->subscription, status, sub, amb_py_subscription_end);
     if (made != NULL) {
-        amb_py_subscription_set_stream(made, stream);
+        amb_py_subscription_set_stream(made, read.stream);
     }
     amb_py_leave(self);
     return made;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/python/src/keywords.h"
 
+#include "client/python/src/source.h"
 #include "client/python/src/wait.h"
 
 #include <errno.h>
@@ -189,7 +190,8 @@ static const struct choice mems[] = {{"as_sent", AMB_MEM_AS_SENT},      {"host",
                                      {"pinned", AMB_MEM_PINNED},        {"cuda", AMB_MEM_CUDA},
                                      {"managed", AMB_MEM_CUDA_MANAGED}, {NULL, 0}};
 
-bool amb_py_mem(PyObject *value, enum amb_mem *mem, int32_t *device)
+/* "cuda:1", "host". False: an exception is raised. */
+static bool read_mem(PyObject *value, enum amb_mem *mem, int32_t *device)
 {
     const char *text = amb_py_text(value, "mem");
     if (text == NULL) {
@@ -289,7 +291,7 @@ static bool pub_other(const char *name, PyObject *value, void *out)
 {
     struct amb_pub_options *options = out;
     return strcmp(name, "lease_mem") == 0 &&
-           (value == NULL || amb_py_mem(value, &options->lease_mem, &options->device));
+           (value == NULL || read_mem(value, &options->lease_mem, &options->device));
 }
 
 bool amb_py_pub_keywords(PyObject *keywords, struct amb_pub_options *out)
@@ -378,15 +380,16 @@ static bool read_start(PyObject *value, struct amb_sub_options *options)
 static bool sub_other(const char *name, PyObject *value, void *out)
 {
     struct amb_py_sub_keywords *keywords = out;
-    bool is_known =
-        strcmp(name, "mem") == 0 || strcmp(name, "start") == 0 || strcmp(name, "backoff") == 0;
-    if (!is_known || value == NULL) {
-        return is_known;
+    if (strcmp(name, "mem") == 0) {
+        return value == NULL || read_mem(value, &keywords->options.mem, &keywords->options.device);
     }
-    if (name[0] == 'm') {
-        return amb_py_mem(value, &keywords->options.mem, &keywords->options.device);
+    if (strcmp(name, "start") == 0) {
+        return value == NULL || read_start(value, &keywords->options);
     }
-    return name[0] == 's' ? read_start(value, &keywords->options) : read_backoff(value, keywords);
+    if (strcmp(name, "backoff") == 0) {
+        return value == NULL || read_backoff(value, keywords);
+    }
+    return strcmp(name, "stream") == 0 && amb_py_stream(value, &keywords->stream);
 }
 
 bool amb_py_sub_keywords(PyObject *keywords, struct amb_py_sub_keywords *out)

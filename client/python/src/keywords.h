@@ -10,9 +10,11 @@
 
 #define AMB_PY_BACKOFFS_MAX 16u
 
-/* Options of amb_subscribe, with what they point to. */
+/* Options of amb_subscribe, with what they point to, and a CUDA stream, which is none of libamb's.
+ */
 struct amb_py_sub_keywords {
     struct amb_sub_options options;
+    void *stream;
     int64_t backoff_ns[AMB_PY_BACKOFFS_MAX];
 };
 
@@ -22,5 +24,3 @@ bool amb_py_pub_keywords(PyObject *keywords, struct amb_pub_options *out);
 bool amb_py_sub_keywords(PyObject *keywords, struct amb_py_sub_keywords *out);
 /* One text. NULL: an exception is raised, for a NUL in it too. */
 const char *amb_py_text(PyObject *value, const char *what);
-/* "cuda:1", "host". False: an exception is raised. */
-bool amb_py_mem(PyObject *value, enum amb_mem *mem, int32_t *device);

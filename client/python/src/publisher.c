@@ -40,7 +40,7 @@ struct sending {
     struct amb_pub *pub;
     struct amb_py_source *source;
     uint64_t seq;
-    bool is_lent;
+    bool is_lent, has_fields;
 };
 
 static enum amb_status send_once(void *arg, int64_t timeout_ns)
@@ -100,9 +100,11 @@ static bool read_fields(struct amb_py_source *source, PyObject *const *values, P
 
 /* AMB_OK, or an exception is raised. */
 static enum amb_status send_source(struct amb_py_handle *self, struct sending *sending,
-                                   bool is_bare, int64_t timeout_ns)
+                                   int64_t timeout_ns)
 {
     const struct amb_py_source *source = sending->source;
+    bool is_bare = !sending->is_lent && !sending->has_fields && source->out.tensor == NULL &&
+                   source->out.forward == NULL;
     const struct amb_py_call call = {
         .run = is_bare ? send_bytes_once : send_once,
         .arg = sending,
@@ -123,13 +125,11 @@ static PyObject *publisher_send(PyObject *object, PyObject *const *args, Py_ssiz
     if (!read_arguments(args, count, names, &stream, &timeout_ns)) {
         return NULL;
     }
-    struct sending sending = {.source = &source};
+    struct sending sending = {.source = &source, .has_fields = names != NULL};
     if (amb_py_source_init(&source, self->state, args[0], stream) &&
-        read_fields(&source, args + count, names)) {
-        bool is_bare = names == NULL && source.out.tensor == NULL && source.out.forward == NULL;
-        if (send_source(self, &sending, is_bare, timeout_ns) == AMB_OK) {
-            result = Py_NewRef(Py_None);
-        }
+        read_fields(&source, args + count, names) &&
+        send_source(self, &sending, timeout_ns) == AMB_OK) {
+        result = Py_NewRef(Py_None);
     }
     amb_py_source_fini(&source);
     return result;
@@ -157,14 +157,11 @@ static void settle(struct publisher *self, uint64_t settled)
 static void settle_known(struct publisher *self)
 {
     struct amb_pub_info info = AMB_INIT(amb_pub_info);
-    if (self->oldest != NULL && amb_gate_enter(&self->handle.session->gate)) {
-        if (amb_gate_enter(&self->handle.gate)) {
-            if (amb_pub_stat(pub_of(&self->handle), &info) == AMB_OK) {
-                settle(self, info.settled);
-            }
-            amb_gate_leave(&self->handle.gate);
+    if (self->oldest != NULL && amb_py_try_enter(&self->handle)) {
+        if (amb_pub_stat(pub_of(&self->handle), &info) == AMB_OK) {
+            settle(self, info.settled);
         }
-        amb_gate_leave(&self->handle.session->gate);
+        amb_py_leave(&self->handle);
     }
 }
 
@@ -187,7 +184,7 @@ static PyObject *publisher_post(PyObject *object, PyObject *const *args, Py_ssiz
     struct sending sending = {.source = &source, .is_lent = true};
     if (amb_py_source_init(&source, self->handle.state, args[0], stream) &&
         read_fields(&source, args + count, names) &&
-        send_source(&self->handle, &sending, false, timeout_ns) == AMB_OK) {
+        send_source(&self->handle, &sending, timeout_ns) == AMB_OK) {
         loan->seq = sending.seq;
         loan->hold = source.hold; /* It takes them over. */
         memset(&source.hold, 0, sizeof(source.hold));
@@ -220,11 +217,8 @@ static Py_ssize_t send_items(struct amb_py_handle *self, PyObject *items, Py_ssi
         if (item == NULL) {
             return sent;
         }
-        is_good = amb_py_source_init(&source, self->state, item, NULL);
-        if (is_good) {
-            bool is_bare = source.out.tensor == NULL && source.out.forward == NULL;
-            is_good = send_source(self, &sending, is_bare, timeout_ns) == AMB_OK;
-        }
+        is_good = amb_py_source_init(&source, self->state, item, NULL) &&
+                  send_source(self, &sending, timeout_ns) == AMB_OK;
         amb_py_source_fini(&source);
         Py_DECREF(item);
         sent += is_good;
@@ -341,14 +335,14 @@ static PyObject *publisher_id(PyObject *object, void *closure)
     return PyLong_FromVoidPtr(pub_of(amb_py_handle_of(object)));
 }
 
-static enum amb_status end(void *pub, int64_t timeout_ns)
+enum amb_status amb_py_publisher_end(void *pub, int64_t timeout_ns)
 {
     return amb_pub_close(pub, timeout_ns);
 }
 
 static PyObject *publisher_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    PyObject *result = amb_py_handle_close(amb_py_handle_of(object), end);
+    PyObject *result = amb_py_handle_close(amb_py_handle_of(object), amb_py_publisher_end);
     if (result != NULL) {
         settle(publisher_of(object), UINT64_MAX);
     }
@@ -359,7 +353,8 @@ static void publisher_dealloc(PyObject *object)
 {
     struct publisher *self = publisher_of(object);
     struct loan *loans = self->oldest;
-    amb_py_handle_end(&self->handle, end, AMB_SEC); /* Sent messages shall leave. */
+    /* Sent messages shall leave. */
+    amb_py_handle_end(&self->handle, amb_py_publisher_end, AMB_SEC);
     struct publisher rest = {.oldest = loans};
     settle(&rest, UINT64_MAX);
 }
@@ -378,7 +373,7 @@ static PyMethodDef methods[] = {
     {"wait_subscribers", (PyCFunction)(void (*)(void))publisher_wait_subscribers,
      METH_VARARGS | METH_KEYWORDS, "wait_subscribers(count=1, timeout=None): wait for so many."},
     {"lease", (PyCFunction)(void (*)(void))amb_py_lease_take, METH_VARARGS | METH_KEYWORDS,
-     "lease(nbytes, *, timeout=None, format=None, shape=None): memory of one message."},
+     "lease(shape, code, bits, timeout=None, stream=None): memory of one message."},
     {"stat", publisher_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", publisher_close, METH_NOARGS,
      "close(): cancel what has not left, and end; flush comes before it."},

@@ -7,5 +7,7 @@
 
 #include "client/python/src/state.h"
 
+/* amb_pub_close, as an amb_py_end_fn. */
+enum amb_status amb_py_publisher_end(void *pub, int64_t timeout_ns);
 /* NULL: an exception is raised. */
 PyTypeObject *amb_py_publisher_type(PyObject *module);

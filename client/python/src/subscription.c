@@ -190,19 +190,19 @@ static PyObject *subscription_id(PyObject *object, void *closure)
     return PyLong_FromVoidPtr(sub_of(amb_py_handle_of(object)));
 }
 
-static enum amb_status end(void *sub, int64_t timeout_ns)
+enum amb_status amb_py_subscription_end(void *sub, int64_t timeout_ns)
 {
     return amb_sub_close(sub, timeout_ns);
 }
 
 static PyObject *subscription_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    return amb_py_handle_close(amb_py_handle_of(object), end);
+    return amb_py_handle_close(amb_py_handle_of(object), amb_py_subscription_end);
 }
 
 static void subscription_dealloc(PyObject *object)
 {
-    amb_py_handle_end(amb_py_handle_of(object), end, AMB_NOWAIT);
+    amb_py_handle_end(amb_py_handle_of(object), amb_py_subscription_end, AMB_NOWAIT);
 }
 
 static PyMethodDef methods[] = {
