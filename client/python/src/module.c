@@ -13,10 +13,26 @@
 #include "client/python/src/state.h"
 #include "client/python/src/subscription.h"
 
-static int add_type(PyObject *module, PyTypeObject **out, PyTypeObject *type)
+/* Each type: where the state has it, and its maker. */
+static const struct {
+    size_t offset;
+    PyTypeObject *(*make)(PyObject *module);
+} types[] = {
+    {offsetof(struct amb_py_state, connection), amb_py_connection_type},
+    {offsetof(struct amb_py_state, publisher), amb_py_publisher_type},
+    {offsetof(struct amb_py_state, subscription), amb_py_subscription_type},
+    {offsetof(struct amb_py_state, message), amb_py_message_type},
+    {offsetof(struct amb_py_state, lease), amb_py_lease_type},
+    {offsetof(struct amb_py_state, pending), amb_py_pending_type},
+    {offsetof(struct amb_py_state, bytes), amb_py_bytes_type},
+    {offsetof(struct amb_py_state, unflagged), amb_py_unflagged_type},
+    {offsetof(struct amb_py_state, event), amb_py_event_type},
+};
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+static PyTypeObject **type_at(struct amb_py_state *state, size_t i)
 {
-    *out = type;
-    return type != NULL ? PyModule_AddType(module, type) : -1;
+    return (PyTypeObject **)(void *)((char *)state + types[i].offset);
 }
 
 /* libamb and this module's types are of one interpreter. */
@@ -33,47 +49,28 @@ static int module_exec(PyObject *module)
 {
     struct amb_py_state *state = PyModule_GetState(module);
     if (refuse_others() != 0 || amb_py_errors_init(module, state) != 0 ||
-        PyModule_AddStringConstant(module, "version", amb_version()) != 0 ||
-        add_type(module, &state->connection, amb_py_connection_type(module)) != 0 ||
-        add_type(module, &state->publisher, amb_py_publisher_type(module)) != 0 ||
-        add_type(module, &state->subscription, amb_py_subscription_type(module)) != 0 ||
-        add_type(module, &state->message, amb_py_message_type(module)) != 0 ||
-        add_type(module, &state->lease, amb_py_lease_type(module)) != 0 ||
-        add_type(module, &state->pending, amb_py_pending_type(module)) != 0 ||
-        add_type(module, &state->bytes, amb_py_bytes_type(module)) != 0 ||
-        add_type(module, &state->unflagged, amb_py_unflagged_type(module)) != 0 ||
-        add_type(module, &state->event, amb_py_event_type()) != 0) {
+        PyModule_AddStringConstant(module, "version", amb_version()) != 0) {
         return -1;
     }
+    for (size_t i = 0; i < TYPES; i++) {
+        PyTypeObject *type = types[i].make(module);
+        *type_at(state, i) = type;
+        if (type == NULL || PyModule_AddType(module, type) != 0) {
+            return -1;
+        }
+    }
     return 0;
-}
-
-/* The types, in one list. */
-#define TYPES_MAX 9
-static void list_types(struct amb_py_state *state, PyTypeObject **out[TYPES_MAX])
-{
-    out[0] = &state->connection;
-    out[1] = &state->publisher;
-    out[2] = &state->subscription;
-    out[3] = &state->message;
-    out[4] = &state->lease;
-    out[5] = &state->pending;
-    out[6] = &state->bytes;
-    out[7] = &state->unflagged;
-    out[8] = &state->event;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     struct amb_py_state *state = PyModule_GetState(module);
-    PyTypeObject **types[TYPES_MAX];
-    list_types(state, types);
     Py_VISIT(state->error);
     for (size_t i = 0; i < AMB_PY_ERRORS_MAX; i++) {
         Py_VISIT(state->errors[i]);
     }
-    for (size_t i = 0; i < TYPES_MAX; i++) {
-        Py_VISIT((PyObject *)(void *)*types[i]);
+    for (size_t i = 0; i < TYPES; i++) {
+        Py_VISIT((PyObject *)(void *)*type_at(state, i));
     }
     return 0;
 }
@@ -81,14 +78,12 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 static int module_clear(PyObject *module)
 {
     struct amb_py_state *state = PyModule_GetState(module);
-    PyTypeObject **types[TYPES_MAX];
-    list_types(state, types);
     Py_CLEAR(state->error);
     for (size_t i = 0; i < AMB_PY_ERRORS_MAX; i++) {
         Py_CLEAR(state->errors[i]);
     }
-    for (size_t i = 0; i < TYPES_MAX; i++) {
-        Py_CLEAR(*types[i]);
+    for (size_t i = 0; i < TYPES; i++) {
+        Py_CLEAR(*type_at(state, i));
     }
     return 0;
 }

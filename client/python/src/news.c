@@ -46,7 +46,7 @@ void amb_py_on_reply(enum amb_status status, struct amb_msg *reply, void *arg)
     if (is_wanted) {
         asking->status = status;
         asking->reply = reply != NULL ? amb_msg_ref(reply) : NULL;
-        asking->is_done = asking->is_listed = true;
+        asking->is_done = true;
         asking->next = news->done;
         news->done = asking;
     }
@@ -64,12 +64,12 @@ void amb_py_asking_drop(struct amb_py_asking *asking)
     (void)pthread_mutex_lock(&news->lock);
     asking->object = NULL;
     bool is_done = asking->is_done;
-    for (struct amb_py_asking **at = &news->done; asking->is_listed && *at != NULL;) {
-        if (*at == asking) {
-            *at = asking->next;
-            break;
-        }
+    struct amb_py_asking **at = &news->done;
+    while (*at != NULL && *at != asking) {
         at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = asking->next;
     }
     (void)pthread_mutex_unlock(&news->lock);
     if (is_done) {
@@ -118,7 +118,6 @@ static PyObject *take_done(struct amb_py_news *news)
     PyObject *object = NULL;
     if (asking != NULL) {
         news->done = asking->next;
-        asking->is_listed = false;
         object = Py_NewRef(asking->object); /* Only a thread with the GIL makes it NULL. */
     }
     (void)pthread_mutex_unlock(&news->lock);
@@ -139,8 +138,9 @@ static PyStructSequence_Field fields[] = {
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]) - 1)
 
-PyTypeObject *amb_py_event_type(void)
+PyTypeObject *amb_py_event_type(PyObject *module)
 {
+    (void)module;
     PyStructSequence_Desc desc = {.name = "ambroker.Event",
                                   .doc = "What happened to a connection.",
                                   .fields = fields,

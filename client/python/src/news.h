@@ -17,7 +17,7 @@ struct amb_py_asking {
     PyObject *object;           /* its Pending, not counted; NULL: gone */
     struct amb_msg *reply;
     enum amb_status status;
-    bool is_done, is_listed;
+    bool is_done;
 };
 
 void amb_py_news_init(struct amb_py_news *news);
@@ -35,4 +35,4 @@ bool amb_py_news_look(struct amb_py_session *session);
 /* (events, Pendings that are done): all that have come since. NULL: an exception is raised. */
 PyObject *amb_py_news_take(const struct amb_py_state *state, struct amb_py_session *session);
 /* The type of events. */
-PyTypeObject *amb_py_event_type(void);
+PyTypeObject *amb_py_event_type(PyObject *module);
