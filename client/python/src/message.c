@@ -57,7 +57,8 @@ static void message_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-struct amb_py_array *amb_py_message_array(PyObject *object)
+/* Its array, or its bytes. NULL: an exception is raised. */
+static struct amb_py_array *array_of(PyObject *object)
 {
     struct amb_py_message *self = amb_py_message_of(object);
     struct amb_msg *msg = amb_py_message_get(object);
@@ -98,7 +99,7 @@ static int message_getbuffer(PyObject *object, Py_buffer *view, int flags)
     if (data == NULL) {
         return -1;
     }
-    struct amb_py_array *array = amb_py_message_array(object);
+    struct amb_py_array *array = array_of(object);
     bool is_flat = array->format == NULL || (flags & PyBUF_ND) != PyBUF_ND;
     int result = is_flat ? PyBuffer_FillInfo(view, object, data,
                                              (Py_ssize_t)amb_msg_size(self->msg), 1, flags)
@@ -201,7 +202,7 @@ PyTypeObject *amb_py_bytes_type(PyObject *module)
 /* closure: of CUDA's. The host's memory has no such interface, and the other way round. */
 static PyObject *message_interface(PyObject *object, void *closure)
 {
-    struct amb_py_array *array = amb_py_message_array(object);
+    struct amb_py_array *array = array_of(object);
     if (array == NULL) {
         return NULL;
     }

@@ -26,8 +26,6 @@ static inline struct amb_py_message *amb_py_message_of(PyObject *object)
 PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg, void *stream);
 /* NULL: an exception is raised, for it has been released. */
 struct amb_msg *amb_py_message_get(PyObject *object);
-/* Its array, or its bytes. NULL: an exception is raised. */
-struct amb_py_array *amb_py_message_array(PyObject *object);
 /* NULL: an exception is raised. */
 PyTypeObject *amb_py_message_type(PyObject *module);
 /* The flat bytes of a message. */
