@@ -76,6 +76,8 @@ def test_options_are_keywords_and_wrong_ones_are_named(ambroker, broker):
                         (lambda: conn.subscribe("a", credit_msgs="64X"), ValueError),
                         (lambda: conn.subscribe("a", backoff=[1] * 17), ValueError),
                         (lambda: conn.subscribe("a", mem="tape"), ValueError),
+                        (lambda: conn.subscribe("a", mem="cuda:2147483648"), ValueError),
+                        (lambda: conn.subscribe("a", max_deliver="4G"), ValueError),
                         (lambda: conn.subscribe("a", ack_wait=-1), ValueError),
                         (lambda: conn.subscribe("a", group="g\0"), ValueError),
                         (lambda: conn.subscribe("a", group=7), TypeError),

@@ -70,14 +70,17 @@ static bool read_count(PyObject *value, const char *what, uint64_t most, uint64_
 {
     if (PyUnicode_Check(value)) {
         const char *text = amb_py_text(value, what);
-        return text != NULL && read_size(text, what, out);
+        if (text == NULL || !read_size(text, what, out)) {
+            return false;
+        }
+    } else {
+        PyObject *number = PyNumber_Index(value);
+        if (number == NULL) {
+            return false;
+        }
+        *out = PyLong_AsUnsignedLongLong(number);
+        Py_DECREF(number);
     }
-    PyObject *number = PyNumber_Index(value);
-    if (number == NULL) {
-        return false;
-    }
-    *out = PyLong_AsUnsignedLongLong(number);
-    Py_DECREF(number);
     if (PyErr_Occurred() != NULL || *out > most) {
         PyErr_Clear();
         PyErr_Format(PyExc_ValueError, "%s: from 0 to %llu", what, (unsigned long long)most);
@@ -205,7 +208,11 @@ static bool read_mem(PyObject *value, enum amb_mem *mem, int32_t *device)
         name[len] = '\0';
     }
     uint64_t number = 0;
-    if (colon != NULL && (!read_size(colon + 1, "mem", &number) || number > INT32_MAX)) {
+    if (colon != NULL && !read_size(colon + 1, "mem", &number)) {
+        return false;
+    }
+    if (number > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "mem: no device has the number %s", colon + 1);
         return false;
     }
     PyObject *kind = PyUnicode_FromString(name);
