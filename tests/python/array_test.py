@@ -105,6 +105,13 @@ def test_what_cannot_be_published_is_refused(conn):
     assert bytes(sub.next(WAIT)) == b"good"
 
 
+def test_an_array_of_cuda_is_refused_where_its_strides_are_no_whole_elements(conn):
+    pub = conn.publisher("a")
+    interface = {"shape": (2, 1), "strides": (3, 2), "typestr": "<i2", "data": (1 << 20, True), "version": 3}
+    with pytest.raises(ValueError, match="gaps"):
+        pub.send(type("Array", (), {"__cuda_array_interface__": interface})())
+
+
 def test_fields_go_along(conn):
     sub, pub = conn.subscribe("a"), conn.publisher("a")
     pub.send(numpy.arange(3), key="k", content_type="t/t", ttl=60,

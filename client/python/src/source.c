@@ -41,9 +41,9 @@ static bool is_dense(const DLTensor *tensor)
 
 static bool take_tensor(struct amb_py_source *source, const DLTensor *tensor)
 {
-    if (tensor->ndim < 0 || tensor->ndim > 8) {
-        PyErr_Format(PyExc_ValueError, "an array of %d dimensions: up to 8 can be published",
-                     (int)tensor->ndim);
+    if (tensor->ndim < 0 || tensor->ndim > AMB_PY_DIMS) {
+        PyErr_Format(PyExc_ValueError, "an array of %d dimensions: up to %d can be published",
+                     (int)tensor->ndim, AMB_PY_DIMS);
         return false;
     }
     if (!is_dense(tensor)) {
@@ -91,8 +91,8 @@ static bool take_view(struct amb_py_source *source)
                      view->format != NULL ? view->format : "B");
         return false;
     }
-    int64_t shape[8], strides[8];
-    for (int i = 0; i < view->ndim && i < 8; i++) {
+    int64_t shape[AMB_PY_DIMS], strides[AMB_PY_DIMS];
+    for (int i = 0; i < view->ndim && i < AMB_PY_DIMS; i++) {
         shape[i] = view->shape[i];
         strides[i] = view->strides[i] / view->itemsize;
         if (view->strides[i] % view->itemsize != 0 && view->shape[i] > 1) {
@@ -216,15 +216,18 @@ static bool take_dlpack(struct amb_py_source *source, PyObject *data)
 
 /* ---- __cuda_array_interface__ ---- */
 
-static bool read_numbers(PyObject *tuple, int64_t divisor, int64_t *out, int32_t *count)
+/* Numbers of bytes in units, of which -1 stands for no whole number: no dense array has it. *count:
+ * AMB_PY_DIMS + 1 for too many. False: an exception is raised. */
+static bool read_numbers(PyObject *tuple, int64_t unit, int64_t *out, int32_t *count)
 {
     Py_ssize_t len = PySequence_Size(tuple);
-    for (Py_ssize_t i = 0; len >= 0 && i < len && i < 9; i++) {
+    for (Py_ssize_t i = 0; i < len && i < AMB_PY_DIMS; i++) {
         PyObject *item = PySequence_GetItem(tuple, i);
-        out[i < 8 ? i : 0] = item != NULL ? PyLong_AsLongLong(item) / divisor : -1;
+        int64_t number = item != NULL ? PyLong_AsLongLong(item) : -1;
+        out[i] = number % unit == 0 ? number / unit : -1;
         Py_XDECREF(item);
     }
-    *count = (int32_t)(len > 9 ? 9 : len);
+    *count = (int32_t)(len > AMB_PY_DIMS ? AMB_PY_DIMS + 1 : len);
     return len >= 0 && PyErr_Occurred() == NULL;
 }
 
@@ -247,7 +250,7 @@ static bool read_typestr(const char *text, DLDataType *out)
 
 static bool take_interface(struct amb_py_source *source, PyObject *dict)
 {
-    int64_t shape[8] = {0}, strides[8] = {0};
+    int64_t shape[AMB_PY_DIMS] = {0}, strides[AMB_PY_DIMS] = {0};
     DLTensor tensor = {.device = {.device_type = kDLCUDA}, .shape = shape};
     PyObject *data = PyMapping_GetItemString(dict, "data");
     PyObject *dims = PyMapping_GetItemString(dict, "shape");
