@@ -2,10 +2,10 @@
 """A brokerd of the program's own."""
 import os
 import pathlib
+import select
 import shutil
 import subprocess
 import tempfile
-import time
 
 from . import _amb
 
@@ -70,21 +70,14 @@ class Broker:
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(  # pylint: disable=consider-using-with
                 [program("brokerd"), "--config", str(path), "--until-eof"], stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
-        end = time.monotonic() + _READY_SECONDS
-        while not self._answers():
-            if self._process.poll() is not None:
-                raise _amb.Error(self._last_words())
-            if time.monotonic() > end:
+                stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        with self._process.stdout as out:
+            ready = select.poll()
+            ready.register(out, select.POLLIN)
+            if not ready.poll(_READY_SECONDS * 1000):
                 raise _amb.Timeout(f"brokerd is not ready: {self._last_words()}")
-            time.sleep(0.005)
-
-    def _answers(self):
-        try:
-            _amb.connect(self.url, connect_timeout=1).close()
-        except _amb.Error:
-            return False
-        return True
+            if not out.readline():  # It says one line; without one it has ended.
+                raise _amb.Error(self._last_words())
 
     def _last_words(self):
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
