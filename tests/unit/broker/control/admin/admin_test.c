@@ -6,10 +6,8 @@
 #include "broker/control/admin/admin.h"
 
 #include "broker/audit/audit.h"
-#include "broker/config/config.h"
 #include "broker/control/clients/hooks.h"
-#include "broker/rights/rights_table.h"
-#include "tests/unit/broker/control/clients/login_world.h"
+#include "tests/unit/broker/control/clients/roles_world.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,7 +17,6 @@ static const char roles[] = "roles = ( { name = \"camera\"; admin = \"operate\";
 static const char users[] = "alice:$:camera:-:-:uid/1000\nbob:plant:views:-:-:uid/1001\n"
                             "carol:plant:camera:-:-:uid/1002\n";
 
-static struct amb_config *source;
 static unsigned reloads, drains;
 
 static void on_reload(void *arg)
@@ -38,25 +35,17 @@ static const struct amb_control_hooks hooks = {on_reload, on_drain, NULL};
 
 static int begin(void **state)
 {
-    static struct amb_config changed;
-    struct amb_control *control = stepped_control();
-    const struct amb_config_source from = {.text = roles, .text_len = sizeof(roles) - 1};
     (void)state;
-    assert_int_equal(amb_config_create(&from, NULL, 0, &source), AMB_OK);
-    changed = *control->config;
-    changed.roles = source->roles;
-    control->config = &changed;
-    atomic_store(&control->hooks, &hooks);
+    use_roles(roles);
+    atomic_store(&stepped_control()->hooks, &hooks);
     use(users);
     return 0;
 }
 
 static int end(void **state)
 {
-    (void)state;
     use("");
-    amb_config_destroy(&source);
-    return 0;
+    return forget_roles(state);
 }
 
 static void drop_message(int fd)

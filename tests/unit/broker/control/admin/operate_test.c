@@ -2,8 +2,7 @@
 /* Kick and block: whose sessions end, who is kept out, and how far an operator reaches. */
 #include "broker/control/admin/operate.h"
 
-#include "broker/config/config.h"
-#include "tests/unit/broker/control/clients/login_world.h"
+#include "tests/unit/broker/control/clients/roles_world.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,28 +11,18 @@ static const char roles[] = "roles = ( { name = \"camera\"; admin = \"operate\";
 static const char users[] = "alice:$:camera:-:-:uid/1000\nbob:plant:-:-:-:uid/1001\n"
                             "carol:plant:camera:-:-:uid/1002\ndave:other:-:-:-:uid/1003\n";
 
-static struct amb_config *source;
-
 static int begin(void **state)
 {
-    static struct amb_config changed;
-    struct amb_control *control = stepped_control();
-    const struct amb_config_source from = {.text = roles, .text_len = sizeof(roles) - 1};
     (void)state;
-    assert_int_equal(amb_config_create(&from, NULL, 0, &source), AMB_OK);
-    changed = *control->config;
-    changed.roles = source->roles;
-    control->config = &changed;
+    use_roles(roles);
     use(users);
     return 0;
 }
 
 static int end(void **state)
 {
-    (void)state;
     use("");
-    amb_config_destroy(&source);
-    return 0;
+    return forget_roles(state);
 }
 
 static enum amb_status operate(struct amb_client *by, enum amb_command_kind kind, const char *word,

@@ -3,44 +3,15 @@
  * broker/renew: other roles take rights away. Sessions end by that, and queues that their owner may
  * read no more.
  */
-#include "broker/config/config.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/requests/requests.h"
 #include "broker/rights/rights_table.h"
-#include "tests/unit/broker/control/clients/login_world.h"
+#include "tests/unit/broker/control/clients/roles_world.h"
 #include "wire/base/hash.h"
 
 #include <sys/socket.h>
 
-static struct amb_config *sources[8];
-static unsigned source_count;
-
-/* The control thread's configuration with these roles, as of a reload; users come by use(). */
-static void use_roles(const char *roles)
-{
-    static struct amb_config changed[8];
-    struct amb_control *control = stepped_control();
-    char text[512], error[AMB_CONFIG_ERROR_MAX];
-    (void)snprintf(text, sizeof(text), "roles = ( %s );", roles);
-    const struct amb_config_source source = {.text = text, .text_len = strlen(text)};
-    if (amb_config_create(&source, error, sizeof(error), &sources[source_count]) != AMB_OK) {
-        fail_msg("%s", error);
-    }
-    changed[source_count] = *control->config;
-    changed[source_count].roles = sources[source_count]->roles;
-    control->config = &changed[source_count++];
-}
-
-static int forget_roles(void **state)
-{
-    (void)state;
-    while (source_count > 0) { /* Nobody is there any more. */
-        amb_config_destroy(&sources[--source_count]);
-    }
-    return 0;
-}
-
-#define CAMERA(rest) "{ name = \"camera\"; " rest " }"
+#define CAMERA(rest) "roles = ( { name = \"camera\"; " rest " } );"
 
 /* The one user, with these roles in force. */
 static struct amb_client *connect_alice(const char *roles, int *fd)
@@ -96,7 +67,7 @@ static void test_losses_end_sessions_and_gains_do_not(void **state)
          true},
         {CAMERA("publish = ( \"cam.*\" ); request = true;"), true},
         {CAMERA("publish = ( \"cam.>\" );"), true},
-        {"{ name = \"other\"; }", true},
+        {"roles = ( { name = \"other\"; } );", true},
     };
     for (unsigned i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         int fd, root_fd;
@@ -124,7 +95,7 @@ static void test_a_role_less_is_a_loss(void **state)
 {
     (void)state;
     int fd;
-    use_roles(CAMERA("publish = ( \"a\" );") ", { name = \"more\"; publish = ( \"b\" ); }");
+    use_roles(CAMERA("publish = ( \"a\" ); }, { name = \"more\"; publish = ( \"b\" );"));
     use("alice:plant:camera,more:-:-:uid/1000\n");
     struct amb_client *client = connect_as(1000, &fd);
     use("alice:plant:more,camera:-:-:uid/1000\n");

@@ -4,8 +4,7 @@
  */
 #include "broker/control/status/rights_answer.h"
 
-#include "broker/config/config.h"
-#include "tests/unit/broker/control/clients/login_world.h"
+#include "tests/unit/broker/control/clients/roles_world.h"
 #include "wire/base/hash.h"
 
 static const char roles[] =
@@ -14,28 +13,18 @@ static const char roles[] =
     "  publish = { allow = ( \"cam.%u.>\" ); deny = ( \"cam.alice.x\" ); };\n"
     "  subscribe = { allow = ( \"cfg.>\", \"=room.*\" ); deny = ( \"cfg.%t.>\" ); }; } );";
 
-static struct amb_config *source;
-
 static int begin(void **state)
 {
-    static struct amb_config changed;
-    struct amb_control *control = stepped_control();
-    const struct amb_config_source from = {.text = roles, .text_len = sizeof(roles) - 1};
     (void)state;
-    assert_int_equal(amb_config_create(&from, NULL, 0, &source), AMB_OK);
-    changed = *control->config;
-    changed.roles = source->roles;
-    control->config = &changed;
+    use_roles(roles);
     use(ALICE BOB);
     return 0;
 }
 
 static int end(void **state)
 {
-    (void)state;
     use("");
-    amb_config_destroy(&source);
-    return 0;
+    return forget_roles(state);
 }
 
 static const char *text_of(const json_t *rows, const char *key)
