@@ -33,18 +33,6 @@ struct running {
 
 /* ---- answers ---- */
 
-static void send_json(struct amb_client *client, uint64_t id, json_t *json)
-{
-    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
-    if (text == NULL) {
-        amb_client_send_error(client, id, AMB_ENOMEM, "no memory for the answer");
-    } else {
-        amb_status_reply(client, id, text);
-    }
-    free(text);
-    json_decref(json);
-}
-
 static void note(const struct running *running, const char *result, const char *why,
                  struct amb_audit_entry *out)
 {
@@ -67,9 +55,10 @@ static void finish(struct running *running, enum amb_status status, uint64_t cou
     amb_info("client %" PRIu64 " (%s): %s: %s%s%s", client->id, entry.user, running->words,
              is_done ? "done" : "failed", text == NULL ? "" : ": ", text == NULL ? "" : text);
     if (client->state == AMB_CLIENT_LIVE && is_done) {
-        send_json(client, running->id,
-                  json_pack("[{s:s, s:s, s:I, s:s}]", "command", running->words, "result", "done",
-                            "clients", (json_int_t)count, "note", text == NULL ? "" : text));
+        amb_status_reply(client, running->id,
+                         json_pack("[{s:s, s:s, s:I, s:s}]", "command", running->words, "result",
+                                   "done", "clients", (json_int_t)count, "note",
+                                   text == NULL ? "" : text));
     } else if (client->state == AMB_CLIENT_LIVE) {
         amb_client_send_error(client, running->id, status, "%s: %s", running->words,
                               text == NULL ? "" : text);
@@ -245,7 +234,7 @@ void amb_admin_request(struct amb_client *client, uint64_t id, const char *query
     } else {
         amb_record_view(client, query);
         if (strcmp(query, "blocked") == 0) {
-            send_json(client, id, amb_operate_blocked(client));
+            amb_status_reply(client, id, amb_operate_blocked(client));
         } else {
             amb_status_request(client, id, query);
         }

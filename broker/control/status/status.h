@@ -16,6 +16,7 @@
 #include "broker/config/config.h"
 #include "wire/base/status.h"
 
+#include <jansson.h>
 #include <stdint.h>
 
 /* More would keep the control thread from others: 8,192 took it 150 to 190 ms. */
@@ -25,11 +26,11 @@ struct amb_client;
 
 /* Why the client may not ask at that level; NULL: it may. */
 const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin level);
-/* Answers with AdminReply pieces, or Error: EFORBIDDEN, EINVAL, ENOMEM, ETOOLARGE. Of "user test"
- * also ENOTFOUND. */
+/* Of a client without an obstacle at AMB_ADMIN_READ. Answers with AdminReply pieces, or Error:
+ * EINVAL, ENOMEM, ETOOLARGE. Of "user test" also ENOTFOUND. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);
-/* An answer in one piece. */
-void amb_status_reply(struct amb_client *client, uint64_t id, const char *json);
+/* An answer in one piece. Takes json; NULL: there was no memory for it, which is the answer. */
+void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json);
 /* user: "", or the owner of the name, as tables show it. ENOTFOUND, EBUSY, EINVAL: several have it.
  * *why: static. */
 AMB_MUST_CHECK enum amb_status amb_status_remove_durable(struct amb_client *client,
