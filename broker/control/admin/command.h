@@ -10,10 +10,8 @@
  */
 #pragma once
 
-#include "broker/auth/users.h"
-#include "broker/config/config.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 
 enum amb_command_kind {
     AMB_COMMAND_NONE, /* a view */

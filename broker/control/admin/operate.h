@@ -3,7 +3,7 @@
  * Commands about clients and users: kick, block, unblock, and the table of those who are blocked.
  * An operator who is not of the tenant "$" reaches the clients and users of its own tenant alone.
  *
- * Threads: the control thread. Memory: as blocked.h.
+ * Threads: the control thread. Memory: as blocklist.h.
  */
 #pragma once
 
