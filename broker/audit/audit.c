@@ -7,7 +7,6 @@
 #include "wire/base/log.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +24,7 @@ struct noted {
 struct change {
     struct amb_mail mail;
     struct amb_audit_file file;
-    bool is_reopening;
-    char path[];
+    char *path;
 };
 
 /* ---- lines ---- */
@@ -129,64 +127,64 @@ static void write_due(struct amb_audit *audit, int64_t now_ns)
 
 /* ---- files ---- */
 
+static void take_file(struct amb_audit *audit, const struct amb_audit_file *file)
+{
+    amb_audit_file_close(&audit->file);
+    audit->file = *file;
+    atomic_store_explicit(&audit->trouble, 0, memory_order_relaxed);
+}
+
 static void change_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_audit *audit = owner;
     struct change *change = AMB_CONTAINER_OF(mail, struct change, mail);
-    char why[AMB_AUDIT_WHY_MAX];
-    char *path = change->is_reopening ? NULL : strdup(change->path);
-    struct amb_audit_file file = change->file;
-    if (change->is_reopening) {
-        if (audit->file.fd < 0) {
-            free(change);
-            return;
-        }
-        if (amb_audit_file_open(audit->path, &file, why) != AMB_OK) {
-            amb_error("log.audit: %s; the old file is kept", why);
-            free(change);
-            return;
-        }
-        amb_info("log.audit: %s is opened again", audit->path);
-    } else if (path != NULL) {
-        free(audit->path);
-        audit->path = path;
-    }
-    amb_audit_file_close(&audit->file);
-    audit->file = file;
-    atomic_store_explicit(&audit->trouble, 0, memory_order_relaxed);
+    free(audit->path);
+    audit->path = change->path;
+    take_file(audit, &change->file);
     free(change);
 }
 
-static bool post_change(struct amb_audit *audit, const struct amb_audit_file *file,
-                        const char *path)
+static void reopening_arrived(struct amb_mail *mail, void *owner)
 {
-    size_t len = path == NULL ? 0 : strlen(path);
-    struct change *change = malloc(sizeof(*change) + len + 1);
-    if (change == NULL) {
-        return false;
+    struct amb_audit *audit = owner;
+    struct amb_audit_file file;
+    char why[AMB_AUDIT_WHY_MAX];
+    free(mail);
+    if (audit->file.fd < 0) {
+        return;
     }
-    *change = (struct change){.file = {.fd = -1}, .is_reopening = path == NULL};
-    if (file != NULL) {
-        change->file = *file;
+    if (amb_audit_file_open(audit->path, &file, why) != AMB_OK) {
+        amb_error("log.audit: %s; the old file is kept", why);
+        return;
     }
-    memcpy(change->path, path == NULL ? "" : path, len + 1);
-    amb_mail_post(&audit->inbox, &change->mail, change_arrived);
-    return true;
+    amb_info("log.audit: %s is opened again", audit->path);
+    take_file(audit, &file);
 }
 
 void amb_audit_use(struct amb_audit *audit, const struct amb_audit_file *file, const char *path)
 {
     amb_assert(audit->is_running);
-    if (!post_change(audit, file, path)) {
-        struct amb_audit_file copy = *file;
+    struct change *change = malloc(sizeof(*change));
+    char *copy = strdup(path);
+    if (change == NULL || copy == NULL) {
+        struct amb_audit_file unused = *file;
         amb_error("log.audit: no memory: the former file is kept");
-        amb_audit_file_close(&copy);
+        amb_audit_file_close(&unused);
+        free(change);
+        free(copy);
+        return;
     }
+    change->file = *file;
+    change->path = copy;
+    amb_mail_post(&audit->inbox, &change->mail, change_arrived);
 }
 
 void amb_audit_reopen(struct amb_audit *audit)
 {
-    if (audit->is_running && !post_change(audit, NULL, NULL)) {
+    struct amb_mail *mail = audit->is_running ? malloc(sizeof(*mail)) : NULL;
+    if (mail != NULL) {
+        amb_mail_post(&audit->inbox, mail, reopening_arrived);
+    } else if (audit->is_running) {
         amb_error("log.audit: no memory to open it again");
     }
 }

@@ -2,10 +2,10 @@
 #include "broker/audit/audit_entry.h"
 
 #include "wire/base/clock.h"
+#include "wire/base/text.h"
 
 #include <jansson.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 static void put_time(json_t *line, int64_t time_ns)
@@ -20,24 +20,17 @@ static void put_time(json_t *line, int64_t time_ns)
     (void)json_object_set_new(line, "time", json_string(text));
 }
 
-/* Texts of peers may be anything: bytes that are no UTF-8 or do not print become '?'. */
+/* Texts of peers may be anything. In one that is no UTF-8 each byte that does not print becomes
+ * '?'. */
 static void put_text(json_t *line, const char *key, const char *text)
 {
-    char clean[AMB_AUDIT_WHAT_SIZE];
-    size_t len = 0;
+    char shown[AMB_AUDIT_WHAT_SIZE];
     if (text == NULL || text[0] == '\0') {
         return;
     }
-    for (; text[len] != '\0' && len + 1 < sizeof(clean); len++) {
-        clean[len] = text[len];
-    }
-    clean[len] = '\0';
-    json_t *value = json_string(clean);
+    json_t *value = json_string(text);
     if (value == NULL) {
-        for (char *c = clean; *c != '\0'; c++) {
-            *c = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
-        }
-        value = json_string(clean);
+        value = json_string(amb_text_show(text, shown, sizeof(shown)));
     }
     (void)json_object_set_new(line, key, value);
 }

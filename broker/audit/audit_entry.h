@@ -13,8 +13,6 @@
  */
 #pragma once
 
-#include "broker/base/mail.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
