@@ -57,8 +57,7 @@ static enum amb_status make(const char *path, char *why)
     int fd = mkostemp(young, O_CLOEXEC); /* Mode 0600. */
     int error = errno;
     if (fd >= 0) {
-        size_t len = sizeof(FIRST_TEXT) - 1;
-        bool is_good = write(fd, FIRST_TEXT, len) == (ssize_t)len && fsync(fd) == 0 &&
+        bool is_good = amb_private_write(fd, FIRST_TEXT, strlen(FIRST_TEXT)) && fsync(fd) == 0 &&
                        (link(young, path) == 0 || errno == EEXIST);
         error = is_good ? 0 : errno;
         (void)close(fd);
