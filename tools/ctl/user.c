@@ -81,11 +81,11 @@ static bool add_row(const struct amb_user_line *line, const struct amb_users_pla
                     void *arg)
 {
     struct showing *showing = arg;
-    char flags[AMB_USER_CHANGE_FLAGS_MAX], all[AMB_USER_LINE_MAX + 1];
+    char flags[AMB_USER_LINE_MAX + 1], all[AMB_USER_LINE_MAX + 1];
     if (showing->name != NULL && strcmp(showing->name, line->name) != 0) {
         return true;
     }
-    amb_user_change_flags(line, flags);
+    amb_user_flags_format(line, flags);
     json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i}", "user", line->name, "tenant", line->tenant,
                             "quota", line->quota == NULL ? "-" : line->quota, "flags", flags,
                             "line", (int)place->number);
@@ -94,7 +94,7 @@ static bool add_row(const struct amb_user_line *line, const struct amb_users_pla
         (void)json_object_set_new(row, "credentials",
                                   list_of(line->credentials, line->credential_count));
     } else {
-        amb_user_change_list(line->roles, line->role_count, all);
+        amb_user_list_format(line->roles, line->role_count, all);
         (void)json_object_set_new(row, "roles", json_string(all));
         amb_user_change_kinds(line, all);
         (void)json_object_set_new(row, "credentials", json_string(all));

@@ -193,28 +193,6 @@ bool amb_user_change_apply(const struct amb_user_change *change, const char *nam
 
 /* ---- for people ---- */
 
-void amb_user_change_list(const char *const *items, unsigned count, char *out)
-{
-    size_t len = 0;
-    (void)snprintf(out, AMB_USER_LINE_MAX + 1, "-");
-    for (unsigned i = 0; i < count && len <= AMB_USER_LINE_MAX; i++) {
-        len += (size_t)snprintf(out + len, AMB_USER_LINE_MAX + 1 - len, "%s%s", i == 0 ? "" : ",",
-                                items[i]);
-    }
-}
-
-void amb_user_change_flags(const struct amb_user_line *line, char out[AMB_USER_CHANGE_FLAGS_MAX])
-{
-    /* Of such a line all but the flags is known. */
-    char text[AMB_USER_LINE_MAX + 1];
-    const struct amb_user_line bare = {
-        .name = "u", .tenant = "t", .until_s = line->until_s, .is_off = line->is_off};
-    (void)amb_user_line_format(&bare, text);
-    const char *flags = text + strlen("u:t:-:-:");
-    (void)snprintf(out, AMB_USER_CHANGE_FLAGS_MAX, "%.*s", (int)(strlen(flags) - strlen(":-")),
-                   flags);
-}
-
 void amb_user_change_kinds(const struct amb_user_line *line, char *out)
 {
     const char *shown[AMB_USER_CREDENTIALS_MAX];
@@ -224,5 +202,5 @@ void amb_user_change_kinds(const struct amb_user_line *line, char *out)
         bool is_secretive = kind == AMB_CREDENTIAL_KEY || kind == AMB_CREDENTIAL_TOKEN;
         shown[i] = is_secretive ? amb_credential_kind_name(kind) : line->credentials[i];
     }
-    amb_user_change_list(shown, line->credential_count, out);
+    amb_user_list_format(shown, line->credential_count, out);
 }

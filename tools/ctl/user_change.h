@@ -10,7 +10,6 @@
 #include <stdbool.h>
 
 #define AMB_USER_CHANGE_WHY_MAX (AMB_USER_LINE_WHY_MAX + 64u)
-#define AMB_USER_CHANGE_FLAGS_MAX 64u
 #define AMB_USER_CHANGE_TENANT "default" /* of a new user */
 
 /* Zero-initialised: changes nothing. */
@@ -41,8 +40,6 @@ bool amb_user_change_apply(const struct amb_user_change *change, const char *nam
                            const char *credential, char *before, char *out,
                            char why[AMB_USER_CHANGE_WHY_MAX]);
 
-/* For people: "until=2027-06-30,off" or "-"; "camera,viewer"; "key,uid/1000": a credential that can
- * be long by its kind. The latter two have AMB_USER_LINE_MAX + 1 bytes. */
-void amb_user_change_flags(const struct amb_user_line *line, char out[AMB_USER_CHANGE_FLAGS_MAX]);
-void amb_user_change_list(const char *const *items, unsigned count, char *out);
+/* For people: "key,uid/1000": a credential that can be long by its kind. `out` has
+ * AMB_USER_LINE_MAX + 1 bytes. */
 void amb_user_change_kinds(const struct amb_user_line *line, char *out);

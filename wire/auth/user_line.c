@@ -256,6 +256,18 @@ static void put_flags(struct writing *writing, const struct amb_user_line *line)
     put_list(writing, flags, count);
 }
 
+void amb_user_flags_format(const struct amb_user_line *line, char *out)
+{
+    struct writing writing = {.out = out};
+    put_flags(&writing, line);
+}
+
+void amb_user_list_format(const char *const *items, unsigned count, char *out)
+{
+    struct writing writing = {.out = out};
+    put_list(&writing, items, count);
+}
+
 bool amb_user_line_format(const struct amb_user_line *line, char *out)
 {
     struct writing writing = {.out = out};

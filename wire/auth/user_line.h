@@ -55,6 +55,10 @@ enum amb_user_line_kind amb_user_line_parse(char *line, size_t len, struct amb_u
 /* The opposite, in its one spelling: the line without its end. The day of until_s is the one before
  * it. `out` has AMB_USER_LINE_MAX + 1 bytes. False: it would be longer. */
 bool amb_user_line_format(const struct amb_user_line *line, char *out);
+/* Parts of a line as it has them, "-" where there is nothing: "until=2027-06-30,off"; "a,b" of
+ * items that a line has room for. `out` as above. */
+void amb_user_flags_format(const struct amb_user_line *line, char *out);
+void amb_user_list_format(const char *const *items, unsigned count, char *out);
 /* "2027-06-30" as the first second after that day, of UTC. False: it is no day. */
 bool amb_user_day_parse(const char *text, int64_t *until_s);
 /* Is it a name of a user, a tenant, a role or a quota? */

@@ -103,7 +103,7 @@ static void test_what_is_wrong_is_told(void **state)
 static void test_lists_for_people(void **state)
 {
     (void)state;
-    char text[AMB_USER_LINE_MAX + 1], flags[AMB_USER_CHANGE_FLAGS_MAX];
+    char text[AMB_USER_LINE_MAX + 1], flags[AMB_USER_LINE_MAX + 1];
     const char *items[] = {"a", "b"};
     const struct amb_user_line line = {
         .until_s = AMB_USER_FOR_EVER,
@@ -112,15 +112,15 @@ static void test_lists_for_people(void **state)
                         "uid/7"},
         .credential_count = 2,
         .is_off = true};
-    amb_user_change_list(items, 2, text);
+    amb_user_list_format(items, 2, text);
     assert_string_equal(text, "a,b");
-    amb_user_change_list(items, 0, text);
+    amb_user_list_format(items, 0, text);
     assert_string_equal(text, "-");
     amb_user_change_kinds(&line, text);
     assert_string_equal(text, "token,uid/7");
-    amb_user_change_flags(&line, flags);
+    amb_user_flags_format(&line, flags);
     assert_string_equal(flags, "off");
-    amb_user_change_flags(&(struct amb_user_line){.until_s = AMB_USER_FOR_EVER}, flags);
+    amb_user_flags_format(&(struct amb_user_line){.until_s = AMB_USER_FOR_EVER}, flags);
     assert_string_equal(flags, "-");
 }
 
