@@ -145,9 +145,8 @@ struct edit {
     const struct amb_ctl *ctl;
     const struct wanted *wanted;
     struct amb_users_file *file;
-    struct amb_users_place place;       /* of the user; number 0: there is none */
-    char before[AMB_USER_LINE_MAX + 1]; /* his line */
-    char line[AMB_USER_LINE_MAX + 1];   /* ... as it will be */
+    struct amb_users_place place;     /* of the user; number 0: there is none */
+    char line[AMB_USER_LINE_MAX + 1]; /* his line as it will be */
 };
 
 /* Is the user there, or not there, as the verb needs it? */
@@ -167,8 +166,6 @@ static enum amb_exit find(struct edit *edit)
                        file->path, wanted->name, edit->place.number);
         return AMB_EXIT_DATA;
     }
-    memcpy(edit->before, file->text + edit->place.at, edit->place.len);
-    edit->before[edit->place.len] = '\0';
     return AMB_EXIT_OK;
 }
 
@@ -181,7 +178,8 @@ static enum amb_exit change(struct edit *edit, const char *new_credential)
     if (wanted->verb == VERB_RM) {
         return AMB_EXIT_OK;
     }
-    memcpy(before, edit->before, sizeof(before));
+    memcpy(before, edit->file->text + edit->place.at, edit->place.len);
+    before[edit->place.len] = '\0';
     if (!amb_user_change_apply(&wanted->change, wanted->name, new_credential,
                                wanted->verb == VERB_ADD ? NULL : before, edit->line, why)) {
         amb_tool_error("user: %s", why);
@@ -204,19 +202,17 @@ static enum amb_exit judge(const struct edit *edit, char **text, size_t *len)
     enum amb_status status = amb_users_text_find(*text, *len, file->path, NULL, &ignored, why);
     if (status != AMB_OK) {
         free(*text);
-        *text = NULL;
         return failed(status, why);
     }
     return AMB_EXIT_OK;
 }
 
-static enum amb_exit put(const struct edit *edit, const char *new_credential)
+static enum amb_exit put(struct edit *edit, const char *new_credential)
 {
     char why[AMB_USERS_TEXT_WHY_MAX], *text;
     size_t len;
-    struct edit changed = *edit;
-    enum amb_exit code = change(&changed, new_credential);
-    code = code == AMB_EXIT_OK ? judge(&changed, &text, &len) : code;
+    enum amb_exit code = change(edit, new_credential);
+    code = code == AMB_EXIT_OK ? judge(edit, &text, &len) : code;
     if (code != AMB_EXIT_OK) {
         return code;
     }
@@ -227,12 +223,11 @@ static enum amb_exit put(const struct edit *edit, const char *new_credential)
 
 /* Nothing is made before all else is known to be good. A key that is made and cannot be entered
  * does not stay. */
-static enum amb_exit put_with_key(const struct edit *edit)
+static enum amb_exit put_with_key(struct edit *edit)
 {
     char credential[AMB_CREDENTIAL_MAX + 1];
     const struct wanted *wanted = edit->wanted;
-    struct edit tried = *edit;
-    enum amb_exit code = change(&tried, NULL);
+    enum amb_exit code = change(edit, NULL);
     code = code == AMB_EXIT_OK ? amb_ctl_key_check(&wanted->key) : code;
     code = code == AMB_EXIT_OK ? amb_ctl_key_make(&wanted->key, wanted->new_key, credential) : code;
     if (code != AMB_EXIT_OK) {
