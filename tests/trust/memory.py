@@ -70,7 +70,7 @@ class World:
         self.rig, self.number = rig, 0
         own = random.Random(seed)
         self.words = {name: (f"canary-{name}-".encode() + own.randbytes(8)).hex()
-                      for name in ("open", "secret", "dead", "door", "log", "ask", "reply", "before", "after")}
+                      for name in ("open", "secret", "dead", "door", "log", "ask", "reply", "before", "after", "gone")}
         self.users, self.config = rig.folder / "users", rig.folder / "broker.conf"
         self.roles = {user: user for user in UIDS}
         self.write()
@@ -236,6 +236,34 @@ def test_revoked(world):
     view.process.kill()
 
 
+def test_gone(world):
+    """It had no session any more when its user lost the right."""
+    writer, own, view = world.peer("door"), world.peer("door"), world.peer("view")
+    own.tell("sub", 0, "door.>")
+    view.tell("sub", 0, "door.>")
+    for _ in range(4):
+        count = publish(writer, "door.x", "door", leases=False)
+        own.tell("take", 0, count)
+        view.tell("take", 0, count)
+    segments, = view.tell("keep")
+    check(segments > 0 and view.scan("door")["door"] > 0, "it has mapped something, and keeps it")
+    view.tell("leave")
+    world.roles["view"] = "less"
+    world.reload()
+    for size in SIZES:
+        writer.tell("pub", "door.x", size, 12, world.words["gone"])
+        own.tell("take", 0, 12)
+    check(own.scan("gone")["gone"] > 0, "others read them")
+    found = view.scan("gone")["gone"]
+    check(found == 0, f"a process that left before sees new messages: {found}")
+    print(f"a process that left before and keeps {segments} segments: {12 * len(SIZES)} messages since, {found} seen",
+          flush=True)
+    for peer in (writer, own, view):
+        peer.process.kill()
+    world.roles["view"] = "view"
+    world.reload()
+
+
 def test_control(rig, seed):
     """Without users one map serves all: the search finds what lies there."""
     world = World(rig, seed, groups=False)
@@ -269,6 +297,7 @@ def test(rig, options):
     show_who_maps(world)
     end(peers)
     test_slots(world, int(options.get("rewrites", 1000)))
+    test_gone(world)
     test_revoked(world)
     world.broker.stop()
 

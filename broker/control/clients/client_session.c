@@ -5,6 +5,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/left_maps.h"
 #include "broker/worker/orders_session.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
@@ -153,6 +154,8 @@ void amb_client_close_session(struct amb_client *client)
     amb_order_post(client->control->shards[client->session.shard], order);
     if (client->loses_maps) {
         client->control->lost_maps |= amb_client_maps(client);
+    } else {
+        amb_left_maps_note(client);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "broker/control/clients/expiry.h"
 #include "broker/control/clients/failures.h"
 #include "broker/control/clients/hooks.h"
+#include "broker/control/clients/left_maps.h"
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
@@ -117,9 +118,10 @@ struct amb_control {
     struct amb_list_node clients, dead;      /* struct amb_client.node */
     struct amb_list_node revoked, unrenewed; /* struct amb_client.of_revoked: renew.h */
     bool reviews_queues;                     /* the same */
-    uint64_t lost_maps;          /* trust groups whose segments are to be retired: a bit each */
-    struct amb_list_node unread; /* struct amb_client.of_unread: no socket tells of them */
-    bool has_fallen;             /* amb_user.has_fallen of some user */
+    uint64_t lost_maps;             /* trust groups whose segments are to be retired: a bit each */
+    struct amb_left_maps left_maps; /* they may have to go too, once their users lose rights */
+    struct amb_list_node unread;    /* struct amb_client.of_unread: no socket tells of them */
+    bool has_fallen;                /* amb_user.has_fallen of some user */
     struct amb_control_network networks[AMB_CONTROL_NETWORKS];
     struct amb_idmap by_id; /* struct amb_client.known: those and the dead */
     uint32_t client_count, half_open_count;

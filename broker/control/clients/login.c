@@ -130,3 +130,15 @@ bool amb_login_owner_parse(const struct amb_control *control, const char *text, 
            (control->users != NULL &&
             amb_auth_numbers_find(amb_auth_users_numbers(control->users), text, out));
 }
+
+const struct amb_auth_user *amb_login_owner(const struct amb_control *control, uint32_t number)
+{
+    char text[AMB_AUTH_NAME_MAX];
+    if (!amb_auth_numbers_name(amb_auth_users_numbers(control->users), number, text)) {
+        return NULL;
+    }
+    const char *colon = strchr(text, ':');
+    const struct amb_auth_user *user =
+        colon == NULL ? NULL : amb_auth_users_find(control->users, colon + 1);
+    return user != NULL && user->number == number ? user : NULL;
+}

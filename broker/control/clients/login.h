@@ -58,5 +58,7 @@ bool amb_login_is_over(const struct amb_login *login, int64_t now_s);
 const char *amb_login_user_text(const struct amb_client *client, char *out);
 /* The same of an owner of names: "plant:cam7". */
 const char *amb_login_owner_text(const struct amb_control *control, uint32_t user, char *out);
+/* The user who has that number, of those in force; NULL: there is none any more. */
+const struct amb_auth_user *amb_login_owner(const struct amb_control *control, uint32_t number);
 /* The opposite of amb_login_owner_text. False: there is no such user. */
 bool amb_login_owner_parse(const struct amb_control *control, const char *text, uint32_t *out);

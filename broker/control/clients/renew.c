@@ -128,7 +128,8 @@ static void end_some(struct amb_control *control)
 void amb_renew_retire(struct amb_control *control)
 {
     uint64_t maps = control->lost_maps;
-    if (maps == 0 || !amb_list_is_empty(&control->revoked)) {
+    if (maps == 0 || !amb_list_is_empty(&control->revoked) ||
+        control->left_maps.next < control->left_maps.count) {
         return;
     }
     control->lost_maps = 0;
@@ -148,19 +149,6 @@ void amb_renew_retire(struct amb_control *control)
 
 /* ---- queues ---- */
 
-/* The user who has that number; NULL: there is none any more. */
-static const struct amb_auth_user *find_owner(const struct amb_control *control, uint32_t number)
-{
-    char text[AMB_AUTH_NAME_MAX];
-    if (!amb_auth_numbers_name(amb_auth_users_numbers(control->users), number, text)) {
-        return NULL;
-    }
-    const char *colon = strchr(text, ':');
-    const struct amb_auth_user *user =
-        colon == NULL ? NULL : amb_auth_users_find(control->users, colon + 1);
-    return user != NULL && user->number == number ? user : NULL;
-}
-
 /* Names that belong to a tenant stay: each member is asked by its own rights. */
 static bool is_of_tenant(const struct amb_control *control, uint32_t number)
 {
@@ -176,7 +164,7 @@ static bool queue_may_stay(const struct amb_dir_queue *queue, void *arg)
     if (!amb_user_is_named(queue->user) || is_of_tenant(control, queue->user)) {
         return true;
     }
-    const struct amb_auth_user *owner = find_owner(control, queue->user);
+    const struct amb_auth_user *owner = amb_login_owner(control, queue->user);
     struct amb_rights *rights = NULL;
     struct amb_rights_cut cut;
     if (owner == NULL || amb_login_rights(control, owner, &rights) != AMB_OK) {
@@ -219,6 +207,8 @@ void amb_renew_some(struct amb_control *control)
         amb_renew_client(AMB_CONTAINER_OF(control->unrenewed.next, struct amb_client, of_revoked));
     }
     end_some(control);
+    while (is_in_time(until_ns) && amb_left_maps_review_next(control)) {
+    }
     while (control->reviews_queues && is_in_time(until_ns)) {
         control->reviews_queues =
             amb_queues_review_next(&control->directory, queue_may_stay, queue_goes, control);
@@ -228,7 +218,7 @@ void amb_renew_some(struct amb_control *control)
 bool amb_renew_is_busy(const struct amb_control *control)
 {
     return !amb_list_is_empty(&control->unrenewed) || !amb_list_is_empty(&control->revoked) ||
-           control->reviews_queues;
+           control->left_maps.next < control->left_maps.count || control->reviews_queues;
 }
 
 void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
@@ -243,6 +233,7 @@ void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
     control->reviews_queues = users != NULL;
     if (users != NULL) {
         amb_queues_review(&control->directory);
+        amb_left_maps_review(control);
     }
     amb_renew_some(control);
     amb_auth_users_unref(&former);

@@ -16,6 +16,7 @@
  *   ask TOPIC COUNT WORD      requests; answer N COUNT WORD: replies
  *   keep                      "ok COUNT": maps each segment once more, by itself
  *   scan WORD ...             "ok COUNT ...": how often its memory has each
+ *   leave                     ends its session; after it only "keep" and "scan"
  *
  * A word is in hexadecimal digits, so that it is not in this memory for having been asked for.
  */
@@ -351,6 +352,14 @@ static void do_keep(void)
     printf("ok %u\n", count);
 }
 
+static void do_leave(void)
+{
+    if (answer(amb_close(conn, PATIENCE))) {
+        conn = NULL;
+        printf("ok\n");
+    }
+}
+
 static void obey(const char *what)
 {
     if (strcmp(what, "sub") == 0) {
@@ -374,6 +383,8 @@ static void obey(const char *what)
         do_keep();
     } else if (strcmp(what, "scan") == 0) {
         do_scan();
+    } else if (strcmp(what, "leave") == 0) {
+        do_leave();
     } else {
         printf("no such command: %s\n", what);
     }
@@ -399,6 +410,8 @@ int main(int argc, char **argv)
             obey(what);
         }
     }
-    (void)amb_close(conn, AMB_NOWAIT);
+    if (conn != NULL) {
+        (void)amb_close(conn, AMB_NOWAIT);
+    }
     return 0;
 }

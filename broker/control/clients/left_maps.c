@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/clients/left_maps.h"
+
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_share.h"
+#include "broker/control/clients/control.h"
+#include "broker/rights/rights_map.h"
+
+/* The groups that the user of that number may map now. */
+static uint64_t maps_now(struct amb_control *control, uint32_t number)
+{
+    if (control->users == NULL) {
+        return UINT64_MAX;
+    }
+    const struct amb_auth_user *user = amb_login_owner(control, number);
+    struct amb_rights *rights;
+    if (user == NULL || amb_login_rights(control, user, &rights) != AMB_OK) {
+        return 0;
+    }
+    uint64_t maps = amb_rights_maps(rights, control->config);
+    amb_rights_unref(&rights);
+    return maps;
+}
+
+static void line_compare(struct amb_control *control, uint32_t i)
+{
+    uint64_t *maps = &control->left_maps.lines[i].maps;
+    uint64_t lost = *maps & ~maps_now(control, control->left_maps.lines[i].user);
+    control->lost_maps |= lost;
+    *maps &= ~lost;
+}
+
+static uint32_t line_of(struct amb_left_maps *left, uint32_t number)
+{
+    uint32_t i = 0;
+    while (i < left->count && left->lines[i].user != number) {
+        i++;
+    }
+    if (i == left->count && i < AMB_LEFT_MAPS_MAX) {
+        left->next += left->next == left->count; /* It is compared as it comes. */
+        left->lines[left->count++].user = number;
+    }
+    return i;
+}
+
+void amb_left_maps_note(struct amb_client *client)
+{
+    struct amb_control *control = client->control;
+    struct amb_left_maps *left = &control->left_maps;
+    const struct amb_auth_user *user = client->login.user;
+    uint64_t maps = amb_client_maps(client);
+    if (maps == 0 || (user != NULL && client->rights == NULL)) {
+        return; /* It maps nothing, or is the local admin, who loses nothing. */
+    }
+    if (user == NULL) { /* Users may have come while it was there. */
+        *(control->users == NULL ? &left->others : &control->lost_maps) |= maps;
+        return;
+    }
+    uint32_t i = line_of(left, user->number);
+    if (i == AMB_LEFT_MAPS_MAX) {
+        left->others |= maps;
+        return;
+    }
+    left->lines[i].maps |= maps;
+    line_compare(control, i); /* It may go before its turn to be compared: renew.h. */
+}
+
+void amb_left_maps_review(struct amb_control *control)
+{
+    control->lost_maps |= control->left_maps.others;
+    control->left_maps.others = 0;
+    control->left_maps.next = 0;
+}
+
+bool amb_left_maps_review_next(struct amb_control *control)
+{
+    struct amb_left_maps *left = &control->left_maps;
+    if (left->next == left->count) {
+        return false;
+    }
+    line_compare(control, left->next++);
+    return true;
+}
