@@ -182,7 +182,7 @@ static void test_a_client_that_waits_for_its_end_is_not_heard(void **state)
 }
 
 #define ROLES CAMERA("publish = ( \"a\" );")
-#define LESS "{ name = \"other\"; }"
+#define LESS "roles = ( { name = \"other\"; } );"
 
 /* A process keeps what it has mapped, whatever ends its session in the middle of a reload. */
 static void test_a_kick_hides_no_loss(void **state)
