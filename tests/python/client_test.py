@@ -3,7 +3,6 @@
 import array
 import gc
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -11,22 +10,10 @@ import time
 
 import pytest
 
+from prompt import PROMPT, ended_by, interrupt
+
 WAIT = 10
 WRONG_TIMES = (float("nan"), -1, -0.5, 1e30, float("inf"))
-PROMPT = 1.0  # 0.25 s is promised; a busy machine is given more
-
-
-def ended_by(action, call):
-    """What `call` raises once `action` has run, which begins 0.2 s later; and how long it took."""
-    timer = threading.Timer(0.2, action)
-    timer.start()
-    begin = time.monotonic()
-    try:
-        with pytest.raises(BaseException) as caught:
-            call()
-    finally:
-        timer.join()
-    return caught.type, time.monotonic() - begin - 0.2
 
 
 def test_messages_arrive_whole_and_in_order(conn):
@@ -158,12 +145,9 @@ def test_closed_handles_say_so(ambroker, broker):
 
 
 def test_what_waits_is_ended_by_a_close_a_stop_and_a_signal(ambroker, broker):
-    def kill():
-        os.kill(os.getpid(), signal.SIGINT)
-
     for end, expected in ((lambda: sub.close(), ambroker.Closed),
                           (lambda: conn.close(), ambroker.Closed),
-                          (lambda: conn.stop(), ambroker.Stopped), (kill, KeyboardInterrupt)):
+                          (lambda: conn.stop(), ambroker.Stopped), (interrupt, KeyboardInterrupt)):
         conn = ambroker.connect(broker.url())
         sub = conn.subscribe("a")
         raised, late = ended_by(end, sub.next)

@@ -150,8 +150,11 @@ class Process:
         return self.popen.poll() is None
 
     def signal(self, number):
+        """SIGSTOP: it has stopped, or ended, when this returns. kill(2) alone waits for neither."""
         if self.is_running():
             self.popen.send_signal(number)
+            if number == signal.SIGSTOP:
+                os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def kill(self):
         """kill -9, and gone when this returns."""
