@@ -92,7 +92,7 @@ def other_uids(rig):
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item):
+def pytest_runtest_makereport(item, call):
     outcome = yield
     report = outcome.get_result()
     rig = getattr(item, "rig", None)  # not of funcargs, which lack it where another fixture's setup fails
@@ -100,6 +100,9 @@ def pytest_runtest_makereport(item):
         return
     if report.failed:
         rig.has_failed = True
+        if report.when != "teardown":  # Everything still runs.
+            told = rig.states(call.excinfo.value)
+            report.sections += [(f"state of {name}", text) for name, text in told]
         report.sections += [(f"log of {name}", text) for name, text in rig.logs()]
     if report.when == "teardown":
         rig.clear()

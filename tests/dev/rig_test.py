@@ -51,6 +51,7 @@ PLANTED = {
     "fails after": "def test_first(leaks):\n    pass\n",
     "skips and fails after": "def test_first(leaks):\n    pytest.skip('none here')\n",
     "interrupted": "def test_first(good):\n    raise KeyboardInterrupt\n",
+    "waits too long": "def test_first(good):\n    good.line(0.3)\n",
     "other passes": "def test_other(rig):\n    pass\n",
     "other skips": "def test_other(rig):\n    pytest.skip('none here either')\n",
     "other fails as known": "@pytest.mark.xfail\ndef test_other(rig):\n    check(False, 'known')\n",
@@ -92,6 +93,14 @@ def test_a_failure_is_told_whole_and_the_rest_runs(run, first, counts):
     assert REASON in said, said
     assert re.search(rf"-- log of sh-1 \(.*\) --+\n{LAST_WORDS}\n", said), said
     assert left == []
+
+
+def test_what_waits_is_told_where_something_is_late_and_there_alone(run):
+    status, said, _ = run("waits too long", "other passes")
+    assert status == 1 and "sh-1: no line in 0.3 s" in said, said
+    assert re.search(r"-- state of the machine --+\nthe test's own longest pause: (none|[0-9.]+ s, )", said), said
+    assert re.search(r"-- state of sh-1 --+\n[0-9]+ sleep ", said), said
+    assert "-- state of" not in run("fails", "other passes")[1]
 
 
 @pytest.mark.parametrize("tests, status", [

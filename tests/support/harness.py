@@ -24,6 +24,8 @@ import tempfile
 import time
 import tty
 
+import state
+
 SKIPPED = 77
 LINKS = ("ring", "stream", "ucx")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -33,9 +35,18 @@ class Failure(Exception):
     """The product did not do what it promises."""
 
 
+class Late(Failure):
+    """... in time. What the processes wait for is told with it (state.py)."""
+
+
 def check(condition, text):
     if not condition:
         raise Failure(text)
+
+
+def check_time(condition, text):
+    if not condition:
+        raise Late(text)
 
 
 def patience(seconds):
@@ -51,7 +62,7 @@ def until(seconds, condition, text):
         value = condition()
         if value:
             return value
-        check(time.monotonic() < deadline, f"not within {limit:.1f} s: {text}")
+        check_time(time.monotonic() < deadline, f"not within {limit:.1f} s: {text}")
         time.sleep(0.01)
 
 
@@ -112,7 +123,7 @@ class Process:
             selector.register(self.popen.stdout, selectors.EVENT_READ)
             while b"\n" not in self.rest:
                 left = deadline - time.monotonic()
-                check(left > 0 and selector.select(left), f"{self.name}: no line in {seconds} s")
+                check_time(left > 0 and selector.select(left), f"{self.name}: no line in {seconds} s")
                 piece = self._read()
                 if not piece:
                     raise Failure(f"{self.name}: ended with {self.wait()}\n{self.log()}")
@@ -127,7 +138,7 @@ class Process:
             selector.register(self.popen.stdout, selectors.EVENT_READ)
             while True:
                 left = deadline - time.monotonic()
-                check(left > 0 and selector.select(left), f"{self.name}: goes on for {seconds} s")
+                check_time(left > 0 and selector.select(left), f"{self.name}: goes on for {seconds} s")
                 piece = self._read()
                 if not piece:
                     return self.rest.decode(errors="replace").splitlines()
@@ -144,7 +155,7 @@ class Process:
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise Failure(f"{self.name} has not ended in {seconds} s") from None
+            raise Late(f"{self.name} has not ended in {seconds} s") from None
 
     def is_running(self):
         return self.popen.poll() is None
@@ -330,11 +341,13 @@ class Rig:
         self.env = {"AMB_TRUSTED": "lo", "LC_ALL": "C"}
         self.folder = None
         self.has_failed = False
+        self.pause = None  # the longest of the test's own, see state.py
         self.tls_options = ()  # of each brokerd with a TCP port: it has an encrypted one, too
 
     def begin(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-"))
         os.chmod(self.folder, 0o755)
+        self.pause = state.Pause()
         signal.signal(signal.SIGALRM, self._alarm)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         signal.alarm(self.seconds)
@@ -353,11 +366,12 @@ class Rig:
                             "-o", f"tls.key={folder / 'server.key'}", "-o", f"auth.token_file={token}")
 
     def _alarm(self, *_):
-        raise Failure(f"the test has not ended in {self.seconds} s")
+        raise Late(f"the test has not ended in {self.seconds} s")
 
     def end(self):
         """Ends what still runs; the folder stays, and so do the logs."""
         signal.alarm(0)
+        self.pause.end()
         for process in self.processes:
             if process.is_running():
                 process.signal(signal.SIGCONT)
@@ -380,12 +394,18 @@ class Rig:
         return self.begin()
 
     def __exit__(self, kind, value, trace):
+        told = self.states(value)
         self.end()
         self.has_failed = value is not None
         if isinstance(value, Failure) and not self.is_kept():
-            for name, text in self.logs():
+            for name, text in [*told, *self.logs()]:
                 print(f"---- {name}\n{text}", file=sys.stderr)
         self.clear()
+
+    def states(self, failure):
+        """Of everything that runs, where something came too late. Before end()."""
+        signal.alarm(0)
+        return state.states(self) if isinstance(failure, Late) else []
 
     def logs(self):
         """Of each process that has said something: its name and status, and its last lines."""

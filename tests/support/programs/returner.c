@@ -14,10 +14,13 @@
  *
  * missing: numbers left out; lost: as the library told, but those of restarts. Ends with 0 unless a
  * number came twice or out of order, or a call answered what it must not.
+ *
+ * On SIGUSR1 it tells its counters, and the last answers of its calls, on standard error.
  */
 #include <amb/amb.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,8 @@
 
 static struct amb_conn *conn;
 static uint64_t sent, received, missing, lost, restarts, next_number;
+static volatile sig_atomic_t must_tell;
+static enum amb_status last_room, last_next, last_poll; /* their last answers */
 
 static void fail(const char *what, enum amb_status status)
 {
@@ -57,6 +62,34 @@ static void on_event(struct amb_conn *of, const struct amb_event *event, void *a
         break;
     }
     (void)fflush(stdout);
+}
+
+static void ask_tell(int number)
+{
+    (void)number;
+    must_tell = 1;
+}
+
+/* For people who look for the reason of a halt. */
+static void tell(const struct amb_pub *pub, const struct amb_sub *sub)
+{
+    struct amb_pub_info out = AMB_INIT(amb_pub_info);
+    struct amb_sub_info in = AMB_INIT(amb_sub_info);
+    must_tell = 0;
+    if (pub != NULL) {
+        (void)amb_pub_stat(pub, &out);
+    }
+    (void)amb_sub_stat(sub, &in);
+    (void)fprintf(stderr,
+                  "returner: sent %" PRIu64 ", received %" PRIu64 ", restarts %" PRIu64
+                  "; room %d, next %d, poll %d; blocked %d, settled %" PRIu64 ", failed %" PRIu64
+                  ", accepted %" PRIu64 ", in flight %" PRIu64 " of %" PRIu64
+                  " bytes, subscribers %u, leases %u, leased %" PRIu64 "; pending %" PRIu64
+                  ", held %" PRIu64 ", delivered %" PRIu64 "; %s\n",
+                  sent, received, restarts, (int)last_room, (int)last_next, (int)last_poll,
+                  (int)out.blocked, out.settled, out.failed, out.accepted_seq, out.inflight_msgs,
+                  out.inflight_bytes, out.subscribers, out.leases, out.leased, in.pending_msgs,
+                  in.held_msgs, in.delivered, amb_last_error(conn).text);
 }
 
 static void say_reads(void)
@@ -106,6 +139,7 @@ static void receive(struct amb_sub *sub, int64_t timeout_ns)
         }
         timeout_ns = AMB_NOWAIT;
     }
+    last_next = status;
     if (status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
         fail("next", status);
     }
@@ -127,6 +161,7 @@ static void publish(struct amb_pub *pub, bool is_lease)
     } else {
         status = amb_pub_send(pub, text, sizeof(text), AMB_NOWAIT);
     }
+    last_room = status;
     if (status == AMB_OK) {
         sent++;
     } else if (status != AMB_EAGAIN) {
@@ -167,17 +202,21 @@ int main(int argc, char **argv)
     if (status != AMB_OK) {
         fail("open", status);
     }
+    (void)signal(SIGUSR1, ask_tell);
     (void)printf("ready\n");
     (void)fflush(stdout);
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    while (poll(&input, 1, 0) == 0) {
+    while (poll(&input, 1, 0) != 1) { /* A signal ends it with -1. */
         for (int i = 0; pub != NULL && i < (name != NULL ? 20 : 1); i++) {
             publish(pub, argc > 4 && name == NULL);
         }
         receive(sub, AMB_MS);
-        status = amb_poll(conn, AMB_NOWAIT);
+        status = last_poll = amb_poll(conn, AMB_NOWAIT);
         if (status != AMB_OK) {
             fail("poll", status);
+        }
+        if (must_tell != 0) {
+            tell(pub, sub);
         }
     }
     status = amb_flush(conn, 10 * AMB_SEC);
