@@ -6,6 +6,7 @@ set(AMB_HAS_CUDA OFF)
 if(AMB_CUDA)
     find_path(AMB_CUDA_INCLUDE cuda.h
         PATHS $ENV{CUDA_HOME}/include /usr/local/cuda/include ${CMAKE_SOURCE_DIR}/build/deps/cuda/include
+            ${AMB_UCX_ROOT}/../nvidia/cu13/include # both wheels in one environment
         NO_DEFAULT_PATH)
     find_path(AMB_CUDA_INCLUDE cuda.h) # A distribution's.
     mark_as_advanced(AMB_CUDA_INCLUDE)

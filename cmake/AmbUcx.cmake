@@ -3,7 +3,14 @@
 # loaded when the first ucx link is wanted (wire/link/ucxlib/ucx_api.h).
 add_library(amb_ucx INTERFACE)
 if(AMB_UCX STREQUAL "wheel")
-    set(AMB_UCX_ROOT ${CMAKE_SOURCE_DIR}/build/deps/ucx CACHE PATH "Unpacked libucx wheel")
+    set(root ${CMAKE_SOURCE_DIR}/build/deps/ucx)
+    if(AMB_WHEEL AND NOT EXISTS ${root})
+        # Nobody ran tools/deps.sh for `pip install git+URL`: the environment that pip builds in has it.
+        find_package(Python3 REQUIRED COMPONENTS Interpreter)
+        execute_process(COMMAND ${Python3_EXECUTABLE} -c "import libucx; print(libucx.__path__[0])"
+            OUTPUT_VARIABLE root OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+    set(AMB_UCX_ROOT ${root} CACHE PATH "Unpacked libucx wheel")
     # The .pc files of the wheel name a prefix that exists nowhere, so headers and libraries are
     # found by path.
     find_path(AMB_UCX_INCLUDE ucp/api/ucp.h PATHS ${AMB_UCX_ROOT}/include NO_DEFAULT_PATH)

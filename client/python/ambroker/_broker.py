@@ -8,19 +8,9 @@ import subprocess
 import tempfile
 
 from . import _amb
+from ._programs import program
 
 _READY_SECONDS = 30
-
-
-def program(name):
-    """The packaged program, else the one that $AMBROKER_BIN or PATH has."""
-    for folder in (pathlib.Path(__file__).parent / "bin", os.environ.get("AMBROKER_BIN")):
-        if folder and os.access(pathlib.Path(folder) / name, os.X_OK):
-            return str(pathlib.Path(folder) / name)
-    found = shutil.which(name)
-    if found is None:
-        raise FileNotFoundError(f"{name}: neither in the package, nor in $AMBROKER_BIN, nor in PATH")
-    return found
 
 
 def _text(value, depth=0):
