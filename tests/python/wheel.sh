@@ -45,6 +45,7 @@ for python in "$@"; do
     "$bin/pip" install --quiet "$wheel[ucx,numpy]"
     folder=$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
     echo "wheel.sh: Python $version, NumPy $("$bin/python" -c 'import numpy; print(numpy.__version__)')"
-    "$bin/python" -m pytest "$root/tests/python" --build "$build" --package "$folder" -q || failed=1
+    # Ctrl-C is tested: a shell starts what runs beside it without.
+    env --default-signal=INT "$bin/python" -m pytest "$root/tests/python" --build "$build" --package "$folder" -q || failed=1
 done
 exit $failed

@@ -7,12 +7,18 @@
         msg = sub.next(timeout=1)
         memoryview(msg)                     # the payload where it lies, read-only
 """
-from . import _amb
-from ._amb import *  # noqa: F403  the exceptions and types
-from ._amb import Error, Event, Message, version as __version__
+from ._amb import (
+    Event, Message, Auth, Busy, Canceled, Closed, Cuda, Disassociated, Error, Expired,
+    Forbidden, Forked, Internal, Invalid, Kicked, Kind, Limit, Lost, NoMemory, NoResponders,
+    NotFound, NotSupported, Protocol, Rejected, Stale, Stopped, Timeout, TooLarge, Topic, Ucx,
+    Unknown, Unreachable, Version, WouldBlock, WrongState, version as __version__)
 from ._broker import Broker
 from ._connection import Connection, Publisher, Subscription, connect
 
-__all__ = ["connect", "Broker", "Connection", "Publisher", "Subscription", "Message", "Event",
-           "Error"] + [name for name, value in vars(_amb).items()
-                       if isinstance(value, type) and issubclass(value, Error) and value is not Error]
+__all__ = [
+    "connect", "Broker", "Connection", "Publisher", "Subscription", "Message", "Event", "Auth",
+    "Busy", "Canceled", "Closed", "Cuda", "Disassociated", "Error", "Expired", "Forbidden",
+    "Forked", "Internal", "Invalid", "Kicked", "Kind", "Limit", "Lost", "NoMemory",
+    "NoResponders", "NotFound", "NotSupported", "Protocol", "Rejected", "Stale", "Stopped",
+    "Timeout", "TooLarge", "Topic", "Ucx", "Unknown", "Unreachable", "Version", "WouldBlock",
+    "WrongState"]

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A brokerd of the program's own."""
+from __future__ import annotations
+
 import os
 import pathlib
 import select
 import shutil
 import subprocess
 import tempfile
+from typing import Any, Self
 
 from . import _amb
 from ._programs import program
@@ -13,7 +16,7 @@ from ._programs import program
 _READY_SECONDS = 30
 
 
-def _text(value, depth=0):
+def _text(value: object, depth: int = 0) -> str:
     """A value of a configuration, as libconfig writes it."""
     if isinstance(value, dict):
         pad = "  " * (depth + 1)
@@ -36,10 +39,13 @@ class Broker:
             conn = ambroker.connect(broker.url)
     """
 
-    def __init__(self, *, folder=None, log=None, **config):
+    def __init__(self, *, folder: str | os.PathLike[str] | None = None,
+                 log: str | os.PathLike[str] | None = None, **config: Any) -> None:
         self._pid = os.getpid()
-        self._own = None if folder is not None else tempfile.mkdtemp(prefix="ambroker-")
-        self.folder = pathlib.Path(folder if folder is not None else self._own)
+        self._own = None
+        if folder is None:
+            folder = self._own = tempfile.mkdtemp(prefix="ambroker-")
+        self.folder = pathlib.Path(folder)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         socket = self.folder / "broker.sock"
         self.url = f"unix://{socket}"
@@ -49,18 +55,19 @@ class Broker:
                        for name, value in {"listen": listen, **config}.items())
         path = self.folder / "broker.conf"
         path.write_text(text, encoding="utf-8")
-        self._process = None
+        self._process: subprocess.Popen[bytes] | None = None
         try:
             self._start(path)
         except BaseException:
             self.close()
             raise
 
-    def _start(self, path):
+    def _start(self, path: pathlib.Path) -> None:
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(  # pylint: disable=consider-using-with
                 [program("brokerd"), "--config", str(path), "--until-eof"], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        assert self._process.stdout is not None
         with self._process.stdout as out:
             ready = select.poll()
             ready.register(out, select.POLLIN)
@@ -69,21 +76,24 @@ class Broker:
             if not out.readline():  # It says one line; without one it has ended.
                 raise _amb.Error(self._last_words())
 
-    def _last_words(self):
+    def _last_words(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else "brokerd has said nothing"
 
     @property
-    def pid(self):
+    def pid(self) -> int:
         """Of the brokerd."""
+        if self._process is None:
+            raise _amb.Closed("this Broker is closed")
         return self._process.pid
 
-    def close(self, timeout=5.0):
+    def close(self, timeout: float = 5.0) -> None:
         """Drains it, and ends it. A forked child's copy does nothing."""
         process, self._process = self._process, None
         if os.getpid() != self._pid:
             return
         if process is not None:
+            assert process.stdin is not None
             process.stdin.close()
             try:
                 process.wait(timeout)
@@ -94,8 +104,8 @@ class Broker:
             shutil.rmtree(self._own, ignore_errors=True)
             self._own = None
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections, publishers and subscriptions: the synchronous face."""
+from __future__ import annotations
+
 import atexit
 import json
 import logging
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from . import _amb
 from ._lease import Lease
+
+if TYPE_CHECKING:
+    from ._amb import ConnectOptions, LeaseFields, PublisherOptions, SendFields, SubscribeOptions, _Data, _Stream
+    Makers = Mapping[str, Callable[[int, _amb.Message], Any]]
+_Taken = TypeVar("_Taken")  # A Message, or what a callable of into= makes.
 
 _LOG = logging.getLogger("ambroker")
 _LEVELS = {"lost": logging.WARNING, "restored": logging.INFO, "gap": logging.WARNING,
            "slow": logging.WARNING}
 _PUBLISHERS_MAX = 256  # that publish() keeps open
 _SLICE = 0.1
-_open = weakref.WeakSet()
+_open: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-def log_event(event):
+def log_event(event: _amb.Event) -> None:
     """What becomes of an event where no on_event is given."""
     level = _LEVELS.get(event.type)
     if level is not None:
@@ -28,59 +37,60 @@ def log_event(event):
 class Publisher:
     """Messages to one topic."""
 
-    def __init__(self, pub):
+    def __init__(self, pub: _amb.Publisher) -> None:
         self._pub = pub
         self.send, self.post, self.send_many = pub.send, pub.post, pub.send_many
         self.flush, self.wait_subscribers = pub.flush, pub.wait_subscribers
         self.stat, self.close = pub.stat, pub.close
 
     @property
-    def id(self):
+    def id(self) -> int:
         """The number by which events name it."""
         return self._pub.id
 
-    def lease(self, shape, dtype="u1", *, timeout=None, stream=None, **fields):
+    def lease(self, shape: int | Sequence[int], dtype: Any = "u1", *, timeout: float | None = None,
+              stream: _Stream = None, **fields: Unpack[LeaseFields]) -> Lease:
         """Memory for one message, written in place: `with pub.lease((480, 640), "f4") as a: ...`"""
         return Lease(self._pub, shape, dtype, timeout, stream, fields)
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         try:
             self.flush(5.0)
         finally:
             self.close()
 
 
-class Subscription:
+class Subscription(Generic[_Taken]):
     """Messages of the topics of a pattern."""
 
-    def __init__(self, sub, into=None):
+    def __init__(self, sub: _amb.Subscription, into: Makers | None = None) -> None:
         self._sub = sub
         self._into = dict(into) if into else None
-        self._kept = None  # a message whose callable has failed
+        self._kept: _amb.Message | None = None  # its callable has failed
         self._lock = threading.Lock()
         self.position, self.stat, self.close = sub.position, sub.stat, sub.close
         if self._into is None:
-            self.next, self.next_many = sub.next, sub.next_many
+            self.next, self.next_many = sub.next, sub.next_many  # type: ignore[method-assign,assignment]
 
     @property
-    def id(self):
+    def id(self) -> int:
         """The number by which events name it."""
         return self._sub.id
 
-    def next(self, timeout=None):  # pylint: disable=method-hidden
+    def next(self, timeout: float | None = None) -> _Taken:  # pylint: disable=method-hidden
         """The next message; with into=, what the callable of its kind has made, filled in."""
         with self._lock:
             if self._kept is None:
                 self._kept = self._sub.next(timeout)
-            target = self._landed(self._kept)
+            target: _Taken = self._landed(self._kept)
             self._kept = None
             return target
 
-    def _landed(self, msg):
-        make = self._into.get(msg.mem)
+    def _landed(self, msg: _amb.Message) -> Any:
+        make = self._into.get(msg.mem) if self._into is not None else None
         if make is None:
             return msg
         target = make(len(msg), msg)
@@ -89,7 +99,7 @@ class Subscription:
         msg.read(into=target)
         return target
 
-    def next_many(self, count, timeout=None):  # pylint: disable=method-hidden
+    def next_many(self, count: int, timeout: float | None = None) -> list[_Taken]:  # pylint: disable=method-hidden
         """Waits for one message, then takes those that are there."""
         taken = [self.next(timeout)]
         try:
@@ -99,20 +109,20 @@ class Subscription:
             pass
         return taken
 
-    def __iter__(self):
-        return iter(self._sub) if self._into is None else self._each()
+    def __iter__(self) -> Iterator[_Taken]:
+        return iter(self._sub) if self._into is None else self._each()  # type: ignore[arg-type]
 
-    def _each(self):
+    def _each(self) -> Iterator[_Taken]:
         try:
             while True:
                 yield self.next()
         except (_amb.Closed, _amb.Stopped):
             pass
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -123,15 +133,16 @@ class Connection:
     lost, restored, missed and slow is logged.
     """
 
-    def __init__(self, url=None, *, on_event=None, **options):
+    def __init__(self, url: str | None = None, *, on_event: Callable[[_amb.Event], object] | None = None,
+                 **options: Unpack[ConnectOptions]) -> None:
         self._conn = _amb.connect(url, **options)
         self._on_event = on_event or log_event
-        self._publishers = {}
+        self._publishers: dict[str, _amb.Publisher] = {}
         self._lock = threading.Lock()
         self._pending = 0
         own = weakref.ref(self)
 
-        def tell():
+        def tell() -> None:
             conn = own()
             if conn is not None:
                 conn._tell(conn._conn.news())
@@ -141,32 +152,32 @@ class Connection:
         self.fileno = self._conn.fileno
         _open.add(self)
 
-    def _tell(self, news):
+    def _tell(self, news: tuple[list[_amb.Event], list[_amb.Pending]]) -> int:
         for event in news[0]:
             self._on_event(event)
         return len(news[0]) + len(news[1])
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Has close been called?"""
         return self._conn.closed
 
-    def poll(self, timeout=None):
+    def poll(self, timeout: float | None = None) -> int:
         """Waits for events and calls on_event; how many there were."""
         return self._tell(self._conn.poll(timeout))
 
-    def publisher(self, topic, **options):
+    def publisher(self, topic: str, **options: Unpack[PublisherOptions]) -> Publisher:
         """A Publisher of one topic."""
         return Publisher(self._conn.publisher(topic, **options))
 
-    def publish(self, topic, data, timeout=None, **fields):
+    def publish(self, topic: str, data: _Data, timeout: float | None = None, **fields: Unpack[SendFields]) -> None:
         """Publishes a copy of bytes, an array or a Message. The fields are those of send."""
         pub = self._publishers.get(topic)
         if pub is None:
             pub = self._publisher_of(topic)
         pub.send(data, timeout, **fields)
 
-    def _publisher_of(self, topic):
+    def _publisher_of(self, topic: str) -> _amb.Publisher:
         with self._lock:
             pub = self._publishers.get(topic)
             if pub is None:
@@ -177,7 +188,14 @@ class Connection:
                 self._publishers[topic] = pub
         return pub
 
-    def subscribe(self, pattern, *, into=None, **options):
+    @overload
+    def subscribe(self, pattern: str, *, into: None = None,
+                  **options: Unpack[SubscribeOptions]) -> Subscription[_amb.Message]: ...
+    @overload
+    def subscribe(self, pattern: str, *, into: Makers, **options: Unpack[SubscribeOptions]) -> Subscription[Any]: ...
+
+    def subscribe(self, pattern: str, *, into: Makers | None = None,
+                  **options: Unpack[SubscribeOptions]) -> Subscription[Any]:
         """A Subscription to the topics of a pattern.
 
         into: {"host": f, "cuda": g}: a payload is copied to where the callable of its kind of
@@ -185,7 +203,8 @@ class Connection:
         """
         return Subscription(self._conn.subscribe(pattern, **options), into)
 
-    def request(self, topic, data, timeout=5.0, **fields):
+    def request(self, topic: str, data: _Data, timeout: float | None = 5.0,
+                **fields: Unpack[SendFields]) -> _amb.Message:
         """Publishes a request and waits for the first reply, a Message."""
         asked = self._conn.request_post(topic, data, timeout, **fields)
         self._pending += 1
@@ -197,20 +216,21 @@ class Connection:
             self._pending -= 1
         return asked.result()
 
-    def admin(self, query="status", timeout=5.0):
+    def admin(self, query: str = "status", timeout: float | None = 5.0) -> dict[str, Any]:
         """The broker's answer to "status", "topics", "clients", ...: a dict."""
-        return json.loads(self._conn.admin(query, timeout).tobytes())
+        answer: dict[str, Any] = json.loads(self._conn.admin(query, timeout).tobytes())
+        return answer
 
-    def close(self, timeout=5.0):
+    def close(self, timeout: float | None = 5.0) -> None:
         """Calls of other threads turn back; then it flushes, and closes whatever the answer.
         Messages that are held stay valid."""
         self._conn.close(timeout)
         self._publishers.clear()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self.close()
         except _amb.Error:
@@ -218,13 +238,14 @@ class Connection:
                 raise
 
 
-def connect(url=None, **options):
+def connect(url: str | None = None, *, on_event: Callable[[_amb.Event], object] | None = None,
+            **options: Unpack[ConnectOptions]) -> Connection:
     """Opens a session with a broker; docs/python.md has the options."""
-    return Connection(url, **options)
+    return Connection(url, on_event=on_event, **options)
 
 
 @atexit.register
-def _flush_all():
+def _flush_all() -> None:
     """What is open at the end of the program is flushed, within a second. It is not closed:
     daemon threads may wait on it."""
     deadline = time.monotonic() + 1.0

@@ -1,7 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases: memory of the broker's, written in place."""
-import re
+from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+if TYPE_CHECKING:
+    from . import _amb
+
+numpy: Any
 try:
     import numpy
 except ImportError:  # a memoryview does
@@ -12,7 +21,7 @@ _NAMES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 _BFLOAT = _NAMES["bfloat"]
 
 
-def _element(dtype):
+def _element(dtype: Any) -> tuple[int, int]:
     """(DLPack's code, bits) of a type of elements."""
     text = str(getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype)
     if text == "bool":
@@ -30,21 +39,22 @@ class Lease:
     """One message to be written in place. As a context manager it gives a writable array, which
     leaving commits and an exception abandons; the array is read-only from then on."""
 
-    def __init__(self, publisher, shape, dtype, timeout, stream, fields):
+    def __init__(self, publisher: _amb.Publisher, shape: int | Sequence[int], dtype: Any,
+                 timeout: float | None, stream: _amb._Stream, fields: _amb.LeaseFields) -> None:
         self._code, bits = _element(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self._lease = publisher.lease(shape, self._code, bits, timeout, stream)
         self._fields, self._stream = fields, stream
-        self._array = None
+        self._array: Any = None
 
     @property
-    def array(self):
+    def array(self) -> Any:
         """NumPy's array of it, without NumPy a memoryview; of a GPU's memory the lease itself."""
         if self._array is None:
             self._array = self._make()
         return self._array
 
-    def _make(self):
+    def _make(self) -> Any:
         if hasattr(self._lease, "__cuda_array_interface__"):
             return self._lease
         if self._code == _BFLOAT:  # struct has no code for it
@@ -53,30 +63,31 @@ class Lease:
             return numpy.asarray(memoryview(self._lease))
         return memoryview(self._lease)
 
-    def _close_array(self):
+    def _close_array(self) -> None:
         array, self._array = self._array, None
         if numpy is not None and isinstance(array, numpy.ndarray):
             array.flags.writeable = False
         elif isinstance(array, memoryview):
             array.release()
 
-    def commit(self, **fields):
+    def commit(self, **fields: Unpack[_amb.SendFields]) -> int:
         """Publishes it; its sequence. The fields are those of send."""
         self._close_array()
-        fields = {**self._fields, **fields}
+        both: _amb.SendFields = {**self._fields, **fields}
         if self._stream is not None:
-            fields.setdefault("stream", self._stream)
-        return self._lease.commit(**fields)
+            both.setdefault("stream", self._stream)
+        return self._lease.commit(**both)
 
-    def abandon(self):
+    def abandon(self) -> None:
         """Gives it back unpublished."""
         self._close_array()
         self._lease.abandon()
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         return self.array
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         if kind is None:
             self.commit()
         else:

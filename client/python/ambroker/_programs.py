@@ -4,9 +4,10 @@ import os
 import pathlib
 import shutil
 import sys
+from typing import NoReturn
 
 
-def program(name):
+def program(name: str) -> str:
     """The packaged program, else the one that $AMBROKER_BIN or PATH has."""
     for folder in (pathlib.Path(__file__).parent / "bin", os.environ.get("AMBROKER_BIN")):
         if folder and os.access(pathlib.Path(folder) / name, os.X_OK):
@@ -17,7 +18,7 @@ def program(name):
     return found
 
 
-def _become(name):
+def _become(name: str) -> NoReturn:
     """The packaged one alone: PATH has the script that called this."""
     path = str(pathlib.Path(__file__).parent / "bin" / name)
     try:
@@ -26,16 +27,16 @@ def _become(name):
         sys.exit(f"{name}: {path}: {error.strerror}")
 
 
-def brokerd():
+def brokerd() -> NoReturn:
     """The console script brokerd."""
     _become("brokerd")
 
 
-def broker_ctl():
+def broker_ctl() -> NoReturn:
     """The console script broker-ctl."""
     _become("broker-ctl")
 
 
-def broker_bench():
+def broker_bench() -> NoReturn:
     """The console script broker-bench."""
     _become("broker-bench")
