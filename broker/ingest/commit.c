@@ -107,7 +107,7 @@ enum amb_status amb_commit_check(struct amb_publisher *publisher, struct amb_ent
         return publisher->verifies ? AMB_EREJECTED : AMB_ECUDA;
     }
     /* Readers of another group map that segment. */
-    bool is_elsewhere = entry->segment->group != publisher->group;
+    bool is_elsewhere = amb_segment_group(entry->segment) != publisher->group;
     if (status == AMB_OK && (publisher->verifies || ((publisher->copies || is_elsewhere) &&
                                                      entry->segment->gpu == NULL))) {
         return AMB_EAGAIN;

@@ -42,7 +42,7 @@ void amb_bufpool_retire(struct amb_bufpool *pool, struct amb_bufpool *out)
     AMB_LIST_FOR_EACH (node, &out->segments) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
         segment->pool = out;
-        segment->group = &amb_trust_group_private;
+        amb_segment_set_group(segment, &amb_trust_group_private);
     }
     pool->used = pool->segment_bytes = 0;
     pool->live_slabs = pool->sparse_slabs = pool->cached = 0;

@@ -165,7 +165,7 @@ static struct amb_segment *find_smaller(const struct amb_list_node *queue,
 {
     AMB_LIST_FOR_EACH (node, queue) {
         struct amb_segment *segment = AMB_CONTAINER_OF(node, struct amb_segment, node);
-        if (segment->group == wish->group && segment->fence == wish->fence &&
+        if (amb_segment_group(segment) == wish->group && segment->fence == wish->fence &&
             segment->size >= wish->least && segment->size <= wish->most &&
             (best == NULL || segment->size < best->size)) {
             best = segment;

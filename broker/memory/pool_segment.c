@@ -8,7 +8,7 @@ static void segment_enter(struct amb_bufpool *pool, struct amb_segment *segment)
 {
     amb_list_push_back(&pool->segments, &segment->node);
     segment->pool = pool;
-    segment->group = pool->options.group;
+    amb_segment_set_group(segment, pool->options.group);
     pool->segment_bytes += segment->size;
 }
 

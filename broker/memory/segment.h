@@ -24,6 +24,7 @@
 #include "wire/base/list.h"
 #include "wire/base/status.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -55,14 +56,27 @@ struct amb_segment {
     void *owner_data;         /* the owner's hook's */
     int64_t dropped_ns;       /* in limbo: since when */
     uint64_t fence;           /* of its budget, when a pool had it first */
-    /* Of the messages that lie there; NULL: in GPU memory, or none has come. */
-    const struct amb_trust_group *group;
+    /* Of the messages that lie there; NULL: in GPU memory, or none has come. Other workers read it
+     * when they deliver from there, also while its own retires the segment. */
+    _Atomic(const struct amb_trust_group *) group;
     struct amb_bufpool *pool; /* its owner; NULL: a leased one */
     void *pool_data;          /* bufpool's */
     /* How its maker frees it, where segment.c did not make it; else NULL. */
     void (*destroy)(struct amb_segment *segment);
     struct amb_list_node node; /* in the pool's list */
 };
+
+/* Any thread that has been given the segment. */
+static inline const struct amb_trust_group *amb_segment_group(const struct amb_segment *segment)
+{
+    return atomic_load_explicit(&segment->group, memory_order_relaxed);
+}
+/* Its owner worker, or the one that hands it out. */
+static inline void amb_segment_set_group(struct amb_segment *segment,
+                                         const struct amb_trust_group *group)
+{
+    atomic_store_explicit(&segment->group, group, memory_order_relaxed);
+}
 
 /* size: a multiple of the page size. ENOMEM, ELIMIT (descriptors), EINVAL. Takes about 1 ms a
  * MiB: the kernel zeroes every page. */

@@ -231,9 +231,9 @@ static struct amb_mapping *session_mapping_find(struct amb_session *session, uin
  * trusted. */
 static bool may_map_group(const struct amb_session *session, const struct amb_segment *segment)
 {
-    return segment->gpu != NULL
-               ? amb_gpu_pool_claim(segment->gpu, session->tenant)
-               : amb_trust_group_may_map(segment->group, session->tenant, session->maps);
+    return segment->gpu != NULL ? amb_gpu_pool_claim(segment->gpu, session->tenant)
+                                : amb_trust_group_may_map(amb_segment_group(segment),
+                                                          session->tenant, session->maps);
 }
 
 enum amb_mapping_state amb_session_mapping_of(struct amb_session *session,

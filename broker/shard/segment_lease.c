@@ -173,7 +173,7 @@ enum amb_status amb_segment_lease_open(struct amb_shard *shard, struct amb_lease
     }
     lease_enter(lease, shard, book, slot, slots);
     lease->segment->is_leased = true;
-    lease->segment->group = &amb_trust_group_main;
+    amb_segment_set_group(lease->segment, &amb_trust_group_main);
     lease->segment->party = amb_party_ref(book->party);
     amb_party_lease(book->party, size);
     book->bytes += size;

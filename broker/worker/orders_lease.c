@@ -180,7 +180,7 @@ static void lease_open(struct amb_shard *shard, struct amb_order *order)
         lease_failed(shard, ask, status, why);
         return;
     }
-    lease->segment->group = amb_trust_group_or_main(ask->group);
+    amb_segment_set_group(lease->segment, amb_trust_group_or_main(ask->group));
     ask->segment = lease->segment->id;
     lease_begin_pass(shard, ask, lease);
 }

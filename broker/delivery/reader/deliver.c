@@ -6,12 +6,12 @@
 enum amb_path_why amb_deliver_why_refused(const struct amb_session *session,
                                           const struct amb_segment *segment)
 {
-    if (amb_trust_group_is_private(segment->group)) {
+    const struct amb_trust_group *group = amb_segment_group(segment);
+    if (amb_trust_group_is_private(group)) {
         return AMB_PATH_PRIVATE;
     }
-    return amb_trust_group_may_map(segment->group, session->tenant, session->maps)
-               ? AMB_PATH_REFUSED
-               : AMB_PATH_GROUP;
+    return amb_trust_group_may_map(group, session->tenant, session->maps) ? AMB_PATH_REFUSED
+                                                                          : AMB_PATH_GROUP;
 }
 
 void amb_deliver_count_gpu(struct amb_subscription *sub, const struct amb_entry *entry,

@@ -6,14 +6,17 @@
 #include "broker/shard/shard_memory.h"
 
 #include "broker/base/trust_group.h"
+#include "broker/delivery/reader/deliver.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/segment_lease.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_pair.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -108,7 +111,7 @@ static void a_lease_of_another_group_is_copied(void **state)
     client_check_held(w->s, 0);
     client_drain(w->s, 0);
     struct amb_segment_lease *own = amb_segment_lease_find(&w->p->session->book, lease.segment);
-    own->segment->group = &cams; /* ... and of the same group it is read in place. */
+    amb_segment_set_group(own->segment, &cams); /* ... and of the same group it is read in place. */
     client_commit(w->p, 0, &lease, 4, 1, 40000);
     harness_settle(&w->h);
     client_drain(w->s, 0);
@@ -178,6 +181,43 @@ static void segments_of_lost_rights_take_nothing_new(void **state)
     assert_int_equal(w->p->ended + w->s->ended, 0);
 }
 
+/* Workers deliver from each other's segments, and ask whose those are. */
+struct asker {
+    struct amb_session *session;
+    struct amb_segment *segment;
+    atomic_bool is_over;
+    uint64_t asked;
+};
+
+static void *ask_why(void *arg)
+{
+    struct asker *asker = arg;
+    while (!atomic_load(&asker->is_over) || asker->asked < 1000) {
+        enum amb_path_why why = amb_deliver_why_refused(asker->session, asker->segment);
+        asker->asked += why == AMB_PATH_PRIVATE || why == AMB_PATH_REFUSED;
+    }
+    return NULL;
+}
+
+/* For the thread sanitizer. */
+static void a_group_changes_while_another_worker_asks_for_it(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = shard_of(w);
+    shard_pair_publish(w, 100 * KIB);
+    struct amb_bufpool *pool = amb_shard_pool(shard, &cams);
+    struct asker asker = {.session = w->s->session,
+                          .segment =
+                              AMB_CONTAINER_OF(pool->segments.next, struct amb_segment, node)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, ask_why, &asker), 0);
+    amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_MAX);
+    atomic_store(&asker.is_over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(amb_deliver_why_refused(w->s->session, asker.segment), AMB_PATH_PRIVATE);
+    client_drain(w->s, 0);
+}
+
 static void an_idle_shard_gives_all_pools_segments_back(void **state)
 {
     struct shard_pair *w = *state;
@@ -206,6 +246,7 @@ int main(void)
         T_ONE(free_segments_of_other_groups_go_first),
         T(segments_of_lost_rights_take_nothing_new),
         T_ONE(segments_of_lost_rights_take_nothing_new),
+        T(a_group_changes_while_another_worker_asks_for_it),
         T(an_idle_shard_gives_all_pools_segments_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
