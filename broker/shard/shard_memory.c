@@ -7,7 +7,6 @@
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_segments.h"
 #include "wire/base/clock.h"
-#include "wire/base/log.h"
 
 #include <stdlib.h>
 
@@ -132,18 +131,19 @@ static bool pool_retire(struct amb_shard *shard, struct amb_bufpool *pool)
     return true;
 }
 
-void amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint64_t maps)
+uint64_t amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint64_t maps)
 {
     struct amb_shard_memory *memory = &shard->memory;
+    uint64_t left = 0;
     for (uint32_t i = 0; i < memory->pool_count; i++) {
         struct amb_bufpool *pool = memory->pools[i];
         if (!amb_list_is_empty(&pool->segments) &&
             amb_trust_group_may_map(pool->options.group, tenant, maps) &&
             !pool_retire(shard, pool)) {
-            amb_error("worker %u: no memory to take segments from a process that lost its rights",
-                      shard->index);
+            left |= UINT64_C(1) << pool->options.group->index;
         }
     }
+    return left;
 }
 
 int64_t amb_shard_memory_tick(struct amb_shard *shard)

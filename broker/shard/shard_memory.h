@@ -36,9 +36,10 @@ static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard,
 /*
  * A process has lost the right to map the groups of the tenant with these bits. Messages in
  * their segments stay until readers are done with them. From here on they take nothing new, for
- * nobody can say which of them that process keeps.
+ * nobody can say which of them that process keeps. Returns the bits of groups that there was no
+ * memory for: they are still to be retired.
  */
-void amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint64_t maps);
+uint64_t amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint64_t maps);
 /* Gives back segments of retired pools in which nothing lies any more. Returns when it looks again,
  * by shard->now_ns; INT64_MAX: there are none. */
 int64_t amb_shard_memory_tick(struct amb_shard *shard);

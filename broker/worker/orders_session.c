@@ -10,6 +10,7 @@
 #include "broker/worker/orders_private.h"
 #include "broker/worker/porter.h"
 #include "broker/worker/session_life.h"
+#include "wire/base/log.h"
 #include "wire/tls/tls.h"
 
 #include <stdlib.h>
@@ -113,18 +114,30 @@ const struct amb_order_kind amb_order_session_close = {
     .answers_itself = true,
 };
 
-/* Buffers that are prepared for messages to come lie there, too. */
+/* Buffers that are prepared for messages to come lie there, too. Without memory it comes again. */
 static void groups_retire(struct amb_shard *shard, struct amb_order *order)
 {
-    const struct amb_order_groups_retire *ask =
+    struct amb_order_groups_retire *ask =
         AMB_CONTAINER_OF(order, struct amb_order_groups_retire, order);
     amb_publishers_unprepare(shard);
-    amb_shard_memory_retire(shard, ask->tenant, ask->maps);
+    ask->maps = amb_shard_memory_retire(shard, ask->tenant, ask->maps);
+    if (ask->maps == 0) {
+        amb_order_answer(order);
+        return;
+    }
+    if (!ask->has_said) {
+        ask->has_said = true;
+        amb_error("worker %u: no memory to take segments from a process that lost its rights: it "
+                  "is tried again",
+                  shard->index);
+    }
+    amb_order_post(shard, order);
 }
 
 const struct amb_order_kind amb_order_groups_retire = {
     .run = groups_retire,
     .size = AMB_ORDER_SIZE(struct amb_order_groups_retire),
+    .answers_itself = true,
 };
 
 /* Sessions that close later do not keep it waiting. */

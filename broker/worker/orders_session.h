@@ -50,7 +50,8 @@ extern const struct amb_order_kind amb_order_session_release;
 struct amb_order_groups_retire {
     struct amb_order order;
     uint32_t tenant;
-    uint64_t maps;
+    uint64_t maps; /* those that are still to be done */
+    bool has_said; /* ... that there is no memory for it */
 };
 extern const struct amb_order_kind amb_order_groups_retire;
 

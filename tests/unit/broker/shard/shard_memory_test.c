@@ -10,6 +10,8 @@
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/segment_lease.h"
+#include "broker/worker/orders.h"
+#include "broker/worker/orders_session.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_pair.h"
 
@@ -27,6 +29,16 @@
 
 static const struct amb_trust_group cams = {.id = 2, .tenant = AMB_TENANT_ONLY, .index = 1};
 static const struct client_options maps = {.may_map = true, .answers_offers = true};
+
+static bool has_no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return has_no_memory ? NULL : __real_malloc(size);
+}
 
 /* The publisher's topic is of that group; on two shards, or one. */
 static struct shard_pair *begin(unsigned shards)
@@ -181,6 +193,31 @@ static void segments_of_lost_rights_take_nothing_new(void **state)
     assert_int_equal(w->p->ended + w->s->ended, 0);
 }
 
+/* Where the heap has nothing left, the pool stays as it is, and is asked again. */
+static void without_memory_a_pool_is_retired_later(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = shard_of(w);
+    const struct amb_bufpool *pool = amb_shard_pool(shard, &cams);
+    const uint64_t bit = UINT64_C(1) << cams.index;
+    shard_pair_publish(w, 100 * KIB);
+    struct amb_order_groups_retire *order = amb_order_new(&amb_order_groups_retire, NULL, NULL);
+    order->tenant = AMB_TENANT_ONLY;
+    order->maps = bit;
+    has_no_memory = true;
+    assert_true(amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_MAX) & bit);
+    amb_order_post(shard, &order->order);
+    (void)amb_inbox_run(&shard->inbox);
+    (void)amb_inbox_run(&shard->inbox);
+    has_no_memory = false;
+    assert_true(pool->segment_bytes > 0);
+    assert_int_equal(amb_shard_memory_retired(shard), 0);
+    harness_settle(&w->h);
+    assert_int_equal(pool->segment_bytes, 0);
+    assert_true(amb_shard_memory_retired(shard) > 0);
+    client_drain(w->s, 0);
+}
+
 /* Workers deliver from each other's segments, and ask whose those are. */
 struct asker {
     struct amb_session *session;
@@ -211,7 +248,7 @@ static void a_group_changes_while_another_worker_asks_for_it(void **state)
                               AMB_CONTAINER_OF(pool->segments.next, struct amb_segment, node)};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, ask_why, &asker), 0);
-    amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_MAX);
+    assert_int_equal(amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_MAX), 0);
     atomic_store(&asker.is_over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(amb_deliver_why_refused(w->s->session, asker.segment), AMB_PATH_PRIVATE);
@@ -246,6 +283,7 @@ int main(void)
         T_ONE(free_segments_of_other_groups_go_first),
         T(segments_of_lost_rights_take_nothing_new),
         T_ONE(segments_of_lost_rights_take_nothing_new),
+        T_ONE(without_memory_a_pool_is_retired_later),
         T(a_group_changes_while_another_worker_asks_for_it),
         T(an_idle_shard_gives_all_pools_segments_back),
     };
