@@ -11,6 +11,7 @@
 
 #include "wire/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_frame;
@@ -38,5 +39,11 @@ AMB_MUST_CHECK enum amb_status amb_ingest_device(struct amb_session *session,
  * anything else comes, by amb_ingest_copy. */
 AMB_MUST_CHECK enum amb_status amb_ingest_body(struct amb_session *session, void *cookie,
                                                enum amb_status status);
+/* Bodies of other frames have cookies with that bit (dispatch.c). */
+#define AMB_COOKIE_OTHER ((uintptr_t)1)
+static inline bool amb_ingest_is_batch(const void *cookie)
+{
+    return ((uintptr_t)cookie & AMB_COOKIE_OTHER) == 0;
+}
 /* The batch leaves its publisher's slots, for memory that others may have to give up. EPROTO. */
 AMB_MUST_CHECK enum amb_status amb_ingest_copy(struct amb_session *session, void *cookie);

@@ -35,8 +35,6 @@ struct term {
     struct amb_frame frame;
     char reason[AMB_ACK_REASON_MAX + 1];
 };
-/* Cookies are entries but for these. */
-#define COOKIE_TERM ((uintptr_t)1)
 
 static enum amb_status dispatch_term(const struct amb_frame *frame, void **dst, void **cookie)
 {
@@ -46,7 +44,7 @@ static enum amb_status dispatch_term(const struct amb_frame *frame, void **dst, 
     }
     term->frame = *frame;
     *dst = term->reason;
-    *cookie = (void *)((uintptr_t)term | COOKIE_TERM);
+    *cookie = (void *)((uintptr_t)term | AMB_COOKIE_OTHER);
     return AMB_OK;
 }
 
@@ -108,8 +106,8 @@ static enum amb_status on_device(void *arg, const struct amb_frame *frame, const
 
 static enum amb_status on_body(void *arg, void *cookie, enum amb_status status)
 {
-    if (__builtin_expect(((uintptr_t)cookie & COOKIE_TERM) != 0, 0)) {
-        return dispatch_term_whole(arg, (void *)((uintptr_t)cookie & ~COOKIE_TERM), status);
+    if (__builtin_expect(!amb_ingest_is_batch(cookie), 0)) {
+        return dispatch_term_whole(arg, (void *)((uintptr_t)cookie & ~AMB_COOKIE_OTHER), status);
     }
     status = amb_ingest_body(arg, cookie, status);
     if (__builtin_expect(status == AMB_EAGAIN, 0)) {

@@ -2,6 +2,7 @@
 #include "broker/worker/orders_session.h"
 
 #include "broker/base/fault.h"
+#include "broker/ingest/leave.h"
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/publisher_buffer.h"
 #include "broker/session/session.h"
@@ -114,6 +115,17 @@ const struct amb_order_kind amb_order_session_close = {
     .answers_itself = true,
 };
 
+/* Messages that are on their way there go on elsewhere. */
+static void bodies_leave(struct amb_shard *shard)
+{
+    for (uint32_t i = 0; i < shard->sessions.cells; i++) {
+        struct amb_session *session = shard->sessions.at[i];
+        if (session != NULL && amb_session_is_up(session)) {
+            amb_ingest_leave(session);
+        }
+    }
+}
+
 /* Buffers that are prepared for messages to come lie there, too. Without memory it comes again. */
 static void groups_retire(struct amb_shard *shard, struct amb_order *order)
 {
@@ -121,6 +133,7 @@ static void groups_retire(struct amb_shard *shard, struct amb_order *order)
         AMB_CONTAINER_OF(order, struct amb_order_groups_retire, order);
     amb_publishers_unprepare(shard);
     ask->maps = amb_shard_memory_retire(shard, ask->tenant, ask->maps);
+    bodies_leave(shard);
     if (ask->maps == 0) {
         amb_order_answer(order);
         return;

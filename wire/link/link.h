@@ -149,6 +149,7 @@ struct amb_link_ops {
     uint64_t (*rate)(const struct amb_link *link, uint64_t bytes); /* or NULL */
     bool (*trim)(struct amb_link *link);                           /* or NULL */
     bool (*rest)(struct amb_link *link, short *events);            /* or NULL */
+    uint8_t **(*body)(struct amb_link *link, void **cookie);       /* or NULL */
 };
 
 struct amb_link {
@@ -243,6 +244,17 @@ static inline uint32_t amb_link_fd_events(const struct amb_link *link)
 static inline AMB_MUST_CHECK bool amb_link_rest(struct amb_link *link, short *events)
 {
     return link->ops->rest != NULL && link->ops->rest(link, events);
+}
+
+/*
+ * The body that is under way: its cookie, and where its next byte goes. The caller may change that
+ * to the same place of other memory, to which it has copied what is there; or to NULL. Then the
+ * rest is thrown away, and on_body not called. NULL: there is no such body, or (ucx) it cannot go
+ * elsewhere. Not from inside a callback.
+ */
+static inline uint8_t **amb_link_body(struct amb_link *link, void **cookie)
+{
+    return link->ops->body != NULL ? link->ops->body(link, cookie) : NULL;
 }
 
 /*

@@ -388,6 +388,36 @@ static void on_closed(void *arg)
     assert_int_equal(peer->closes, 1);
 }
 
+bool link_peer_move_body(struct link_peer *peer)
+{
+    void *cookie = NULL;
+    uint8_t **at = amb_link_body(peer->link, &cookie);
+    if (at == NULL) {
+        return false;
+    }
+    struct link_peer_body *body = cookie;
+    uint64_t come = (uint64_t)(*at - body->bytes);
+    assert_true(come < body->len);
+    uint8_t *bytes = must_alloc(body->len);
+    memcpy(bytes, body->bytes, come);
+    memset(body->bytes, 0xee, body->len);
+    free(body->bytes);
+    body->bytes = bytes;
+    *at = bytes + come;
+    return true;
+}
+
+bool link_peer_drop_body(struct link_peer *peer)
+{
+    void *cookie = NULL;
+    uint8_t **at = amb_link_body(peer->link, &cookie);
+    if (at == NULL) {
+        return false;
+    }
+    *at = NULL;
+    return on_body(peer, cookie, AMB_ECANCELED) == AMB_OK;
+}
+
 const struct amb_link_events link_peer_events = {
     .on_frame = on_frame,
     .on_body = on_body,

@@ -75,3 +75,7 @@ void link_peer_close(struct link_peer *peer);
 bool link_peer_is_closed(const struct link_peer *peer);
 /* All frames of the other end have been seen, and all bodies that were given are complete. */
 bool link_peer_has_all(const struct link_peer *peer);
+/* The body that is under way goes on in other memory. False: there is none. */
+bool link_peer_move_body(struct link_peer *peer);
+/* ... or is thrown away from here on. */
+bool link_peer_drop_body(struct link_peer *peer);

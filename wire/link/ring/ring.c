@@ -144,6 +144,13 @@ void amb_ring_adopt(struct amb_link *link, const struct amb_link_events *events,
     link->arg = arg;
 }
 
+static uint8_t **ring_body(struct amb_link *link, void **cookie)
+{
+    struct ring_in *in = &ring_of(link)->in;
+    *cookie = in->body_cookie;
+    return in->body_at != NULL ? &in->body_at : NULL;
+}
+
 static const struct amb_link_ops ring_ops = {
     .kind = AMB_LINK_RING,
     .send = ring_send,
@@ -156,6 +163,7 @@ static const struct amb_link_ops ring_ops = {
     .close = ring_close,
     .describe = ring_describe,
     .trim = ring_pages_trim,
+    .body = ring_body,
 };
 
 static bool is_valid_size(uint64_t size)

@@ -206,6 +206,13 @@ static bool stream_trim(struct amb_link *link)
     return stream->tls != NULL && !link->is_down && amb_tls_trim(stream->tls);
 }
 
+static uint8_t **stream_body(struct amb_link *link, void **cookie)
+{
+    struct stream_rx *rx = &stream_of(link)->rx;
+    *cookie = rx->cookie;
+    return rx->dst != NULL ? &rx->dst : NULL;
+}
+
 static const struct amb_link_ops stream_ops = {
     .kind = AMB_LINK_STREAM,
     .send = stream_send,
@@ -219,6 +226,7 @@ static const struct amb_link_ops stream_ops = {
     .describe = stream_describe,
     .trim = stream_trim,
     .rest = stream_rest,
+    .body = stream_body,
 };
 
 static enum amb_status create(int fd, const struct amb_link_events *events, void *arg,

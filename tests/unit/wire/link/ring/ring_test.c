@@ -333,6 +333,42 @@ static void test_flow_values_pass_a_stuck_body(void **state)
     couple_fini(&c);
 }
 
+/* Polls until the last of the frames has come whole. */
+static void receive_all(struct couple *c)
+{
+    for (unsigned n = 0; n < 100000 && !link_peer_has_all(&c->client); n++) {
+        (void)amb_link_poll(c->broker.link, 64);
+        amb_link_flush(c->broker.link);
+        (void)amb_link_poll(c->client.link, 64);
+    }
+    assert_true(link_peer_has_all(&c->client));
+}
+
+static void test_a_body_goes_on_in_other_memory_or_nowhere(void **state)
+{
+    (void)state;
+    struct couple c;
+    couple_init(&c, SMALL);
+    assert_false(link_peer_move_body(&c.client));
+    assert_int_equal(link_peer_send(&c.broker, AMB_FRAME_DELIVER, 1 << 20), AMB_EAGAIN);
+    assert_int_equal(link_peer_send(&c.broker, AMB_FRAME_DELIVER, 1 << 20), AMB_EAGAIN);
+    assert_int_equal(link_peer_send(&c.broker, AMB_FRAME_DELIVER, 64), AMB_EAGAIN);
+    amb_link_flush(c.broker.link);
+    (void)amb_link_poll(c.client.link, 1);
+    assert_true(link_peer_move_body(&c.client));
+    while (c.client.bodies_given < 2) {
+        (void)amb_link_poll(c.broker.link, 64);
+        (void)amb_link_poll(c.client.link, 1);
+    }
+    assert_int_equal(c.client.bodies_ok, 1);
+    assert_true(link_peer_drop_body(&c.client));
+    assert_false(link_peer_move_body(&c.client));
+    receive_all(&c);
+    assert_int_equal(c.client.bodies_ok, 2);
+    assert_int_equal(c.client.bodies_failed, 1);
+    couple_fini(&c);
+}
+
 static void test_flow_values_set_often_arrive_once(void **state)
 {
     (void)state;
@@ -718,6 +754,7 @@ int main(void)
         cmocka_unit_test(test_small_frames_with_room_are_settled_at_once),
         cmocka_unit_test(test_a_full_ring_queues_and_goes_on_when_polled),
         cmocka_unit_test(test_flow_values_pass_a_stuck_body),
+        cmocka_unit_test(test_a_body_goes_on_in_other_memory_or_nowhere),
         cmocka_unit_test(test_flow_values_set_often_arrive_once),
         cmocka_unit_test(test_a_poll_does_no_more_than_its_budget),
         cmocka_unit_test(test_one_flush_rings_at_most_once),

@@ -320,6 +320,39 @@ static void test_units_may_be_cut_anywhere(void **state)
     assert_true(hostile->peer.flow_calls > 8);
 }
 
+/* So many bytes of it, from there on, in a unit of their own. */
+static void write_part(struct hostile *hostile, const uint8_t *body, uint32_t at, uint32_t len)
+{
+    write_unit_head(hostile, CHUNK, len, 0);
+    write_all(hostile, body + at, len);
+}
+
+static void test_a_body_goes_on_in_other_memory_or_nowhere(void **state)
+{
+    struct hostile *hostile = *state;
+    uint8_t head[AMB_FRAME_HEAD_SIZE], body[4096];
+    for (size_t n = 0; n < sizeof(body) / 8; n++) {
+        uint64_t word = UINT64_C(0x9e3779b97f4a7c15) ^ ((n + 1) * UINT64_C(0xd1b54a32d192ed03));
+        memcpy(body + n * 8, &word, 8);
+    }
+    assert_false(link_peer_move_body(&hostile->peer));
+    for (unsigned round = 0; round < 2; round++) {
+        encode_batch(hostile, sizeof(body), head);
+        write_unit_head(hostile, FRAME, sizeof(head), 0);
+        write_all(hostile, head, sizeof(head));
+        for (uint32_t at = 0; at < sizeof(body); at += 1024) {
+            assert_true(round == 0 || at > 1024 || link_peer_move_body(&hostile->peer));
+            if (round == 0 && at == 2048) {
+                assert_true(link_peer_drop_body(&hostile->peer));
+            }
+            write_part(hostile, body, at, 1024);
+        }
+        assert_int_equal(hostile->peer.bodies_failed, 1);
+        assert_int_equal(hostile->peer.bodies_ok, round);
+    }
+    assert_int_equal(hostile->peer.downs, 0);
+}
+
 static void test_truncated_unit_is_a_lost_peer(void **state)
 {
     struct hostile *hostile = *state;
@@ -552,6 +585,7 @@ int main(void)
         HOSTILE(test_more_body_than_announced_is_refused),
         HOSTILE(test_malformed_head_is_refused),
         HOSTILE(test_units_may_be_cut_anywhere),
+        HOSTILE(test_a_body_goes_on_in_other_memory_or_nowhere),
         HOSTILE(test_truncated_unit_is_a_lost_peer),
         HOSTILE(test_garbage_takes_the_link_down_and_nothing_else),
         HOSTILE(test_budget_bounds_one_poll),
