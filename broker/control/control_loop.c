@@ -261,6 +261,7 @@ static void control_round(struct amb_control *control)
     amb_client_read_on(control);
     amb_directory_tell(&control->directory);
     (void)amb_inbox_run(&control->inbox);
+    amb_left_maps_look(control, amb_clock_realtime_ns() / AMB_NS_PER_SEC);
     amb_renew_some(control);
     amb_renew_retire(control);
     amb_client_raise_fallen(control);

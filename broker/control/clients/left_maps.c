@@ -6,16 +6,21 @@
 #include "broker/control/clients/control.h"
 #include "broker/rights/rights_map.h"
 
-/* The groups that the user of that number may map now. */
+/* The groups that the user of that number may map now. Its end is noted. */
 static uint64_t maps_now(struct amb_control *control, uint32_t number)
 {
+    struct amb_left_maps *left = &control->left_maps;
     if (control->users == NULL) {
         return UINT64_MAX;
     }
     const struct amb_auth_user *user = amb_login_owner(control, number);
     struct amb_rights *rights;
-    if (user == NULL || amb_login_rights(control, user, &rights) != AMB_OK) {
+    if (user == NULL || !amb_auth_user_may_enter(user, left->now_s) ||
+        amb_login_rights(control, user, &rights) != AMB_OK) {
         return 0;
+    }
+    if (left->due_s == 0 || user->until_s < left->due_s) {
+        left->due_s = user->until_s;
     }
     uint64_t maps = amb_rights_maps(rights, control->config);
     amb_rights_unref(&rights);
@@ -70,6 +75,16 @@ void amb_left_maps_review(struct amb_control *control)
     control->lost_maps |= control->left_maps.others;
     control->left_maps.others = 0;
     control->left_maps.next = 0;
+}
+
+void amb_left_maps_look(struct amb_control *control, int64_t now_s)
+{
+    struct amb_left_maps *left = &control->left_maps;
+    left->now_s = now_s;
+    if (left->due_s != 0 && now_s >= left->due_s) {
+        left->due_s = 0;
+        left->next = 0;
+    }
 }
 
 bool amb_left_maps_review_next(struct amb_control *control)

@@ -73,6 +73,32 @@ static void a_user_who_has_gone_loses_its_groups_with_its_rights(void **state)
     assert_int_equal(lost(), 0);
 }
 
+#define CAROL "carol:plant:camera:-:until=2030-01-02:uid/1002\n"
+#define CAROLS_END INT64_C(1893628800) /* 2030-01-03 */
+
+/* Nobody reloads, and no session is there that would end. */
+static void a_user_whose_time_is_over_loses_all(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_control *control = stepped_control();
+    use(ALICE CAROL);
+    (void)lost();
+    struct amb_client *carol = connect_as(1002, &fd);
+    note(carol);
+    stepped_leave(carol, fd);
+    amb_left_maps_look(control, CAROLS_END - 1);
+    assert_false(amb_renew_is_busy(control));
+    amb_left_maps_look(control, CAROLS_END);
+    assert_true(amb_renew_is_busy(control));
+    amb_renew_some(control);
+    assert_false(amb_renew_is_busy(control));
+    assert_int_equal(lost() & 1, 1);
+    amb_left_maps_look(control, CAROLS_END + 1); /* Once is enough. */
+    assert_false(amb_renew_is_busy(control));
+    assert_int_equal(lost(), 0);
+}
+
 static void a_user_who_is_removed_loses_all(void **state)
 {
     (void)state;
@@ -144,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(a_user_who_has_gone_loses_its_groups_with_its_rights),
+        T(a_user_whose_time_is_over_loses_all),
         T(a_user_who_is_removed_loses_all),
         T(one_that_goes_after_a_reload_is_compared_at_once),
         T(without_users_all_are_others),
