@@ -18,10 +18,11 @@ import subprocess
 
 import pytest
 
-from harness import check, until
+from harness import as_user, check, until
+from machine import need_root
 
 SECONDS = 120
-USAGE, NO_BROKER = 64, 69
+USAGE, NO_BROKER, TEMP_FAILURE = 64, 69, 75
 PORT = 4733
 COUNT = 40
 SMALL, LARGE = "1K", "256K"
@@ -361,9 +362,9 @@ DEMANDS = [
 ]
 
 
-def ctl(rig, url, *words):
+def ctl(rig, url, *words, prefix=()):
     """The exit status and the sentence."""
-    done = subprocess.run([rig.program("broker-ctl"), "--url", url, *words], capture_output=True,
+    done = subprocess.run([*prefix, rig.program("broker-ctl"), "--url", url, *words], capture_output=True,
                           timeout=60, check=False, env={**os.environ, **rig.env})
     return done.returncode, done.stderr.decode()
 
@@ -400,6 +401,35 @@ def test_a_topic_demands_of_all_of_its_clients(rig, build):
             (">", "topics.expect = \"rdma\"", ()), ("zero.a", "asks for copies (copy)", ("--copy",))]:
         answer = ctl(rig, broker.unix_url, "sub", pattern, "--count", "1", "--timeout", "1", *options)
         check_answer(answer, USAGE, words, f"sub {pattern}")
+    broker.stop()
+
+
+def test_who_gets_copies_by_rights_is_refused_where_zero_copy_is_demanded(rig):
+    need_root()
+    users, path = rig.folder / "users", rig.folder / "broker.conf"
+    users.write_text("all:plant:all:-:-:uid/23451\nsome:plant:some:-:-:uid/23452\nnone:plant:none:-:-:uid/23453\n")
+    users.chmod(0o600)
+    path.write_text(f"""auth = {{ users = "{users}"; }};
+roles = ( {{ name = "all"; publish = ( ">" ); subscribe = ( ">" ); }},
+          {{ name = "some"; subscribe = ( "cam.>", "door.a", "zero.>" ); }},
+          {{ name = "none"; subscribe = ( "door.a" ); }} );
+topics = ( {{ match = "cam.>"; trust_group = "cams"; }}, {{ match = "door.*"; trust_group = "doors"; }},
+           {{ match = "zero.>"; expect = "zero-copy"; }} );
+""")
+    broker = rig.broker("--config", str(path), socket_query="?mode=0666", tcp=False)
+    copies, url = "its user may not read all of the trust group", broker.unix_url.split("?")[0]
+    for user, query, pattern, words in [
+            (23451, "?expect=zero-copy", ">", None), (23451, "", "zero.a", None),
+            (23452, "?expect=zero-copy", "cam.>", None), (23452, "?expect=zero-copy", "cam.a", None),
+            (23452, "?expect=zero-copy", "door.a", f"expect=zero-copy: {copies} doors"),
+            (23452, "", "door.a", None), (23452, "", "zero.a", f"\"zero-copy\" of zero.>: {copies} default"),
+            (23453, "?expect=zero-copy", "door.a", f"expect=zero-copy: {copies}"), (23453, "", "door.a", None)]:
+        answer = ctl(rig, url + query, "sub", pattern, "--count", "1", "--timeout", "0.3",
+                     prefix=as_user(user))
+        check_answer(answer, TEMP_FAILURE if words is None else USAGE, words or "", f"{user} {query} {pattern}")
+    asked = ctl(rig, f"{url}?expect=zero-copy", "sub", "zero.a", "--copy", "--timeout", "0.3",
+                prefix=as_user(23451))
+    check_answer(asked, USAGE, "asks for copies (copy)", "the topic's demand")
     broker.stop()
 
 

@@ -2,6 +2,7 @@
 #include "broker/control/requests/demand.h"
 
 #include "broker/config/config.h"
+#include "broker/config/config_trust.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
@@ -89,6 +90,32 @@ static const char *lacks_room(const struct amb_client *client, uint32_t demands,
            "(limits.max_mapped_per_session)";
 }
 
+/* Is the client given copies of one of these groups? A mapping shows all of a group. */
+static bool lacks_group(const struct amb_client *client, uint64_t groups, char out[AMB_WHY_MAX])
+{
+    uint64_t lacking = groups & ~amb_client_maps(client);
+    if (lacking == 0) {
+        return false;
+    }
+    const char *name =
+        client->control->config->trust_groups.names[(unsigned)__builtin_ctzll(lacking)];
+    (void)snprintf(out, AMB_WHY_MAX,
+                   "its user may not read all of the trust group %.40s, and gets copies", name);
+    return true;
+}
+
+/* The same of all groups: then nothing can be in place. */
+static bool lacks_groups(const struct amb_client *client, char out[AMB_WHY_MAX])
+{
+    uint32_t count = client->control->config->trust_groups.count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!lacks_group(client, UINT64_C(1) << i, out)) {
+            return false;
+        }
+    }
+    return count > 0;
+}
+
 bool amb_demand_session(struct amb_client *client)
 {
     for (uint32_t left = client->expect; left != 0; left -= amb_expect_first(left)) {
@@ -100,7 +127,12 @@ bool amb_demand_session(struct amb_client *client)
         }
     }
     enum amb_status status = AMB_OK;
+    char text[AMB_WHY_MAX];
     const char *why = lacks_room(client, client->expect, &status);
+    if (why == NULL && (client->expect & AMB_EXPECT_ZERO_COPY) != 0 && lacks_groups(client, text)) {
+        status = AMB_ENOTSUP;
+        why = text;
+    }
     if (why != NULL) {
         amb_client_send_error(client, 0, status, "expect=zero-copy: %s", why);
     }
@@ -133,6 +165,12 @@ bool amb_demand_publish(struct amb_client *client, uint64_t id, const char *topi
         (rule->expect & (AMB_EXPECT_ZERO_COPY | AMB_EXPECT_NVLINK)) != 0) {
         return refuse(client, id, rule,
                       "the topic copies what is published (topics.trust = \"verify\")");
+    }
+    if (rule->expect == AMB_EXPECT_ZERO_COPY && rule->trust == AMB_TRUST_AUTO &&
+        client->user == AMB_USER_NOBODY) {
+        return refuse(client, id, rule,
+                      "the kernel does not know its uid, so what it publishes is copied "
+                      "(topics.trust = \"auto\")");
     }
     if (rule->expect == AMB_EXPECT_ZERO_COPY &&
         client->control->config->limits.max_leased_per_session == 0) {
@@ -174,7 +212,27 @@ static bool demand_of(struct amb_client *client, uint64_t id,
     }
     enum amb_status status = AMB_OK;
     own = lacks_room(client, rule->expect, &status);
+    if (own == NULL && rule->expect == AMB_EXPECT_ZERO_COPY &&
+        lacks_group(client, UINT64_C(1) << rule->group, why)) {
+        return refuse(client, id, rule, why);
+    }
     return own == NULL || refuse_with(client, id, rule, status, own);
+}
+
+/* Of the session's own demand. */
+static bool session_is_met(struct amb_client *client, uint64_t id,
+                           const Amb__Control__Subscribe *subscribe)
+{
+    const char *pattern = subscribe->pattern;
+    char why[AMB_WHY_MAX];
+    if ((client->expect & AMB_EXPECT_ZERO_COPY) == 0 || subscribe->copy != 0 ||
+        subscribe->lazy == AMB_LAZY_HEADERS ||
+        !lacks_group(
+            client, amb_config_trust_met(client->control->config, pattern, strlen(pattern)), why)) {
+        return true;
+    }
+    amb_client_send_error(client, id, AMB_ENOTSUP, "expect=zero-copy: %s", why);
+    return false;
 }
 
 bool amb_demand_subscribe(struct amb_client *client, uint64_t id,
@@ -183,6 +241,9 @@ bool amb_demand_subscribe(struct amb_client *client, uint64_t id,
     const struct amb_config *config = client->control->config;
     const char *pattern = subscribe->pattern;
     size_t len = strlen(pattern);
+    if (!session_is_met(client, id, subscribe)) {
+        return false;
+    }
     if (amb_pattern_is_literal(pattern, len)) {
         return demand_of(client, id, subscribe, amb_config_topic(config, pattern));
     }
