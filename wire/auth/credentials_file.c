@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/credentials_file.h"
 
-#include "wire/base/clock.h"
 #include "wire/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,50 +255,32 @@ enum amb_status amb_credentials_parse(char *text, size_t len, const char *path,
 
 /* ---- the file ---- */
 
-/* False: nothing has come until then. A pipe may have no writer yet. */
-static bool wait_for_bytes(int fd, int64_t until_ns)
+/* At most `size` bytes. -1: errno; 0 there: it is no regular file, and might keep us waiting. */
+static ssize_t read_some(int fd, struct stat *st, char *out, size_t size)
 {
-    struct pollfd poller = {.fd = fd, .events = POLLIN};
-    int64_t left_ns = until_ns - amb_clock_monotonic_ns();
-    return left_ns > 0 && poll(&poller, 1, (int)(left_ns / AMB_NS_PER_MS) + 1) != 0;
-}
-
-/* At most `size` bytes: of a pipe too. -1: errno. */
-static ssize_t read_some(int fd, char *out, size_t size)
-{
-    int64_t until_ns = amb_clock_monotonic_ns() + AMB_CREDENTIALS_WAIT_S * AMB_NS_PER_SEC;
     size_t len = 0;
-    while (len < size) {
-        if (!wait_for_bytes(fd, until_ns)) {
-            errno = ETIMEDOUT;
-            return -1;
-        }
-        ssize_t got = read(fd, out + len, size - len);
-        if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
-            continue;
-        }
-        if (got < 0) {
-            return -1;
-        }
-        if (got == 0) {
-            break;
-        }
-        len += (size_t)got;
+    ssize_t got = 1;
+    errno = 0;
+    if (fstat(fd, st) != 0 || !S_ISREG(st->st_mode)) {
+        return -1;
     }
-    return (ssize_t)len;
+    while (len < size && got > 0) {
+        got = read(fd, out + len, size - len);
+        if (got < 0 && errno == EINTR) {
+            got = 1;
+        } else if (got > 0) {
+            len += (size_t)got;
+        }
+    }
+    return got < 0 ? -1 : (ssize_t)len;
 }
 
-static enum amb_status take_bytes(const char *path, int fd, char *text, ssize_t len,
+static enum amb_status take_bytes(const char *path, const struct stat *st, char *text, ssize_t len,
                                   struct amb_credentials *out, bool *is_file, char *why)
 {
-    struct stat st;
     *is_file = is_credentials(text, (size_t)len) || is_nearly(text, (size_t)len);
     if (*is_file) {
-        if (fstat(fd, &st) != 0) {
-            (void)snprintf(why, AMB_PRIVATE_WHY_MAX, "%.160s cannot be read", path);
-            return AMB_EINVAL;
-        }
-        if (!amb_private_file_check(path, &st, why)) {
+        if (!amb_private_file_check(path, st, why)) {
             return AMB_EINVAL;
         }
         if ((size_t)len > AMB_CREDENTIALS_FILE_MAX) {
@@ -318,21 +298,24 @@ enum amb_status amb_credentials_read(const char *path, struct amb_credentials *o
     *out = (struct amb_credentials){0};
     *is_file = false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
     size_t room = AMB_CREDENTIALS_FILE_MAX + 1;
     char *text = malloc(room + 1);
-    ssize_t len = fd < 0 || text == NULL ? -1 : read_some(fd, text, room);
+    ssize_t len = fd < 0 || text == NULL ? -1 : read_some(fd, &st, text, room);
     enum amb_status status = AMB_EINVAL;
     if (text == NULL) {
         (void)snprintf(why, AMB_PRIVATE_WHY_MAX, "no memory");
         status = AMB_ENOMEM;
     } else if (len < 0) {
         char shown[SHOWN_MAX];
-        (void)snprintf(why, AMB_PRIVATE_WHY_MAX, "%s cannot be read: %s",
+        int error = errno;
+        (void)snprintf(why, AMB_PRIVATE_WHY_MAX, "%s %s%s",
                        amb_text_show(path, shown, sizeof(shown)),
-                       errno == ETIMEDOUT ? "nothing has come" : strerrordesc_np(errno));
+                       error == 0 ? "is not a regular file" : "cannot be read: ",
+                       error == 0 ? "" : strerrordesc_np(error));
     } else {
         text[len] = '\0';
-        status = take_bytes(path, fd, text, len, out, is_file, why);
+        status = take_bytes(path, &st, text, len, out, is_file, why);
         explicit_bzero(text, (size_t)len);
     }
     free(text);

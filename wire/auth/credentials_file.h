@@ -29,7 +29,6 @@
 #define AMB_CREDENTIALS_FILE_MAX ((size_t)256 << 10)
 #define AMB_CREDENTIALS_URL_MAX 2047u
 #define AMB_CREDENTIALS_TOKEN_MAX 4095u
-#define AMB_CREDENTIALS_WAIT_S 5 /* for a pipe's bytes */
 
 struct amb_credentials {
     char *token;               /* of a file that is one; NULL: it is not */
@@ -39,10 +38,10 @@ struct amb_credentials {
 };
 
 /*
- * Reads a file, or a pipe, for whose bytes it waits. One with `ambroker credentials 1` must be its
- * owner's alone, as private_file.h has it. A token may be read by others, as it always could.
- * EINVAL: `why` has "FILE:LINE: reason". ENOMEM, the same. *is_file, also on failure: it is such a
- * file, or is meant to be one.
+ * Reads a regular file: a pipe, or a device, might keep the caller waiting. One with `ambroker
+ * credentials 1` must be its owner's alone, as private_file.h has it. A token may be read by
+ * others, as it always could. EINVAL: `why` has "FILE:LINE: reason". ENOMEM, the same. *is_file,
+ * also on failure: it is such a file, or is meant to be one.
  */
 AMB_MUST_CHECK enum amb_status amb_credentials_read(const char *path, struct amb_credentials *out,
                                                     bool *is_file, char why[AMB_PRIVATE_WHY_MAX]);
