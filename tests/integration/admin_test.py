@@ -244,6 +244,26 @@ def test_reload_says_what_became_of_it(world):
     refused(world.ctl("local", "reload"), "", FORBIDDEN)
 
 
+def test_each_command_is_recorded_with_its_user(world):
+    """Two lines of one number, whether it succeeds or fails. Who operates without a name of the
+    users file is its uid there."""
+    cases = [("kick --user viewer", "done"), ("kick 99999", "failed"), ("block viewer", "done"),
+             ("unblock viewer", "done"), ("unblock viewer", "failed"), ("durable rm none", "failed"), ("reload", "done")]
+    readers = [world.sub("viewer", "cam.>")]
+    for user, door, name, by in (("ops", "tls", "ops", "key"), (None, "unix", str(os.geteuid()), "uid")):
+        if door == "unix":
+            readers.append(world.sub("viewer", "cam.>"))
+        for words, result in [*cases, ("drain", "done")] if door == "unix" else cases:
+            done = world.ctl(user, *words.split(), door=door)
+            check((done.returncode == 0) == (result == "done"), f"{words}: {done}")
+            line = world.line(event="command", what=words, result=result, user=name)
+            check(line["tenant"] == "$" and line["by"] == by and "client" in line, f"{line}")
+            begun = world.line(event="command", what=words, result="begun", command=line["command"])
+            check(begun["user"] == name and begun["from"] == line["from"], f"{begun}")
+    check(world.broker.wait(30) == 0, world.broker.log()[-2000:])
+    check(all(process.wait() != 0 for process in readers), "they are kicked")
+
+
 def test_drain_ends_the_broker(world):
     reader = world.sub("viewer", "cam.>")
     ok(world.ctl("ops", "drain"))
