@@ -18,7 +18,7 @@ static bool entry_is_movable(const struct amb_shard *shard, const struct amb_ent
 {
     return entry->refs == 1 && entry->parent == NULL && amb_payload_is_buffer(&entry->payload) &&
            amb_bufpool_is_small(&entry->payload.buf) &&
-           shard->real_ns - entry->time_ns >= AMB_COMPACT_AGE_NS;
+           shard->now_ns - entry->arrived_ns >= AMB_COMPACT_AGE_NS;
 }
 
 static void entry_copy_to(struct amb_entry *entry, const struct amb_buf *to)

@@ -23,7 +23,7 @@ bool amb_retain_is_over(const struct amb_log *log, const struct amb_topic_rule *
         shard->now_ns - oldest->arrived_ns >= rule->ttl_ns) {
         return true;
     }
-    return rule->retain.age_ns != 0 && shard->real_ns - oldest->time_ns > rule->retain.age_ns;
+    return rule->retain.age_ns != 0 && shard->now_ns - oldest->arrived_ns > rule->retain.age_ns;
 }
 
 uint64_t amb_retain_floor(const struct amb_log *log, const struct amb_topic_rule *rule)
