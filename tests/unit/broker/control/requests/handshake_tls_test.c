@@ -8,9 +8,10 @@
 #include "wire/tls/tls_bind.h"
 #include "wire/tls/tls_io.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define RELAYS 50u
+#define SWAPS 50u
 
 static struct tls_made made;
 static struct amb_tls_context *context;
@@ -129,26 +130,83 @@ static void test_a_secret_without_the_right_proof_is_worth_nothing(void **state)
     door_disconnect(&thief);
 }
 
-/* A proof that was seen once is passed on, on a connection of somebody in between. */
-static void test_a_proof_holds_for_its_own_connection_alone(void **state)
+/* AMB_ATTACH_TRIES: more of them. */
+static unsigned swaps_to_try(void)
+{
+    const char *text = getenv("AMB_ATTACH_TRIES");
+    return text != NULL ? (unsigned)strtoul(text, NULL, 10) : SWAPS;
+}
+
+static uint64_t refused_so_far(void)
+{
+    struct door_client asker;
+    door_login_unix(&door, &asker);
+    char *status = door_admin(&asker, "status");
+    const char *key = "\"refused_auth\":", *at = strstr(status, key);
+    assert_non_null(at);
+    uint64_t count = strtoull(at + strlen(key), NULL, 10);
+    free(status);
+    door_disconnect(&asker);
+    return count;
+}
+
+/* On a connection of somebody who knows all that was said, and has sessions of its own. */
+static void try_swapped(unsigned how, const struct door_client *thief,
+                        const struct door_session *session, const struct door_session *other,
+                        const uint8_t *seen)
+{
+    struct door_session said = how % 5 == 1 ? *other : *session;
+    struct door_client relay;
+    uint8_t proof[AMB_TLS_PROOF_SIZE];
+    door_connect_tls(&door, &relay, context, &link_wish);
+    memcpy(proof, seen, sizeof(proof)); /* 0, 1: as it was seen, for either session */
+    if (how % 5 >= 2) {                 /* of the thief's own pair of connections */
+        assert_true(amb_tls_bind(thief->tls, relay.tls,
+                                 how % 5 == 3 ? other->session : said.session,
+                                 how % 5 == 3 ? other->generation : said.generation, proof));
+    }
+    if (how % 5 == 4) {
+        said.generation--;
+    }
+    send_attach(&relay, &said, proof, sizeof(proof));
+    /* After the second one they are answered a second late: this need not wait for it. */
+    door_disconnect(&relay);
+}
+
+static void test_a_swapped_attach_never_passes(void **state)
 {
     (void)state;
-    struct door_client victim, link;
-    struct door_session session;
+    struct door_client victim, thief, link;
+    struct door_session session, other;
     uint8_t proof[AMB_TLS_PROOF_SIZE];
+    uint64_t before = refused_so_far();
     log_in_tls(&victim, &session);
+    log_in_tls(&thief, &other);
     door_connect_tls(&door, &link, context, &link_wish);
     assert_true(amb_tls_bind(victim.tls, link.tls, session.session, session.generation, proof));
-    for (unsigned i = 0; i < RELAYS; i++) {
-        struct door_client relay;
-        door_connect_tls(&door, &relay, context, &link_wish);
-        send_attach(&relay, &session, proof, sizeof(proof));
-        /* After the second one they are answered a second late: this need not wait for it. */
-        door_disconnect(&relay);
+    unsigned swaps = swaps_to_try();
+    for (unsigned i = 0; i < swaps; i++) {
+        try_swapped(i, &thief, &session, &other, proof);
     }
+    for (unsigned i = 0; i < 1000 && refused_so_far() < before + swaps; i++) {
+        door_send_ping(&victim, 5); /* The broker's turn. */
+        amb_control_free(door_expect(&victim, AMB__CONTROL__CONTROL__BODY_PONG));
+    }
+    assert_int_equal(refused_so_far(), before + swaps);
+    print_message("%u swapped Attach, 0 passed\n", swaps);
+    /* Neither session has a link yet. The first link may be too old by now. */
+    door_disconnect(&link);
+    door_connect_tls(&door, &link, context, &link_wish);
+    assert_true(amb_tls_bind(victim.tls, link.tls, session.session, session.generation, proof));
     send_attach(&link, &session, proof, sizeof(proof));
     door_expect_ok(&link, 7);
     door_disconnect(&link);
+    door_connect_tls(&door, &link, context, &link_wish);
+    assert_true(amb_tls_bind(thief.tls, link.tls, other.session, other.generation, proof));
+    send_attach(&link, &other, proof, sizeof(proof));
+    door_expect_ok(&link, 7);
+    door_disconnect(&link);
+    door_disconnect(&thief);
     door_disconnect(&victim);
 }
 
@@ -226,8 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_link_comes_with_a_proof_and_works, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_secret_without_the_right_proof_is_worth_nothing,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_proof_holds_for_its_own_connection_alone, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_swapped_attach_never_passes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_plain_and_encrypted_connections_do_not_mix, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_each_protocol_has_its_own_first_message, setup,
