@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch that is coming leaves a segment that takes nothing new (bufpool_retire.h): what has come
- * of it is copied to another buffer of its group, and the link goes on there.
+ * A batch that is coming leaves a segment that takes nothing new (bufpool_retire.h). Its bytes so
+ * far are copied to another buffer of its group, and the link goes on there.
  *
  *     link ──► [retired: ████░░░░]        link ──► [new:     ████░░░░]
  *

@@ -117,8 +117,13 @@ else
     step doors 'P8, P18' 1 'rounds|honest|p99' "${python[@]}" tests/trust/doors.py "$build" --rounds 5000
     step wire T1 1 'MiB|noticed' "${python[@]}" tests/trust/wire.py "$build" --megabytes 512 --changes 450
     step rotate P14 1 'in force' tools/tls-rotate.sh --build "$build" --changes 1000
+    step attach P9 1 swapped env AMB_ATTACH_TRIES=1000 "$build/tests/unit-broker-handshake_tls"
+    step aborts P20 1 aborts "${python[@]}" tests/trust/aborts.py "$build" --rounds 100 --links "$links"
+    step hardship 'B28, B29' 1 'SIGHUP|passed' "${pytest[@]}" -s tests/integration/hardship_test.py
+    step memory 'T3' 1 'rounds|searches|found|seen' "${python[@]}" tests/trust/memory.py "$build" --rounds 200 --workers 2
     step torture-client P11 1 failed "${python[@]}" tests/trust/torture.py "$build" --only client --step 1
     step torture-broker P11 1 failed "${python[@]}" tests/trust/torture.py "$build" --only broker --step 1
+    step torture-ucp P11 1 'calls in|failed' "${python[@]}" tests/trust/torture.py "$build" --only ucp --step 1
     for target in build/fuzz/tests/fuzz-[a-z]*; do
         name=${target##*/fuzz-}
         if [ -x "$target" ] && [[ $name != replay-* ]]; then

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each allocation and each call of libssl fails once, in the broker and then in a client.
+"""Each allocation and each call of libssl and libucp fails once, in the broker and then in a client.
 
-    torture.py BUILD [--step N] [--seed N] [--at N] [--only broker|client]
+    torture.py BUILD [--step N] [--seed N] [--at N] [--only broker|client|ucp]
 
 A library that is loaded before all others (tests/support/programs/torture_preload.c) lets the Nth one fail,
 while a client connects over TLS and publishes, another one changes its keys, and the broker reloads. The
 broker lives, new clients get in, and nothing is left: no session, no descriptor, and with the address
 sanitizer no memory. Allocations of libconfig are left out: it looks at none of them. A client ends well, or
 with a status of its own and a sentence.
+
+Calls of libucp fail by a library that stands in its place (tests/support/programs/torture_ucp.c): in brokers
+that begin, in one that goes on, and in clients. Where a build has no UCX of its own, that part is left out.
 
 --step N: each Nth number (41), from a random one on; 1 for all. --at N: only that number.
 """
@@ -27,10 +30,12 @@ from death import standing
 from doors import settle
 from encrypted import Encrypted, made
 from harness import SKIPPED, check, main, until
+from ucp import FailingUcp
 
 KINDS = ("allocations", "calls of libssl")
 NUMBERS = struct.Struct("5q")
 LOOK_EVERY = 10
+NO_LINK = 64  # of one that insists on a link which is not to be had: link=ucx
 ENDS = {0, 65, 69, 70, 71, 74, 75, 76, 77}  # of broker-ctl: all but usage and configuration
 
 
@@ -186,6 +191,98 @@ def torture_client(rig, options, sanitized, dice, folder):
     broker.broker.stop()
 
 
+def by_ucx(rig, broker, env=None):
+    """A large message and small ones, each by ucx links of clients that come and go: statuses and words."""
+    url, texts, ends = broker.url("ucx"), [], []
+    reader = rig.client("broker-ctl", "--url", url, "sub", "torture.>", "--count", 4, "--timeout", 4, "--stats", env=env)
+    for words in (("--size", "300K", "--wait-subscribers", 1), ("--size", 100, "--count", 3)):
+        writer = rig.client("broker-ctl", "--url", url, "pub", "torture.a", *words, "--timeout", 4, env=env)
+        ends.append(writer.wait(60))
+        texts.append(writer.log())
+        rig.forget(writer)
+    ends.append(reader.wait(60))
+    rig.forget(reader)
+    return ends, texts
+
+
+def one_ucx_broker(rig, ucp):
+    return rig.broker("-o", "log.level=error", env=ucp.env)
+
+
+def works_by_ring(rig, broker, what):
+    broker.check_alive()
+    writer = rig.client("broker-ctl", "--url", broker.unix_url, "pub", "fine", "--size", 10)
+    check(writer.wait(30) == 0, f"{what}: {writer.log()}")
+    rig.forget(writer)
+
+
+def torture_ucp_begin(rig, ucp, numbers):
+    """A broker's first ucx link: a context and workers are made."""
+    failed = done = well = 0
+    for number in numbers:
+        broker = one_ucx_broker(rig, ucp)
+        ucp.arm(number)
+        ends, _ = by_ucx(rig, broker)
+        well += ends == [0, 0, 0]
+        check(set(ends) <= ENDS | {NO_LINK}, f"number {number}: {ends}")
+        failed += ucp.seen()[1]
+        done += 1
+        works_by_ring(rig, broker, f"a broker that begins, number {number}")
+        broker.stop(60)
+        rig.forget(broker)
+    return done, failed, well
+
+
+def torture_ucp_go_on(rig, ucp, broker, numbers, fails_here):
+    """Further links of a broker; or those of clients of a broker whose calls do not fail."""
+    failed = done = well = 0
+    for number in numbers:
+        ucp.arm(number)
+        ends, texts = by_ucx(rig, broker, None if fails_here else ucp.env)
+        check(set(ends) <= ENDS | {NO_LINK}, f"number {number}: {ends} {texts}")
+        failed += ucp.seen()[1]
+        done += 1
+        well += ends == [0, 0, 0]
+        broker.check_alive()
+    return done, failed, well
+
+
+def torture_ucp(rig, options, dice):
+    step = max(int(options.get("step", 41)) // 4, 1)
+    try:
+        ucp, others = FailingUcp(rig), FailingUcp(rig, "ucp-clients")
+    except Exception as error:
+        print(f"ucp: left out: {error}")
+        return
+    counts = []
+    broker = one_ucx_broker(rig, ucp)
+    for _ in range(2):
+        ucp.arm(0)
+        ends, texts = by_ucx(rig, broker, others.env)
+        check(ends == [0, 0, 0], f"without a failure: {ends} {texts}")
+        counts.append(ucp.seen()[0])
+    counts.append(others.seen()[0] // 2)
+    print(f"ucp: {counts[0]} calls in a broker's first round, {counts[1]} in its next, {counts[2]} in a round's clients",
+          flush=True)
+    check(min(counts) > 5, "the library counts")
+    fresh_asker(rig, broker)
+    before = standing(broker)
+    parts = (("a broker's begin", lambda numbers: torture_ucp_begin(rig, ucp, numbers)),
+             ("a broker's links", lambda numbers: torture_ucp_go_on(rig, ucp, broker, numbers, True)),
+             ("clients", lambda numbers: torture_ucp_go_on(rig, others, broker, numbers, False)))
+    for (name, run), count in zip(parts, counts):
+        begin = time.monotonic()
+        done, failed, well = run(turns(count, step, options, dice))
+        print(f"  {name:16s} {done:5d} rounds, {failed:5d} failed, {well} went well all the same, in "
+              f"{time.monotonic() - begin:.0f} s", flush=True)
+        check(failed > done // 3 or "at" in options, "the library lets them fail")
+    ends, texts = by_ucx(rig, broker)
+    check(ends == [0, 0, 0], f"at the end: {ends} {texts}")
+    fresh_asker(rig, broker)
+    until(30, lambda: standing(broker) == before, "their descriptors are closed")
+    broker.stop(60)
+
+
 def test(rig, options):
     try:
         rig.program("test-torture.so")
@@ -195,11 +292,13 @@ def test(rig, options):
     print(f"seed {seed}", flush=True)
     sanitized, dice = rig.is_sanitized(), random.Random(seed)
     folder = made(rig)
-    only = options.get("only", "broker,client")
+    only = options.get("only", "broker,client,ucp")
     if "broker" in only:
         torture_broker(rig, options, sanitized, dice, folder)
     if "client" in only:
         torture_client(rig, options, sanitized, dice, folder)
+    if "ucp" in only:
+        torture_ucp(rig, options, dice)
 
 
 if __name__ == "__main__":

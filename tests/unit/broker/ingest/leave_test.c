@@ -22,7 +22,7 @@
 #define META 16u
 #define HALF (DATA / 2)
 
-/* What a link would say. */
+/* A link's answer. */
 static struct {
     uint8_t *at;
     void *cookie;
