@@ -15,6 +15,7 @@
 #include "broker/control/door.h"
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests_lease.h"
+#include "broker/counting.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
 #include "broker/ingest/route.h"
@@ -22,6 +23,8 @@
 #include "broker/memory/limbo.h"
 #include "broker/memory/maker.h"
 #include "broker/memory/segment.h"
+#include "broker/observe/objects.h"
+#include "broker/observe/observer.h"
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
@@ -55,6 +58,8 @@ struct amb_broker {
     struct amb_porter porter;
     struct amb_handshakers handshakers;
     struct amb_gpus gpus;
+    struct amb_counters counters;
+    struct amb_observer observer;
     struct amb_transports transports;
     struct amb_worker *workers;
     struct amb_shard *shards[AMB_SHARDS_MAX];
@@ -413,6 +418,15 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
                              &broker->budget, broker->ucx, &broker->transports, error, error_size);
         status = say_what(status, "the control thread's descriptors", error, error_size);
     }
+    if (status == AMB_OK) {
+        status = say_what(amb_counting_start(&broker->counters, broker->config, &broker->control),
+                          "the memory of the counters", error, error_size);
+    }
+    if (status == AMB_OK) {
+        status = say_what(amb_observer_start(&broker->observer, &broker->counters),
+                          "the thread that makes views", error, error_size);
+        broker->control.observer = &broker->observer;
+    }
     for (unsigned i = 0; i < broker->worker_count && status == AMB_OK; i++) {
         status = say_what(amb_worker_start(&broker->workers[i]),
                           "a worker's thread or its first segment", error, error_size);
@@ -635,6 +649,10 @@ void amb_broker_destroy(struct amb_broker **broker)
     for (unsigned i = 0; i < b->worker_count; i++) {
         amb_worker_stop(&b->workers[i]);
     }
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        amb_objects_end(&b->workers[i].shard);
+    }
+    amb_observer_stop(&b->observer);
     amb_handshakers_stop(&b->handshakers); /* Those that are through are in control's mail. */
     amb_porter_stop(&b->porter);           /* The rings it has made are in the workers' mail. */
     b->control.porter = NULL;
@@ -666,6 +684,8 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_sweep_finish(&b->workers[i].shard); /* No cursor may outlive its topic. */
     }
     if (b->has_control) {
+        /* The topics that there were can be seen in the file. */
+        b->control.counters = b->control.directory.counters = NULL;
         amb_control_fini(&b->control);
     }
     /* Entries may still be on their way home between stopped workers: the shards run their mail. */
@@ -684,5 +704,6 @@ void amb_broker_destroy(struct amb_broker **broker)
         amb_ucx_context_destroy(&b->ucx);
     }
     amb_gpus_fini(&b->gpus); /* UCX may have had it registered. */
+    amb_counters_destroy(&b->counters);
     free(b);
 }

@@ -154,6 +154,8 @@ struct amb_config_server {
     uint32_t max_half_open;   /* 8 to AMB_HALF_OPEN_MAX */
     uint32_t max_closing;     /* 4 to AMB_CLOSING_MAX */
     int64_t handshake_timeout_ns;
+    const char *counters_file; /* "auto", "none" or a path */
+    uint32_t counters_objects;
     bool insecure;  /* TCP listeners off loopback are allowed */
     uint32_t cores; /* of the machine that this process may use */
 };

@@ -137,6 +137,24 @@ static const struct amb_config_key keys[] = {
      .min = 10 * MS,
      .max = 60 * SEC,
      .help = "A connection that has not introduced itself by then is closed."},
+    {.path = "server.counters_file",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(server.counters_file),
+     .default_text = "auto",
+     .min = 1,
+     .max = 1023,
+     .help =
+         "File of the counters, for broker-ctl --file, also after the broker's end: a path; auto "
+         "is beside the first Unix socket, if that folder is in memory (tmpfs); none: private "
+         "memory. The former one becomes PATH.old."},
+    {.path = "server.counters_objects",
+     .type = AMB_CONFIG_COUNT,
+     .offset = FIELD(server.counters_objects),
+     .default_text = "16384",
+     .min = 64,
+     .max = 1 << 20,
+     .help = "Topics, subscriptions, queues and clients together that the views show; each takes "
+             "832 bytes at start. More are counted, and not shown."},
     {.path = "server.insecure",
      .type = AMB_CONFIG_BOOL,
      .offset = FIELD(server.insecure),

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/control_loop.h"
 
+#include "broker/audit/audit.h"
 #include "broker/base/peer.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/admin/admin.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_listed.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/expiry.h"
@@ -19,7 +21,10 @@
 #include "broker/control/door.h"
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests.h"
+#include "broker/control/status/views.h"
+#include "broker/count/counters.h"
 #include "broker/memory/gpupool.h"
+#include "broker/tls/handshaker.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/porter.h"
 #include "wire/base/clock.h"
@@ -98,6 +103,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
 {
     memset(control, 0, sizeof(*control));
     control->config = config;
+    control->stats = &control->own_stats;
     control->users = amb_auth_users_ref(config->auth.users);
     control->budget = budget;
     control->shards = shards;
@@ -118,6 +124,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->now_ns = amb_clock_monotonic_ns();
     control->started_ns = control->now_ns;
     amb_random_bytes(&control->epoch, sizeof(control->epoch));
+    amb_list_init(&control->views);
     amb_list_init(&control->clients);
     amb_list_init(&control->dead);
     amb_list_init(&control->unread);
@@ -129,7 +136,11 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
         return AMB_ENOMEM;
     }
     enum amb_status status = amb_inbox_init(&control->inbox, control);
-    return status == AMB_OK ? control_open(control, error, error_size) : status;
+    if (status == AMB_OK) {
+        status = control_open(control, error, error_size);
+        control->directory.owner_text = amb_client_owner_text;
+    }
+    return status;
 }
 
 void amb_control_fini(struct amb_control *control)
@@ -137,7 +148,8 @@ void amb_control_fini(struct amb_control *control)
     amb_door_close(control);
     control->directory.is_over = control->is_over = true;
     if (control->inbox.bell > 0) {
-        (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late. */
+        (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late, and pages. */
+        amb_views_run(control);
         amb_admin_end(control);
     }
     amb_client_bury(control);
@@ -170,6 +182,59 @@ static void topic_heard_arrived(struct amb_mail *mail, void *owner)
 void amb_control_topic_heard(struct amb_topic *topic)
 {
     amb_mail_post(topic->shard->control, &topic->audience.heard, topic_heard_arrived);
+}
+
+static void control_count_tls(struct amb_control *control)
+{
+    const struct amb_handshakers *handshakers = control->handshakers;
+    if (handshakers == NULL) {
+        return;
+    }
+    struct amb_broker_stats *stats = control->stats;
+    const struct amb_handshake_stats *st = &handshakers->stats;
+    amb_stat_set(&stats->tls_half_open,
+                 atomic_load_explicit(&handshakers->half_open, memory_order_relaxed));
+    amb_stat_set(&stats->tls_handshakes, amb_stat_get(&st->done));
+    amb_stat_set(&stats->tls_failed, amb_stat_get(&st->failed));
+    amb_stat_set(&stats->tls_plain, amb_stat_get(&st->plain));
+    amb_stat_set(&stats->tls_timeouts, amb_stat_get(&st->late));
+    amb_stat_set(&stats->tls_evicted, amb_stat_get(&st->evicted));
+}
+
+static void control_count_audit(struct amb_control *control)
+{
+    const struct amb_audit *audit = control->audit;
+    if (audit != NULL) {
+        amb_stat_set(&control->stats->audit_lines, amb_stat_get(&audit->lines));
+        amb_stat_set(&control->stats->audit_lost, amb_stat_get(&audit->lost));
+    }
+}
+
+/* Tells readers of the counters how much there is. */
+static void control_count(struct amb_control *control)
+{
+    struct amb_broker_stats *stats = control->stats;
+    const struct amb_config *config = control->config;
+    const struct amb_directory *directory = &control->directory;
+    const struct amb_membudget *budget = control->budget;
+    amb_stat_set(&stats->workers, control->shard_count);
+    amb_stat_set(&stats->clients, amb_control_sessions(control));
+    amb_stat_set(&stats->clients_limit, config->server.max_connections);
+    amb_stat_set(&stats->connecting, control->half_open_count + control->opening_count);
+    amb_stat_set(&stats->topics, directory->topic_count);
+    amb_stat_set(&stats->topics_limit, config->limits.max_topics);
+    amb_stat_set(&stats->subscriptions, directory->sub_count);
+    amb_stat_set(&stats->subscriptions_limit, config->limits.max_subscriptions);
+    amb_stat_set(&stats->pairs, directory->pair_count);
+    amb_stat_set(&stats->pairs_limit, config->limits.max_pairs);
+    amb_stat_set(&stats->memory_bytes, atomic_load_explicit(&budget->used, memory_order_relaxed));
+    amb_stat_set(&stats->leased_bytes, atomic_load_explicit(&budget->leased, memory_order_relaxed));
+    amb_stat_set(&stats->memory_limit_bytes, budget->max);
+    control_count_tls(control);
+    control_count_audit(control);
+    if (control->counters != NULL) {
+        amb_counters_beat(control->counters, control->now_ns, amb_clock_realtime_ns());
+    }
 }
 
 /* The loop ------------------------------------------------------------------------------------ */
@@ -276,11 +341,13 @@ static void control_round(struct amb_control *control)
     amb_directory_work(&control->directory);
     control_end_over(control);
     amb_drain_tick(control);
+    amb_views_run(control);
     amb_client_bury(control);
     amb_directory_tell(&control->directory);
+    control_count(control);
     uint64_t took_ns = (uint64_t)(amb_clock_monotonic_ns() - control->now_ns);
-    if (took_ns > control->stats.longest_round_ns) {
-        control->stats.longest_round_ns = took_ns;
+    if (took_ns > amb_stat_get(&control->stats->longest_round_ns)) {
+        amb_stat_set(&control->stats->longest_round_ns, took_ns);
     }
 }
 

@@ -287,7 +287,7 @@ static bool door_evict(struct amb_control *control, bool *is_at_once)
         return false;
     }
     *is_at_once = !client->is_unix || control->porter == NULL;
-    control->stats.refused_limit++;
+    amb_stat_add(&control->stats->refused_limit, 1);
     amb_client_end(client, "too many connections that have not said who they are");
     return true;
 }
@@ -358,7 +358,7 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     struct amb_control *control = listener->control;
     struct amb_client *client;
     bool is_unix = listener->url.scheme == AMB_URL_UNIX;
-    control->stats.accepted++;
+    amb_stat_add(&control->stats->accepted, 1);
     door_hold_limit(control);
     if (!is_unix) {
         tcp_prepare(fd);

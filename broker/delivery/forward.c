@@ -20,7 +20,7 @@
 /* Deliveries and looks at readers so far. */
 static inline uint64_t forward_done(const struct amb_shard *shard)
 {
-    return amb_stat_get(&shard->stats.batches_out) + shard->forward.looks;
+    return amb_stat_get(&shard->stats->batches_out) + shard->forward.looks;
 }
 
 /* This turn's, or this priority's, are used up. */
@@ -90,7 +90,7 @@ static bool forward_walk(struct amb_topic *topic, struct amb_walk *walk)
 /* This turn's number: a turn is counted when it ends. */
 static inline uint64_t forward_turn(const struct amb_shard *shard)
 {
-    return amb_stat_get(&shard->stats.turns) + 1;
+    return amb_stat_get(&shard->stats->turns) + 1;
 }
 
 /* The consequences of how far the readers have come. It may look at each of them once more, and is

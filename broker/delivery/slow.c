@@ -185,7 +185,7 @@ int64_t amb_slow_tick(struct amb_shard *shard)
             is_of_interest = is_of_interest || sub_is_of_interest(sub);
         }
     }
-    uint64_t moved = amb_stat_get(&shard->stats.msgs_out) + amb_stat_get(&shard->stats.msgs_in);
+    uint64_t moved = amb_stat_get(&shard->stats->msgs_out) + amb_stat_get(&shard->stats->msgs_in);
     bool is_quiet = moved == shard->slow.moved && notes == 0 && !is_of_interest;
     shard->slow.moved = moved;
     shard->slow.due_ns = is_quiet ? INT64_MAX : amb_deadline_ns(shard->now_ns, AMB_SLOW_TICK_NS);

@@ -111,8 +111,8 @@ static void spill_count(struct amb_topic *topic, uint64_t position, const struct
     if (topic->shard->now_ns - spill->retry_ns > AMB_SPILL_AFTER_NS) {
         spill->tries = 0; /* There has been enough memory for a while. */
     }
-    amb_stat_add(&topic->shard->stats.spilled, entry->count);
-    amb_stat_add(&topic->shard->stats.spilled_bytes, entry->data_len);
+    amb_stat_add(&topic->shard->stats->spilled, entry->count);
+    amb_stat_add(&topic->shard->stats->spilled_bytes, entry->data_len);
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
         if (cursor->hold.spills && cursor->sub != NULL && cursor->position <= position) {

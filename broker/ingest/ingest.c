@@ -192,7 +192,7 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
 static enum amb_status commit_violation(struct amb_session *session, const char *what)
 {
     amb_warn("client %" PRIu64 ": a commit %s", session->client_id, what);
-    amb_stat_add(&session->shard->stats.commits_refused, 1);
+    amb_stat_add(&session->shard->stats->commits_refused, 1);
     return amb_session_broken(session, "a commit of what it may not commit");
 }
 
@@ -253,7 +253,7 @@ static enum amb_status ingest_check(struct amb_publisher *publisher, struct amb_
     if (entry->is_leased) {
         enum amb_status status = amb_commit_check(publisher, entry);
         amb_stat_add(
-            status == AMB_EPROTO ? &shard->stats.commits_refused : &shard->stats.commits_in, 1);
+            status == AMB_EPROTO ? &shard->stats->commits_refused : &shard->stats->commits_in, 1);
         return status;
     }
     const struct amb_frame frame = {
@@ -319,9 +319,9 @@ static enum amb_status ingest_done(struct amb_publisher *publisher, struct amb_e
     }
     entry->is_whole = true;
     session->shard->poll.is_bulk = entry->count >= INGEST_BULK_MSGS;
-    amb_stat_add(&session->shard->stats.msgs_in, entry->count);
-    amb_stat_add(&session->shard->stats.bytes_in, amb_entry_bytes(entry));
-    amb_stat_add(&session->shard->stats.batches_in, 1);
+    amb_stat_add(&session->shard->stats->msgs_in, entry->count);
+    amb_stat_add(&session->shard->stats->bytes_in, amb_entry_bytes(entry));
+    amb_stat_add(&session->shard->stats->batches_in, 1);
     ingest_count(session, entry);
     ingest_drain(publisher);
     return AMB_OK;

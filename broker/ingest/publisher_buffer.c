@@ -104,7 +104,7 @@ void amb_publishers_take_back(struct amb_shard *shard)
         amb_info("client %" PRIu64 ": what was prepared for its message is taken back: %" PRIu64
                  " bytes, unused for 5 s",
                  session->client_id, publisher->prepared.cap);
-        amb_stat_add(&shard->stats.prepared_lapsed, 1);
+        amb_stat_add(&shard->stats->prepared_lapsed, 1);
         session->lapsed_ns = shard->now_ns;
         if (session->party != NULL) {
             atomic_store_explicit(&session->party->lapsed_ns, shard->now_ns, memory_order_relaxed);
@@ -186,7 +186,7 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
         status = publisher_use_prepared(publisher, len, out);
     }
     if (status == AMB_ENOMEM) {
-        amb_stat_add(is_short ? &shard->stats.unreserved_refused : &shard->stats.granted_refused,
+        amb_stat_add(is_short ? &shard->stats->unreserved_refused : &shard->stats->granted_refused,
                      1);
     }
     return status;

@@ -30,7 +30,7 @@ static void route_receipt(struct amb_shard *shard, const struct amb_entry *entry
 {
     struct amb_publisher *publisher = route_publisher(shard, &entry->origin);
     if (entry->status != AMB_OK) {
-        amb_stat_add(&shard->stats.msgs_rejected, entry->count);
+        amb_stat_add(&shard->stats->msgs_rejected, entry->count);
     }
     if (publisher != NULL) {
         amb_publisher_receipt(publisher, entry);

@@ -20,13 +20,13 @@ void amb_quarantine_take(struct amb_session *session, struct amb_entry *entry)
     }
     held->entry = entry;
     amb_list_push_back(&session->quarantined, &held->node);
-    amb_stat_add(&session->shard->stats.quarantined_bytes, amb_entry_charge(held->entry));
+    amb_stat_add(&session->shard->stats->quarantined_bytes, amb_entry_charge(held->entry));
 }
 
 void amb_quarantine_begin(struct amb_session *session)
 {
     amb_lease_book_end(&session->book, session->keep_held);
-    amb_stat_add(&session->shard->stats.quarantined_bytes,
+    amb_stat_add(&session->shard->stats->quarantined_bytes,
                  amb_lease_book_quarantined(&session->book));
 }
 
@@ -53,6 +53,6 @@ bool amb_quarantine_release(struct amb_session *session, unsigned budget)
         amb_lease_book_release(&session->book);
     }
     /* Modulo 2^64 this is a subtraction. */
-    amb_stat_add(&session->shard->stats.quarantined_bytes, UINT64_C(0) - bytes);
+    amb_stat_add(&session->shard->stats->quarantined_bytes, UINT64_C(0) - bytes);
     return is_done;
 }

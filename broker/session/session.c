@@ -5,6 +5,7 @@
 #include "broker/base/party.h"
 #include "broker/base/trust_group.h"
 #include "broker/config/config.h"
+#include "broker/count/counters_slots.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/shard.h"
@@ -86,6 +87,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_assert(amb_list_is_empty(&s->subscription_list));
     amb_assert(amb_list_is_empty(&s->quarantined));
     amb_assert(s->tallies == 0);
+    amb_counters_give_numbers(s->shard->counters, &s->counters_slot);
     amb_assert(amb_list_is_empty(&s->book.leases));
     amb_session_names_fini(&s->names);
     /* Cursors of its subscriptions that have not gone yet (sweep.h). */

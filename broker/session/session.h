@@ -100,8 +100,9 @@ struct amb_session {
     const char *broken; /* the rule that its client has broken: why the link goes down */
     bool is_watched;    /* the link need not be polled before the worker's epoll tells of an edge */
     bool has_edge;      /* ... of segments that it has */
-    uint32_t user;      /* its client's: user.h */
-    bool is_on_host;    /* its client came by a Unix socket */
+    uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */
+    uint32_t user;          /* its client's: user.h */
+    bool is_on_host;        /* its client came by a Unix socket */
     bool may_map;
     bool may_map_gpu; /* trusted with all of a device's pool */
     uint32_t tenant;  /* it maps trust groups of that one alone: */

@@ -15,15 +15,16 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/count/shard_stats.h"
 #include "broker/shard/sifter.h"
 #include "broker/shard/state/delivery.h"
 #include "broker/shard/state/ingest.h"
 #include "broker/shard/state/lease.h"
 #include "broker/shard/state/memory.h"
+#include "broker/shard/state/observe.h"
 #include "broker/shard/state/session.h"
 #include "broker/shard/state/topic.h"
 #include "broker/shard/state/worker.h"
-#include "broker/shard/stats.h"
 #include "broker/shard/upcalls.h"
 #include "wire/base/apart.h"
 #include "wire/base/list.h"
@@ -36,6 +37,7 @@
 
 struct amb_config;
 struct amb_config_limits;
+struct amb_counters;
 
 /* The fields that all stages ask stand here by themselves. The rest is one struct a file, with the
  * room's others in a header of state/. */
@@ -48,6 +50,8 @@ struct amb_shard {
     const struct amb_config *config;        /* that it was started with */
     const struct amb_config_limits *limits; /* those in force; the worker's own */
     const struct amb_shard_upcalls *upcalls;
+    struct amb_shard_stats *stats; /* of the counters, or own_stats */
+    struct amb_counters *counters; /* NULL: objects have no slots */
 
     /* The fields of each part that a turn asks, side by side. */
     int64_t now_ns, real_ns; /* of this turn */
@@ -64,6 +68,7 @@ struct amb_shard {
     struct amb_shard_compact compact;
     struct amb_shard_gpuslots gpuslots;
     struct amb_shard_slow slow;
+    struct amb_shard_observe observe;
     struct amb_shard_windows windows;
     struct amb_sift sift; /* the filters that are asked, and when */
     struct amb_shard_ucx ucx;
@@ -80,7 +85,7 @@ struct amb_shard {
     struct amb_shard_leases leases;
     struct amb_shard_preludes preludes;
     struct amb_shard_reclaim reclaim;
-    struct amb_shard_stats stats;
+    struct amb_shard_stats own_stats; /* where there are no counters */
 
     /* Any thread may post: not beside fields that the worker reads each turn. */
     char apart_before[AMB_APART];

@@ -47,7 +47,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
 {
     struct amb_shard *shard = topic->shard;
     struct amb_buf to;
-    if (amb_stat_get(&entry->home->stats.sparse_slabs) < AMB_COMPACT_SLABS_MIN ||
+    if (amb_stat_get(&entry->home->stats->sparse_slabs) < AMB_COMPACT_SLABS_MIN ||
         amb_bufpool_alloc(amb_shard_pool(shard, entry->group), amb_entry_bytes(entry), &to) !=
             AMB_OK) {
         return false;
@@ -87,8 +87,8 @@ static bool compact_topic(struct amb_topic *topic, unsigned *looks, uint64_t *by
             (entry->home == shard ? compact_own(entry)
                                   : compact_foreign(topic, walk->position, entry))) {
             *bytes += len;
-            amb_stat_add(&shard->stats.compacted, 1);
-            amb_stat_add(&shard->stats.compacted_bytes, len);
+            amb_stat_add(&shard->stats->compacted, 1);
+            amb_stat_add(&shard->stats->compacted_bytes, len);
         }
         walk->position++;
     }
@@ -99,7 +99,7 @@ static bool compact_topic(struct amb_topic *topic, unsigned *looks, uint64_t *by
 static bool compact_is_worthwhile(const struct amb_shard *shard)
 {
     for (unsigned i = 0; i < shard->peer_count; i++) {
-        if (amb_stat_get(&shard->peers[i]->stats.sparse_slabs) >= AMB_COMPACT_SLABS_MIN) {
+        if (amb_stat_get(&shard->peers[i]->stats->sparse_slabs) >= AMB_COMPACT_SLABS_MIN) {
             return true;
         }
     }
@@ -112,7 +112,7 @@ int64_t amb_compact_run(struct amb_shard *shard)
     if (shard->now_ns < walk->due_ns) {
         return walk->due_ns;
     }
-    atomic_store_explicit(&shard->stats.sparse_slabs, shard->memory.bufpool.sparse_slabs,
+    atomic_store_explicit(&shard->stats->sparse_slabs, shard->memory.bufpool.sparse_slabs,
                           memory_order_relaxed);
     if (!walk->is_walking && compact_is_worthwhile(shard)) {
         walk->is_walking = true;

@@ -3,6 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/count/counters_slots.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/cursor.h"
@@ -98,6 +99,7 @@ void amb_topic_destroy(struct amb_topic **topic)
         free(replay);
     }
     amb_topic_clear(t);
+    amb_counters_give_numbers(t->shard->counters, &t->counters_slot);
     amb_log_fini(&t->log);
     free(t->lending.lends);
     free(t);

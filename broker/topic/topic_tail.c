@@ -88,7 +88,7 @@ void amb_topic_skip(struct amb_topic *topic, uint64_t position, bool spilling)
 {
     uint32_t count = amb_log_at(&topic->log, position)->count;
     topic->counts.msgs_dropped += count;
-    amb_stat_add(&topic->shard->stats.msgs_dropped, count);
+    amb_stat_add(&topic->shard->stats->msgs_dropped, count);
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
         if (cursor->hold.spills == spilling && !cursor->hold.is_replaying) {

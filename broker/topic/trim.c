@@ -71,7 +71,7 @@ void amb_trim_oldest(struct amb_topic *topic, uint64_t wanted)
     if (topic->log.lo >= wanted) {
         const struct amb_entry *entry = amb_log_at(&topic->log, topic->log.lo);
         topic->counts.msgs_dropped += entry->count;
-        amb_stat_add(&topic->shard->stats.msgs_dropped, entry->count);
+        amb_stat_add(&topic->shard->stats->msgs_dropped, entry->count);
     }
     amb_trim_pop(topic);
 }

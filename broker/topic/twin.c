@@ -154,7 +154,7 @@ static void twin_came(struct amb_mail *mail, void *owner)
     struct amb_entry *entry = twin->twin;
     twin->twin = NULL;
     entry->twin_state = twin->status == AMB_OK ? AMB_TWIN_READY : AMB_TWIN_FAILED;
-    amb_stat_add(twin->status == AMB_OK ? &shard->stats.twins : &shard->stats.twins_failed, 1);
+    amb_stat_add(twin->status == AMB_OK ? &shard->stats->twins : &shard->stats->twins_failed, 1);
     twin_lend_all(shard, entry);
     twin_settled(shard, entry);
 }
@@ -245,7 +245,7 @@ struct amb_entry *amb_twin_get(struct amb_shard *shard, struct amb_entry *entry)
     if (!twin_begin(shard, entry, true)) {
         amb_debug("no memory for a host copy of %" PRIu64 " bytes", entry->data_len);
         entry->twin_state = AMB_TWIN_NO_MEMORY;
-        amb_stat_add(&shard->stats.twins_failed, 1);
+        amb_stat_add(&shard->stats->twins_failed, 1);
         return NULL;
     }
     twins_ask(entry, entry->twin);

@@ -103,7 +103,7 @@ bool amb_links_wait(struct amb_shard *shard, int timeout_ms)
  * ones, which nobody else asks. */
 static void links_find_edges(struct amb_shard *shard, bool is_asking_all)
 {
-    uint64_t turn = amb_stat_get(&shard->stats.turns);
+    uint64_t turn = amb_stat_get(&shard->stats->turns);
     bool has_resting = shard->poll.resting != 0;
     bool is_often = shard->poll.busy == 0 && !is_asking_all;
     /* A worker that is about to sleep asks by that. */

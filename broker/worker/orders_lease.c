@@ -15,7 +15,7 @@
 static void lease_failed(struct amb_shard *shard, struct amb_order_lease *ask,
                          enum amb_status status, const char *why)
 {
-    amb_stat_add(&shard->stats.leases_refused, 1);
+    amb_stat_add(&shard->stats->leases_refused, 1);
     ask->order.status = status;
     ask->why = why;
     amb_order_answer(&ask->order);

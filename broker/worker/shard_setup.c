@@ -33,6 +33,7 @@ static void shard_init_parts(struct amb_shard *shard)
     amb_shard_history_init(&shard->history);
     amb_shard_gpuslots_init(&shard->gpuslots);
     amb_shard_slow_init(&shard->slow);
+    amb_shard_observe_init(&shard->observe);
     amb_shard_windows_init(&shard->windows);
     amb_sift_init(&shard->sift);
     amb_shard_sessions_init(&shard->sessions);
@@ -51,6 +52,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->index = index;
     shard->config = config;
     shard->upcalls = &amb_shard_no_upcalls;
+    shard->stats = &shard->own_stats;
     shard_init_parts(shard);
     amb_entries_init(shard, config);
     amb_tallies_init(shard);

@@ -2,6 +2,7 @@
 #include "broker/worker/worker.h"
 
 #include "broker/config/config.h"
+#include "broker/count/counters.h"
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/forward.h"
@@ -12,6 +13,7 @@
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/publisher_buffer.h"
 #include "broker/ingest/publisher_window.h"
+#include "broker/observe/objects.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"
@@ -76,7 +78,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     shard->clearing.budget = AMB_SHARD_CLEAR_TURN;
     unsigned done = amb_inbox_run(&shard->inbox);
     if (done > 0) {
-        amb_stat_add(&shard->stats.mails, done);
+        amb_stat_add(&shard->stats->mails, done);
     }
     if (!amb_list_is_empty(&shard->entries.given_up)) {
         amb_entries_end(shard);
@@ -118,6 +120,12 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (done > 0 && shard->slow.due_ns == INT64_MAX) {
         shard->slow.due_ns = amb_deadline_ns(now_ns, AMB_SLOW_TICK_NS);
     }
+    if (done > 0) {
+        amb_objects_moved(shard);
+    }
+    if (now_ns >= shard->observe.due_ns) {
+        amb_objects_turn(shard);
+    }
     if (now_ns >= shard->slow.due_ns) {
         (void)amb_slow_tick(shard);
     }
@@ -137,7 +145,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         amb_bufpool_served(shard->memory.pools[i]);
     }
     amb_tell_all(shard);
-    amb_stat_add(&shard->stats.turns, 1);
+    amb_stat_add(&shard->stats->turns, 1);
     return done;
 }
 
@@ -165,6 +173,7 @@ static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_pace_tick,         /* readers whose pace lets them go on */
     amb_spill_tick,        /* messages that move to host memory */
     amb_slow_tick,         /* notes about slow readers */
+    amb_objects_due,       /* copies of objects for those who look at the broker */
     amb_history_tick,      /* history that has grown too old */
     amb_compact_due,       /* a walk through sparse slabs */
     amb_publishers_due,    /* publishers that wait for memory */
@@ -192,10 +201,10 @@ static bool shard_sleep(struct amb_shard *shard, int64_t now_ns)
     int64_t max_ns = shard_due_ns(shard) - now_ns;
     bool rang = false, may_sleep = max_ns > 0 && shard_arm(shard);
     if (may_sleep) {
-        amb_stat_add(&shard->stats.sleeps, 1);
+        amb_stat_add(&shard->stats->sleeps, 1);
         rang = amb_links_wait(shard, (int)((max_ns + AMB_NS_PER_MS - 1) / AMB_NS_PER_MS));
     }
-    amb_stat_add(&shard->stats.bells, rang);
+    amb_stat_add(&shard->stats->bells, rang);
     amb_inbox_disarm(&shard->inbox, rang);
     amb_links_disarm(shard);
     return may_sleep;
@@ -213,9 +222,8 @@ static int64_t worker_spin_ns(const struct amb_shard *shard)
 /* The turn that began at turn_ns (0: none of interest) is over. */
 static void worker_note_turn(struct amb_shard *shard, int64_t turn_ns, int64_t now_ns)
 {
-    uint64_t took_ns = turn_ns == 0 ? 0 : (uint64_t)(now_ns - turn_ns);
-    if (took_ns > amb_stat_get(&shard->stats.longest_turn_ns)) {
-        atomic_store_explicit(&shard->stats.longest_turn_ns, took_ns, memory_order_relaxed);
+    if (turn_ns != 0) {
+        amb_stat_turn(shard->stats, (uint64_t)(now_ns - turn_ns), now_ns);
     }
 }
 
@@ -244,6 +252,9 @@ static void worker_loop(struct amb_worker *worker)
         if (looked_ns == 0 || now_ns - looked_ns > WORKER_REAL_NS) {
             looked_ns = now_ns;
             real_ahead_ns = amb_clock_realtime_ns() - now_ns;
+            if (shard->counters != NULL) {
+                amb_counters_beat(shard->counters, now_ns, now_ns + real_ahead_ns);
+            }
         }
         if (amb_shard_turn(shard, now_ns, now_ns + real_ahead_ns) > 0) {
             if (idle_since_ns != 0) {

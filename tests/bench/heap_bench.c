@@ -27,7 +27,7 @@
 #define CLIENTS_MAX 20000u
 #define OWNERS_MAX 256u
 #define HANDLES 1000u /* of one client */
-#define READERS_MAX 256u
+#define READERS_MAX 1024u
 #define READER_HANDLES 10u
 
 static int clients[CLIENTS_MAX];

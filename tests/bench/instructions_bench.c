@@ -405,8 +405,8 @@ int main(int argc, char **argv)
     warm(&ends);
     uint64_t published = ends.published;
     uint64_t received = ends.received;
-    uint64_t batches = amb_stat_get(&shard->stats.batches_in);
-    uint64_t maps = amb_stat_get(&shard->stats.maps);
+    uint64_t batches = amb_stat_get(&shard->stats->batches_in);
+    uint64_t maps = amb_stat_get(&shard->stats->maps);
     unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / round_messages(&ends)) + 1;
     ends.is_measured = true;
     bench_measure(&ends, rounds);
@@ -418,7 +418,7 @@ int main(int argc, char **argv)
     }
     (void)printf("{\"size\":%zu,\"messages\":%llu,\"batches\":%llu,\"mapped\":%llu}\n", ends.size,
                  (unsigned long long)(ends.received - received),
-                 (unsigned long long)(amb_stat_get(&shard->stats.batches_in) - batches),
-                 (unsigned long long)(amb_stat_get(&shard->stats.maps) - maps));
+                 (unsigned long long)(amb_stat_get(&shard->stats->batches_in) - batches),
+                 (unsigned long long)(amb_stat_get(&shard->stats->maps) - maps));
     bench_end();
 }

@@ -225,11 +225,11 @@ FUZZ_PLAIN static void feed(struct slot *slot, const uint8_t *bytes, size_t len)
 {
     while (len > 0 && slot->client != NULL && slot->client->state != AMB_CLIENT_ENDING &&
            !slot->client->is_paused) {
-        uint64_t attached = control->stats.attached;
+        uint64_t attached = control->stats->attached;
         size_t wanted = amb_control_wanted(&slot->client->reader);
         size_t part = wanted < len ? wanted : len;
         (void)amb_client_take(slot->client, bytes, part);
-        amb_assert(control->stats.attached == attached || is_right_attach);
+        amb_assert(control->stats->attached == attached || is_right_attach);
         bytes += part;
         len -= part;
     }
@@ -601,9 +601,9 @@ FUZZ_PLAIN static void begin(uint8_t flags)
     control->next_client = 0;
     control->kept_fds = 0;
     control->ucx_broken = NULL;
-    if (control->stats.refused_auth != 0) {
+    if (control->stats->refused_auth != 0) {
         memset(&control->failures, 0, sizeof(control->failures));
-        control->stats.refused_auth = 0;
+        control->stats->refused_auth = 0;
     }
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_session_indices *indices = &control->indices[i];

@@ -10,7 +10,7 @@ add_executable(test-told ${CMAKE_CURRENT_LIST_DIR}/told.c)
 target_link_libraries(test-told PRIVATE amb_flags amb_client_config amb_broker_core)
 set_target_properties(test-promptness test-told PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(name IN ITEMS audience bad_input dask exchange fence frozen hardship interface lazy lease local near policies priority queues reconnect request roles steady_state stopped truth users)
+foreach(name IN ITEMS audience bad_input counters dask exchange fence frozen hardship interface lazy lease local near policies priority queues reconnect request roles steady_state stopped truth users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 foreach(name IN ITEMS admin login rights security_example tls users_edit)
@@ -36,6 +36,7 @@ amb_process_test(integration-idle integration ${idle} --idle 3 --limit 2 --ucx 1
 amb_alone(integration-idle integration-policies integration-policies-tls integration-promptness integration-steady_state)
 amb_long(45 integration-stopped integration-reconnect)
 amb_long(25 integration-frozen integration-fence)
+amb_python_test(stress-counters stress ${CMAKE_CURRENT_LIST_DIR}/counters_test.py --tries 1000 --rounds 50)
 amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)
 if(NOT AMB_SANITIZE) # Of builds as they are shipped.

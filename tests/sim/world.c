@@ -179,9 +179,9 @@ static void shard_end(struct sim *s, unsigned i)
               shard->entries.pool.used);
     SIM_CHECK(s, shard->outgoing.pool.used == 0, "%zu frames are not back",
               shard->outgoing.pool.used);
-    SIM_CHECK(s, amb_stat_get(&shard->stats.granted_refused) == 0,
+    SIM_CHECK(s, amb_stat_get(&shard->stats->granted_refused) == 0,
               "a batch within its window was refused for memory");
-    SIM_CHECK(s, amb_stat_get(&shard->stats.quarantined_bytes) == 0, "bytes are in quarantine");
+    SIM_CHECK(s, amb_stat_get(&shard->stats->quarantined_bytes) == 0, "bytes are in quarantine");
     SIM_CHECK(
         s,
         amb_list_is_empty(&shard->sessions.live) && amb_list_is_empty(&shard->windows.starving) &&
@@ -189,7 +189,7 @@ static void shard_end(struct sim *s, unsigned i)
             amb_list_is_empty(&shard->forward.blocked) && shard->queues.known.count == 0,
         "something of a shard is left");
     SIM_CHECK(s, shard->lazy.kept == 0, "payloads of lazy subscriptions are kept");
-    s->stats.spilled += amb_stat_get(&shard->stats.spilled);
+    s->stats.spilled += amb_stat_get(&shard->stats->spilled);
     s->entries[i] = shard->entries.pool;
     s->txs[i] = shard->outgoing.pool;
     memset(&shard->entries.pool, 0, sizeof(shard->entries.pool));

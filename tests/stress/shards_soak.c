@@ -548,7 +548,7 @@ static void run(uint64_t seed, uint64_t steps)
     if (getenv("SOAK_VERBOSE") != NULL) {
         uint64_t commits = 0;
         for (unsigned i = 0; i < SHARDS; i++) {
-            commits += amb_stat_get(&s->h.shards[i].stats.commits_in);
+            commits += amb_stat_get(&s->h.shards[i].stats->commits_in);
         }
         print_message("seed %llu: %llu delivered, %llu lost, %u clients, %llu commits, %u waits\n",
                       (unsigned long long)seed, (unsigned long long)s->delivered,

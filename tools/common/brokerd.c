@@ -36,12 +36,15 @@ void amb_brokerd_find(char *out, size_t size)
 static void become(const struct amb_brokerd_start *start, const char *path, int out_fd)
 {
     char program[AMB_BROKERD_PATH_MAX], dev[] = "--dev", listen[] = "--listen", option[] = "-o";
+    char file[] = "server.counters_file=none"; /* Its socket's folder goes with it. */
     char *words[AMB_BROKERD_WORDS_MAX];
     unsigned count = 0;
     sigset_t none;
     (void)snprintf(program, sizeof(program), "%s", path);
     words[count++] = program;
     words[count++] = dev;
+    words[count++] = option;
+    words[count++] = file;
     for (unsigned i = 0; i < start->listen_count && i < LISTEN_MAX; i++) {
         words[count++] = listen;
         words[count++] = strdup(start->listen[i]);

@@ -71,7 +71,7 @@ bool amb_ctl_option(struct amb_ctl *ctl, int option, const char *value)
     }
 }
 
-static const char *shown_url(const struct amb_ctl *ctl)
+const char *amb_ctl_url(const struct amb_ctl *ctl)
 {
     const char *url = ctl->url;
     if (url == NULL) {
@@ -102,7 +102,7 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
     };
     enum amb_status status = amb_connect(ctl->url, &options, &ctl->conn);
     if (status != AMB_OK) {
-        const char *url = shown_url(ctl);
+        const char *url = amb_ctl_url(ctl);
         const char *text = error.text[0] != '\0' ? error.text : amb_strerror(status);
         /* Of a list the library names the URL it speaks of itself. */
         bool is_named = strncmp(text, url, strlen(url)) == 0;

@@ -19,6 +19,8 @@ enum amb_exit amb_ctl_bad(const char *option, const char *value, const char *wan
 
 /* Opens ctl->conn and says what failed: "connect URL: reason". From here on a signal stops it. */
 enum amb_exit amb_ctl_connect(struct amb_ctl *ctl);
+/* The URL that is asked for, or the default. */
+const char *amb_ctl_url(const struct amb_ctl *ctl);
 /* Closes it; keeps `code` unless that is 0 and the close failed. */
 enum amb_exit amb_ctl_close(struct amb_ctl *ctl, enum amb_exit code);
 /* Says "what: why" of a failed call and returns its exit code. */

@@ -17,6 +17,7 @@ struct amb_ctl {
     const char *url; /* NULL: the library's default */
     const char *credentials;
     const char *client_name;
+    const char *file;   /* of counters, in place of a broker; NULL: none */
     int64_t timeout_ns; /* -1: not given */
     bool is_json;
     bool is_help_wanted;

@@ -22,11 +22,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#define VIEW_OPTIONS " [--match PATTERN] [--sort COLUMN] [--top N] [--file F]"
+
 static const struct amb_ctl_command commands[] = {
     {"status", amb_ctl_admin, "", "the broker: version, uptime, totals"},
-    {"topics", amb_ctl_topics, "[PATTERN]", "topics: messages, bytes, subscriptions"},
-    {"subs", amb_ctl_admin, "", "subscriptions: pattern, delivered, waiting, lost"},
-    {"queues", amb_ctl_admin, "", "acknowledged, group and durable subscriptions: pending, dead"},
+    {"topics", amb_ctl_topics, "[PATTERN]" VIEW_OPTIONS, "topics: messages, bytes, subscriptions"},
+    {"subs", amb_ctl_topics, "[PATTERN]" VIEW_OPTIONS,
+     "subscriptions: pattern, delivered, waiting, lost"},
+    {"queues", amb_ctl_topics, "[PATTERN]" VIEW_OPTIONS,
+     "acknowledged, group and durable subscriptions: pending, dead"},
     {"durable", amb_ctl_durable, "rm NAME [USER]", "forget a durable name that nobody uses"},
     {"user", amb_ctl_user,
      "test NAME publish|subscribe|admin WHAT\n"
@@ -35,7 +39,7 @@ static const struct amb_ctl_command commands[] = {
      "             rm NAME | list | show NAME   [--file FILE | --config FILE]",
      "may a user do that, and by which line of the roles; edits of a users file, which ask no "
      "broker"},
-    {"clients", amb_ctl_admin, "", "clients: name, user, link, worker"},
+    {"clients", amb_ctl_topics, "[PATTERN]" VIEW_OPTIONS, "clients: name, user, link, worker"},
     {"kick", amb_ctl_kick, "CLIENT | --user NAME", "end a client, or all of a user"},
     {"block", amb_ctl_order_of, "USER", "end a user's clients and let in no more"},
     {"unblock", amb_ctl_order_of, "USER", "let the user in again"},
@@ -43,6 +47,7 @@ static const struct amb_ctl_command commands[] = {
     {"reload", amb_ctl_admin, "", "read the configuration again, and say what became of it"},
     {"drain", amb_ctl_admin, "", "deliver what is there, then end the broker"},
     {"workers", amb_ctl_admin, "", "worker threads"},
+    {"metrics", amb_ctl_admin, "", "each figure of the broker and its workers, with what it is"},
     {"memory", amb_ctl_admin, "", "segments: used, free, held"},
     {"transports", amb_ctl_admin, "", "link and lanes that each client uses, and why"},
     {"paths", amb_ctl_topics, "[CLIENT]",
@@ -109,6 +114,8 @@ static void print_help(void)
         "  -o, --output FORM    table or json\n"
         "  --credentials FILE   of a user (key new), or a token, its first line\n"
         "  --client-name NAME   how the broker shows this client\n"
+        "  --file F             a counters file in place of a broker, for status, topics, subs,\n"
+        "                       queues, clients, workers and metrics\n"
         "  --timeout T          give up after T: 10 (seconds), 500ms, 2m\n"
         "  --help, --version\n\n"
         "exit codes: 0 done, 64 usage, 65 data, 69 no broker, 70 system, 75 timeout, "
@@ -134,8 +141,10 @@ static const struct amb_ctl_command *find_command(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        AMB_CTL_OPTIONS, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {AMB_CTL_OPTIONS,
+                                            {"file", required_argument, NULL, 'F'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {NULL, 0, NULL, 0}};
     struct amb_ctl ctl = {.timeout_ns = -1, .start_ns = amb_clock_monotonic_ns()};
     amb_tool_name("broker-ctl");
     (void)signal(SIGPIPE, SIG_IGN);
@@ -146,7 +155,9 @@ int main(int argc, char **argv)
             (void)printf("broker-ctl %s\n", amb_version());
             return amb_output_end(AMB_EXIT_OK);
         }
-        if (!amb_ctl_option(&ctl, option, optarg)) {
+        if (option == 'F') {
+            ctl.file = optarg;
+        } else if (!amb_ctl_option(&ctl, option, optarg)) {
             return usage();
         }
     }
@@ -161,6 +172,10 @@ int main(int argc, char **argv)
     const struct amb_ctl_command *command = find_command(argv[optind]);
     if (command == NULL) {
         amb_tool_error("no command '%.40s'", argv[optind]);
+        return usage();
+    }
+    if (ctl.file != NULL && command->run != amb_ctl_admin && command->run != amb_ctl_topics) {
+        amb_tool_error("--file: '%s' is no view of a counters file", command->name);
         return usage();
     }
     int first = optind;

@@ -208,7 +208,7 @@ static void begin(struct amb_client *client, uint64_t id, const struct amb_comma
 
 static void forbid(struct amb_client *client, uint64_t id, const char *query, const char *why)
 {
-    client->control->stats.forbidden++;
+    amb_stat_add(&client->control->stats->forbidden, 1);
     amb_record_refused(client, query, why);
     amb_client_send_error(client, id, AMB_EFORBIDDEN, "admin: %s", why);
 }

@@ -5,6 +5,7 @@
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/clients/client_listed.h"
 #include "broker/control/clients/client_news.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
@@ -111,6 +112,7 @@ void amb_client_opening(struct amb_client *client)
 {
     client->has_session = true;
     client->state = AMB_CLIENT_OPENING;
+    amb_client_list(client);
     client->control->half_open_count--;
     client->control->opening_count++;
 }
@@ -122,6 +124,7 @@ bool amb_client_opened(struct amb_client *client, enum amb_status status)
     if (status != AMB_OK) {
         amb_control_session_give(control, &client->session);
         client->has_session = false;
+        amb_client_list(client);
         return false;
     }
     if (client->state == AMB_CLIENT_ENDING) {
@@ -129,6 +132,7 @@ bool amb_client_opened(struct amb_client *client, enum amb_status status)
         return false;
     }
     client->state = AMB_CLIENT_LIVE;
+    amb_client_list(client);
     client->seen_ns = control->now_ns; /* It has waited for us, perhaps for seconds. */
     return true;
 }
@@ -179,12 +183,13 @@ static bool client_watch_pidfd(struct amb_client *client, int pidfd)
 /* Its session shares no memory with it. Without a word its user would only see it slow. */
 static void client_is_unknown(const struct amb_client *client)
 {
-    if (client->control->stats.unknown_processes++ == 0) {
+    if (amb_stat_get(&client->control->stats->unknown_processes) == 0) {
         amb_warn("connection %" PRIu64
                  ": its process cannot be asked about (%s), so it is served by "
                  "copies alone; further ones are counted in unknown_processes of status",
                  client->id, strerror(errno));
     }
+    amb_stat_add(&client->control->stats->unknown_processes, 1);
 }
 
 void amb_client_know_process(struct amb_client *client)
@@ -274,6 +279,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     client->state = AMB_CLIENT_ENDING;
     amb_list_remove(&client->of_revoked);
     client_await_process(client);
+    amb_client_list(client);
     amb_client_close_connection(client);
     client_leave_directory(client);
     if (client->has_session && !is_opening) { /* opening: closed when the worker has answered */
@@ -295,6 +301,7 @@ void amb_client_bury(struct amb_control *control)
             (void)close(client->pidfd);
         }
         client_close_closing(client);
+        amb_counters_unlist(control->counters, &client->listed, AMB_COUNTERS_CLIENT);
         amb_client_leave_party(client);
         amb_idmap_remove(&control->by_id, &client->known);
         amb_control_reader_fini(&client->reader);
@@ -328,7 +335,7 @@ static void client_tell_refusal(struct amb_client *client)
 void amb_client_refuse(struct amb_client *client)
 {
     struct amb_control *control = client->control;
-    control->stats.refused_auth++;
+    amb_stat_add(&control->stats->refused_auth, 1);
     int64_t delay_ns = amb_failures_note(&control->failures, client->address, control->now_ns);
     if (delay_ns == 0) {
         client_tell_refusal(client);
@@ -348,6 +355,7 @@ static bool client_is_unread(const struct amb_client *client)
 
 void amb_client_tick(struct amb_client *client, int64_t now_ns)
 {
+    amb_client_list(client);
     if (client->tls != NULL) {
         (void)amb_tls_trim(client->tls); /* After an answer that came late. */
     }
@@ -359,14 +367,14 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
                 client_tell_refusal(client);
             }
         } else if (now_ns >= client->deadline_ns) {
-            client->control->stats.handshake_timeout++;
+            amb_stat_add(&client->control->stats->handshake_timeout, 1);
             amb_client_end(client, "handshake timeout");
         }
         break;
     case AMB_CLIENT_LIVE:
         if (!client->is_paused && now_ns - client->seen_ns > client->peer_timeout_ns &&
             !client_is_unread(client)) {
-            client->control->stats.expired++;
+            amb_stat_add(&client->control->stats->expired, 1);
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         } else if (amb_login_is_over(&client->login, (int64_t)time(NULL))) {
             client->loses_maps = true;

@@ -61,6 +61,7 @@ struct amb_client {
     struct amb_control *control;
     enum amb_client_state state;
     uint64_t id;
+    struct amb_listed listed;       /* while it has a session: client_listed.h */
     int fd, pidfd;                  /* -1: none */
     struct amb_tls *tls;            /* of the connection; NULL: it is plain */
     struct amb_list_node of_unread; /* of control->unread: TLS has bytes of it in hand */

@@ -227,7 +227,7 @@ void amb_client_send_error(struct amb_client *client, uint64_t id, enum amb_stat
         client->end_status = status;
     }
     if (id == 0 && status == AMB_EPROTO) {
-        client->control->stats.violations++;
+        amb_stat_add(&client->control->stats->violations, 1);
     }
     amb_client_send(client, &message, NULL, 0);
     if (id == 0) {
@@ -342,19 +342,19 @@ static ssize_t client_receive(struct amb_client *client, uint8_t *bytes, size_t 
 static void client_refuse_bytes(struct amb_client *client, enum amb_status status,
                                 const char *reason)
 {
-    struct amb_control_stats *stats = &client->control->stats;
+    struct amb_broker_stats *stats = client->control->stats;
     if (status == AMB_ENOMEM) {
         amb_client_send_error(client, 0, AMB_ENOMEM, "no memory");
     } else if (strcmp(reason, "bad_magic") == 0) {
-        stats->bad_magic++;
+        amb_stat_add(&stats->bad_magic, 1);
         amb_client_end(client, "it does not speak our protocol");
     } else if (strcmp(reason, "bad_version") == 0) {
-        stats->refused_version++;
+        amb_stat_add(&stats->refused_version, 1);
         amb_client_send_error(client, 0, AMB_EVERSION,
                               "protocol version: this broker speaks %u to %u", AMB_CONTROL_VERSION,
                               AMB_CONTROL_VERSION);
     } else {
-        stats->bad_message++;
+        amb_stat_add(&stats->bad_message, 1);
         amb_client_send_error(client, 0, AMB_EPROTO, "malformed control message: %s", reason);
     }
 }
@@ -363,7 +363,7 @@ static void client_refuse_bytes(struct amb_client *client, enum amb_status statu
 static void client_lose(struct amb_client *client)
 {
     if (client->tls != NULL && errno == EPROTO) {
-        client->control->stats.bad_record++;
+        amb_stat_add(&client->control->stats->bad_record, 1);
         amb_client_end(client, amb_tls_why(client->tls));
     } else {
         amb_client_end(client, "its control connection is broken");
@@ -379,7 +379,7 @@ static bool client_read_one(struct amb_client *client)
     ssize_t got =
         client_receive(client, bytes, wanted < sizeof(bytes) ? wanted : sizeof(bytes), &is_refused);
     if (is_refused) {
-        client->control->stats.passed++;
+        amb_stat_add(&client->control->stats->passed, 1);
         amb_client_send_error(client, 0, AMB_EPROTO, "descriptors were passed and not asked for");
         return false;
     }

@@ -3,6 +3,7 @@
 
 #include "broker/base/party.h"
 #include "broker/control/clients/client.h"
+#include "broker/control/clients/client_listed.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/left_maps.h"
@@ -90,6 +91,7 @@ static void session_released(void *control, struct amb_order *order)
     client->is_quarantined = false;
     client->has_session = false;
     client->quarantined_bytes = 0;
+    amb_client_list(client);
     amb_order_free(order);
     amb_client_release(client);
 }
@@ -124,11 +126,12 @@ static void session_closed(void *owner, struct amb_order *order)
         client_release_session(client);
     } else {
         client->is_quarantined = true;
-        control->stats.quarantined++;
+        amb_stat_add(&control->stats->quarantined, 1);
         amb_info("client %" PRIu64 " (%s, pid %d): %" PRIu64
                  " bytes stay until its process has ended",
                  client->id, client->name, (int)client->pid, client->quarantined_bytes);
     }
+    amb_client_list(client);
     amb_client_release(client);
 }
 

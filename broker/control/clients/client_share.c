@@ -79,7 +79,7 @@ static bool user_has_room(const struct amb_client *client, uint32_t leaving, cha
     }
     uint32_t own = user->used[AMB_SHARE_SESSIONS];
     own -= own < leaving ? own : leaving;
-    control->stats.refused_limit++;
+    amb_stat_add(&control->stats->refused_limit, 1);
     (void)snprintf(why, size,
                    "limit: %" PRIu32 " of %u connections are one user's "
                    "(limits.user_share, server.max_connections)",

@@ -19,6 +19,8 @@
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
+#include "broker/count/broker_stats.h"
+#include "broker/count/shard_stats.h"
 #include "broker/rights/rights_table.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
@@ -42,8 +44,10 @@ struct amb_audit;
 struct amb_auth_users;
 struct amb_client;
 struct amb_config;
+struct amb_counters;
 struct amb_handshakers;
 struct amb_membudget;
+struct amb_observer;
 struct amb_porter;
 struct amb_shard;
 struct amb_transports;
@@ -76,12 +80,6 @@ struct amb_control_network {
     int64_t until_ns;            /* then it is asked again */
 };
 
-struct amb_control_stats {
-    uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout, bad_magic,
-        bad_message, bad_record, forbidden, expired, quarantined, attached, violations,
-        events_failed, passed, unknown_processes, longest_round_ns;
-};
-
 struct amb_control {
     struct amb_inbox inbox;
     struct amb_watch inbox_watch;
@@ -91,6 +89,9 @@ struct amb_control {
     unsigned shard_count;
     struct amb_ucx_context *ucx;
     struct amb_porter *porter;               /* NULL: slow work is done here */
+    struct amb_observer *observer;           /* NULL: no views can be asked for */
+    struct amb_list_node views;              /* queries of views.c whose clients have
+                                                much to read yet */
     struct amb_handshakers *handshakers;     /* NULL: no listener is encrypted */
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;
@@ -137,8 +138,10 @@ struct amb_control {
     int64_t drain_started_ns, drain_deadline_ns;
     unsigned backlog_orders;
     uint64_t backlog, held, idle_backlogs;
-    uint32_t events; /* under way: events.h */
-    struct amb_control_stats stats;
+    uint32_t events;                /* under way: events.h */
+    struct amb_broker_stats *stats; /* of the counters, or own_stats */
+    struct amb_broker_stats own_stats;
+    struct amb_counters *counters; /* NULL: objects have no slots */
     struct amb_failures failures;
     /* administration */
     struct amb_audit *audit; /* NULL: no log.audit */

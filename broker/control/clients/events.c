@@ -18,7 +18,7 @@ static void event_announced(void *owner, struct amb_order *order)
 {
     struct amb_control *control = owner;
     control->events--;
-    control->stats.events_failed += order->status != AMB_OK;
+    amb_stat_add(&control->stats->events_failed, order->status != AMB_OK);
     amb_order_free(order);
 }
 
@@ -48,7 +48,7 @@ void amb_events_publish(struct amb_control *control, const char *topic, struct j
         text = json_dumps(json, JSON_COMPACT);
     }
     if (text != NULL && !event_send(control, topic, text)) {
-        control->stats.events_failed++;
+        amb_stat_add(&control->stats->events_failed, 1);
         free(text);
     }
     json_decref(json);

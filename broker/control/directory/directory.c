@@ -10,6 +10,7 @@
 #include "broker/control/directory/directory_leave.h"
 #include "broker/control/directory/directory_pairs.h"
 #include "broker/control/directory/directory_topic.h"
+#include "broker/control/directory/listing.h"
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
@@ -104,6 +105,7 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
     } else {
         amb_list_push_back(&directory->topics, &topic->node);
     }
+    amb_listing_topic(directory, topic);
     return AMB_OK;
 }
 
@@ -295,6 +297,9 @@ unsigned amb_directory_subscribe(struct amb_directory *directory, struct amb_dir
     directory->sub_count++;
     directory->sys_count += sub->pattern[0] == '$';
     amb_list_push_back(&directory->subs, &sub->node);
+    if (sub->handle != AMB_QUEUE_HANDLE) {
+        amb_listing_subscription(directory, sub);
+    }
     sub_enter(directory, sub);
     if (sub->is_wild) {
         return amb_pairs_come(directory, sub, done, context);
@@ -318,6 +323,7 @@ void amb_directory_unsubscribe(struct amb_directory *directory, struct amb_dir_s
     }
     sub->is_closing = true;
     amb_list_remove(&sub->node);
+    amb_listing_subscription_gone(directory, sub);
     directory->sub_count--;
     directory->sys_count -= sub->pattern[0] == '$';
     sub_remove(directory, sub);

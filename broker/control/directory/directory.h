@@ -37,6 +37,7 @@
 #include "broker/base/trust_group.h"
 #include "broker/control/directory/patterns.h"
 #include "broker/control/directory/readers.h"
+#include "broker/count/counters_slots.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/rights/rights.h"
 #include "broker/topic/begin.h"
@@ -85,6 +86,9 @@ struct amb_dir_counts {
 #define AMB_PAIRS_UNDER_WAY 1024u
 
 struct amb_directory {
+    struct amb_counters *counters; /* where objects are listed; NULL: nowhere */
+    /* The text of the owner of names; `out` has AMB_AUTH_NAME_MAX bytes. NULL: nobody says. */
+    const char *(*owner_text)(struct amb_directory *directory, uint32_t user, char *out);
     const struct amb_config *config;
     struct amb_shard *const *shards;
     unsigned shard_count;
@@ -175,6 +179,7 @@ struct amb_dir_topic {
     struct amb_readers readers; /* of them, those that read in place where they may */
     uint32_t publisher_count;
     struct amb_topic **on_shard; /* one for each shard, NULL where there is none */
+    struct amb_listed listed;
     uint32_t name_len;
     char name[];
 };
@@ -196,9 +201,10 @@ struct amb_dir_publisher {
 
 struct amb_dir_sub {
     struct amb_list_node node;
-    struct amb_list_node same;        /* of its pattern's */
-    struct amb_pattern *filed;        /* that one; NULL: it is not entered */
-    uint64_t id, serial;              /* serial: when it came */
+    struct amb_list_node same; /* of its pattern's */
+    struct amb_pattern *filed; /* that one; NULL: it is not entered */
+    uint64_t id, serial;       /* serial: when it came */
+    struct amb_listed listed;
     uint64_t woken;                   /* serial of the last topic that was woken for it */
     bool is_wild;                     /* its pattern is no topic's name */
     struct amb_pair_account *account; /* NULL: nobody's. A reference while it is entered */

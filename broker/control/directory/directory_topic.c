@@ -3,6 +3,7 @@
 
 #include "broker/base/party.h"
 #include "broker/config/config.h"
+#include "broker/control/directory/listing.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders_topic.h"
@@ -65,6 +66,7 @@ void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
         amb_topic_destroy(&topic->on_shard[i]);
     }
     amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
+    amb_listing_topic_gone(topic->directory, topic);
     free(topic->on_shard);
     free(topic);
 }

@@ -4,6 +4,7 @@
 #include "broker/base/party.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
+#include "broker/control/directory/listing.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/orders_subscription.h"
 #include "wire/base/assert.h"
@@ -236,6 +237,7 @@ static void queue_remove(struct amb_directory *directory, struct amb_dir_queue *
         amb_order_post(directory->shards[queue->sub.session.shard], &close->order);
     }
     amb_list_remove(&queue->node);
+    amb_listing_queue_gone(directory, queue);
     queue_free(queue);
 }
 
@@ -272,7 +274,9 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
     queue->members++;
     queue->active++;
     sub->queue = queue;
+    amb_listing_queue(directory, queue);
     amb_list_push_back(&directory->subs, &sub->node);
+    amb_listing_subscription(directory, sub);
     amb_list_init(&sub->same);
     open->queue = queue->sub.id;
     open->queue_home = queue->sub.session.shard;
@@ -304,8 +308,11 @@ void amb_queues_unsubscribe(struct amb_directory *directory, struct amb_dir_sub 
     sub->queue = NULL;
     sub->is_closing = true;
     amb_list_remove(&sub->node);
+    amb_listing_subscription_gone(directory, sub);
     amb_assert(queue->members > 0);
-    if (--queue->members > 0) {
+    queue->members--;
+    amb_listing_queue(directory, queue);
+    if (queue->members > 0) {
         return;
     }
     queue->idle_ns = directory->now_ns;

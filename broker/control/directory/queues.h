@@ -35,7 +35,8 @@ struct amb_queue_wish {
 
 struct amb_dir_queue {
     struct amb_list_node node; /* in the directory's list of them */
-    struct amb_dir_sub sub;    /* that reads for it: its session is the queue's worker */
+    struct amb_listed listed;
+    struct amb_dir_sub sub; /* that reads for it: its session is the queue's worker */
     uint32_t user;
     /* Of its first member; a client that comes while there is one must ask for the same. */
     struct amb_queue_options options;

@@ -192,7 +192,7 @@ static bool session_has_room(struct amb_client *client, uint32_t leaving)
     if (amb_control_sessions(control) - leaving < max) {
         return true;
     }
-    client->control->stats.refused_limit++;
+    amb_stat_add(&client->control->stats->refused_limit, 1);
     amb_client_send_error(client, 0, AMB_EBUSY,
                           "limit: %u connections (server.max_connections; where that is auto, the "
                           "broker's ulimit -n)",
@@ -207,7 +207,7 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
         return;
     }
     if (hello->version_min > AMB_CONTROL_VERSION || hello->version_max < AMB_CONTROL_VERSION) {
-        client->control->stats.refused_version++;
+        amb_stat_add(&client->control->stats->refused_version, 1);
         amb_client_send_error(client, 0, AMB_EVERSION,
                               "protocol version: this broker speaks %u to %u", AMB_CONTROL_VERSION,
                               AMB_CONTROL_VERSION);
@@ -494,7 +494,7 @@ static bool ucx_permit(struct amb_client *client)
         return true;
     }
     if (client->insists || !client->ucx_late) {
-        client->control->stats.forbidden++;
+        amb_stat_add(&client->control->stats->forbidden, 1);
         amb_record_refused(client, "link ucx", why);
         amb_client_send_error(client, 0, AMB_EFORBIDDEN, "%s", why);
         return false;
@@ -643,7 +643,7 @@ void amb_handshake_attach(struct amb_client *client, uint64_t id,
         amb_client_end(client, "its answer to Attach does not go out");
         return;
     }
-    control->stats.attached++;
+    amb_stat_add(&control->stats->attached, 1);
     amb_watch_remove(&control->watches, &client->watch, client->fd);
     order->order.session = target->session;
     order->fd = client->fd;

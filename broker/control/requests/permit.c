@@ -16,7 +16,7 @@ bool amb_permit_refuse(struct amb_client *client, uint64_t id, const char *verb,
 {
     const char *what = strcmp(verb, "subscribe") == 0 ? "pattern" : "topic";
     char wanted[AMB_TOPIC_MAX + 16];
-    client->control->stats.forbidden++;
+    amb_stat_add(&client->control->stats->forbidden, 1);
     (void)snprintf(wanted, sizeof(wanted), "%s %s", verb, amb_topic_shown(name));
     amb_record_refused(client, wanted, why);
     amb_client_send_error(client, id, AMB_EFORBIDDEN, "%s: %s", what, why);

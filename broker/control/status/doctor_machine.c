@@ -2,6 +2,7 @@
 #include "broker/control/status/doctor_machine.h"
 
 #include "broker/control/status/doctor.h"
+#include "broker/count/counters.h"
 #include "wire/base/file.h"
 
 #include <dirent.h>
@@ -337,4 +338,21 @@ void amb_doctor_look_around(const struct amb_doctor_machine *look, json_t *rows)
     look_at_shm(look, rows);
     look_at_huge_pages(look, rows);
     look_at_memory(look, rows);
+}
+
+void amb_doctor_counters(const struct amb_counters *counters, json_t *rows)
+{
+    char finding[AMB_COUNTERS_PATH_MAX + 64];
+    if (counters == NULL) {
+        return;
+    }
+    if (counters->path[0] != '\0') {
+        (void)snprintf(finding, sizeof(finding), "counters lie in %s", counters->path);
+        amb_doctor_find(rows, "counters", "ok", finding, "");
+        return;
+    }
+    (void)snprintf(finding, sizeof(finding), "counters are private: %s", counters->why);
+    amb_doctor_find(rows, "counters", "warning", finding,
+                    "server.counters_file in a folder in memory: then they can be read when the "
+                    "broker hangs or has gone");
 }

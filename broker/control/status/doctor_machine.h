@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct amb_counters;
+
 struct amb_doctor_machine {
     const char *root;           /* "", or, in tests, a folder that has dev, proc and sys */
     const char *const *trusted; /* interfaces and devices of transports.trusted */
@@ -24,3 +26,5 @@ struct amb_doctor_machine {
 /* Appends rows of interfaces, ports of RDMA devices (doctor.h has the rest of them), memlock,
  * /dev/shm, descriptors, huge pages, memory. */
 void amb_doctor_look_around(const struct amb_doctor_machine *look, json_t *rows);
+/* Appends a row about the file of the counters; nothing without counters (NULL). */
+void amb_doctor_counters(const struct amb_counters *counters, json_t *rows);

@@ -10,8 +10,9 @@
 #include "broker/control/status/status_private.h"
 #include "broker/control/status/status_rows.h"
 #include "broker/control/status/status_worker.h"
+#include "broker/control/status/views.h"
 #include "broker/shard/shard.h"
-#include "wire/codec/topic.h"
+#include "wire/counters/query.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -122,10 +123,6 @@ static void status_collected(void *owner, struct amb_order *order)
         amb_order_post(order->shard, order);
         return;
     }
-    if (query->view->table ==
-        &amb_status_topics) { /* Rows of other tables are counted as control makes them. */
-        query->omitted += part->omitted;
-    }
     amb_order_free(order);
     if (--query->unanswered == 0) {
         query_finish(query, owner);
@@ -165,25 +162,17 @@ static const char *behind(const char *query, const char *word)
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    const char *topics = behind(query, "topics "), *paths = behind(query, "paths "),
-               *tested = behind(query, "user test ");
+    const char *paths = behind(query, "paths "), *tested = behind(query, "user test ");
     const struct amb_status_view *view = amb_status_view_find(query);
     if (tested != NULL) {
         test_rights(client, id, tested);
         return;
     }
-    const char *pattern = "";
-    if (topics != NULL) {
-        pattern = topics;
-        const char *why = "";
-        if (strlen(pattern) > AMB_TOPIC_MAX ||
-            amb_pattern_check(pattern, strlen(pattern), &why) != AMB_OK) {
-            amb_client_send_error(client, id, AMB_EINVAL, "the pattern %s",
-                                  why[0] != '\0' ? why : "is too long");
-            return;
-        }
-        view = amb_status_view_find("topics");
+    if (amb_counters_query_is(query)) {
+        amb_views_request(client, id, query);
+        return;
     }
+    const char *pattern = "";
     if (paths != NULL) {
         pattern = paths;
         if (strlen(pattern) > AMB_CLIENT_NAME_MAX) {

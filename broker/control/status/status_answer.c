@@ -3,6 +3,7 @@
 
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
+#include "broker/control/status/pieces.h"
 #include "broker/control/status/status.h"
 #include "broker/control/status/status_private.h"
 
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATUS_PIECE 60000u /* bytes of JSON in one frame */
 #define STATUS_MAX                                                                                 \
     ((unsigned)AMB_CLIENT_OUT_MAX / 8 * 7) /* the most that may be queued for a                    \
                                             * client */
@@ -19,25 +19,6 @@ static json_t *query_answer(struct amb_status_query *query, struct amb_control *
 {
     json_t *answer = query->view->gather(query, control);
     return json_is_array(answer) ? json_pack("{s:o}", query->view->name, answer) : answer;
-}
-
-static void query_send(const struct amb_status_query *query, const char *text)
-{
-    size_t left = strlen(text);
-    do {
-        size_t piece = left < STATUS_PIECE ? left : STATUS_PIECE;
-        Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
-        reply.json.data = (uint8_t *)(uintptr_t)text;
-        reply.json.len = piece;
-        reply.last = piece == left;
-        Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-        message.id = query->id;
-        message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY;
-        message.admin_reply = &reply;
-        amb_client_send(query->client, &message, NULL, 0);
-        text += piece;
-        left -= piece;
-    } while (left > 0 && query->client->state == AMB_CLIENT_LIVE);
 }
 
 /* The first `keep` rows. */
@@ -80,7 +61,7 @@ void amb_status_answer(struct amb_status_query *query, struct amb_control *contr
         amb_client_send_error(client, query->id, AMB_ETOOLARGE,
                               "the answer is larger than %u bytes", STATUS_MAX);
     } else {
-        query_send(query, text);
+        amb_pieces_send(client, query->id, text, true);
     }
     free(text);
     json_decref(answer);

@@ -267,6 +267,7 @@ json_t *amb_status_doctor(const struct amb_control *control)
                        ? control->transports->ucx_why
                        : NULL,
         .left_out = amb_status_gpu_left_out(control)};
+    amb_doctor_counters(control->counters, rows);
     amb_doctor_tls(control->config->tls.context, amb_clock_realtime_ns() / AMB_NS_PER_SEC, rows);
     amb_doctor_users(control->users, control->config->auth.users_file,
                      amb_clock_realtime_ns() / AMB_NS_PER_SEC, rows);

@@ -27,7 +27,6 @@ static inline json_int_t amb_status_num(uint64_t value)
 /* A table of a shard, and the list of an answer that its rows go to. */
 struct amb_status_table {
     const char *list;
-    bool is_array; /* else an object, by id */
     uint64_t (*end)(const struct amb_shard *shard);
     /* Makes the rows of that place, and returns the next. */
     uint64_t (*at)(struct amb_status_walk *walk, uint64_t at);
@@ -58,5 +57,4 @@ struct amb_status_query {
     json_t **shards;     /* the answer of each worker */
 };
 
-extern const struct amb_status_table amb_status_topics, amb_status_subs, amb_status_queues,
-    amb_status_sessions, amb_status_session_paths;
+extern const struct amb_status_table amb_status_sessions, amb_status_session_paths;

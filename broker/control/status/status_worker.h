@@ -10,7 +10,6 @@
 #include "broker/control/status/status_private.h"
 #include "broker/worker/orders.h"
 
-json_t *amb_status_shard_worker(const struct amb_shard *shard);
 json_t *amb_status_shard_memory(const struct amb_shard *shard);
 /* Its context is the query. It makes the rows that the query asks for, as far as one turn goes. */
 struct amb_status_order {

@@ -159,7 +159,7 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
         to = letter_entry(shard, &letter, entry);
     }
     if (to == NULL) {
-        amb_stat_add(&shard->stats.msgs_dead_lost, 1);
+        amb_stat_add(&shard->stats->msgs_dead_lost, 1);
         return;
     }
     shard->upcalls->dead_letter(shard, to, name);

@@ -87,7 +87,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
         }
         if (part->attempt > 0) {
             queue->redelivered += part->left;
-            amb_stat_add(&queue->shard->stats.msgs_redelivered, part->left);
+            amb_stat_add(&queue->shard->stats->msgs_redelivered, part->left);
         }
         if (!queue_give(queue, seat, part)) {
             amb_queue_keep(queue, part, 0);

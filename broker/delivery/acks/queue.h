@@ -71,6 +71,7 @@ struct amb_queue {
     uint64_t kept_msgs, kept_bytes; /* in ready and later */
     uint64_t takes;                 /* everywhere */
     bool is_closed;
+    uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */
     /* counters, of messages */
     uint64_t given, given_remote, redelivered, dead, lost;
 };

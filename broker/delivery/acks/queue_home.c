@@ -33,7 +33,7 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
                  AMB_DEADLETTER_PREFIX, amb_topic_shown(take->topic->name));
     }
     queue->dead += take->left;
-    amb_stat_add(&queue->shard->stats.msgs_dead, take->left);
+    amb_stat_add(&queue->shard->stats->msgs_dead, take->left);
     amb_queue_take_drop(take);
 }
 

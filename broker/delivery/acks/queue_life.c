@@ -2,6 +2,7 @@
 #include "broker/delivery/acks/queue_life.h"
 
 #include "broker/config/config.h"
+#include "broker/count/counters_slots.h"
 #include "broker/delivery/acks/queue_kept.h"
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/topic/cursor.h"
@@ -62,6 +63,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
 void amb_queue_close(struct amb_queue *queue)
 {
     amb_idmap_remove(&queue->shard->queues.known, &queue->known);
+    amb_counters_give_numbers(queue->shard->counters, &queue->counters_slot);
     amb_list_remove(&queue->dirty);
     if (!amb_sweep_first(queue->shard, &queue->cursors)) {
         amb_sweep_begin(queue->shard, &queue->sweep);

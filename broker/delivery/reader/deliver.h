@@ -135,7 +135,7 @@ static inline void amb_deliver_count(struct amb_subscription *sub, const struct 
                                      uint8_t type, uint32_t msgs, uint64_t bytes)
 {
     struct amb_session *session = sub->session;
-    struct amb_shard_stats *stats = &session->shard->stats;
+    struct amb_shard_stats *stats = session->shard->stats;
     bool is_copy = type != AMB_FRAME_MAP && type != AMB_FRAME_MAP_LEASED;
     if (type != AMB_FRAME_LAZY) {
         amb_deliver_count_path(sub, entry, is_copy, msgs, bytes);
@@ -146,4 +146,5 @@ static inline void amb_deliver_count(struct amb_subscription *sub, const struct 
     amb_stat_add(&stats->bytes_out, bytes);
     amb_stat_add(&stats->batches_out, 1);
     amb_stat_add(is_copy ? &stats->copies : &stats->maps, 1);
+    amb_stat_delay(stats, session->shard->now_ns - entry->arrived_ns);
 }

@@ -103,7 +103,7 @@ static void fetch_settled(struct amb_session *session, uint32_t handle, uint32_t
 static enum amb_status fetch_send(struct amb_session *session, const struct amb_frame *frame,
                                   const uint8_t *data, struct amb_entry *entry)
 {
-    amb_stat_add(&session->shard->stats.fetches, 1);
+    amb_stat_add(&session->shard->stats->fetches, 1);
     if (AMB_FAULT(FETCH_LOST) && frame->seq % 8 == 0) {
         return AMB_OK;
     }
@@ -142,7 +142,7 @@ static enum amb_status fetch_answer(struct amb_session *session, const struct am
         .data_len = status == AMB_OK ? asked->data_len : 0,
         .status = (int32_t)status,
     };
-    struct amb_shard_stats *stats = &session->shard->stats;
+    struct amb_shard_stats *stats = session->shard->stats;
     if (frame.data_len != 0) {
         fetch_count(session, entry, frame.data_len, true);
     }

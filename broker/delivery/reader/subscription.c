@@ -2,6 +2,7 @@
 #include "broker/delivery/reader/subscription.h"
 
 #include "broker/config/config.h"
+#include "broker/count/counters_slots.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
@@ -134,6 +135,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     amb_list_remove(&sub->node);
     amb_session_set_subscription(sub->session, sub->handle, NULL);
     amb_session_past(sub->session, sub->handle)->delivered = sub->delivered;
+    amb_counters_give_numbers(sub->session->shard->counters, &sub->counters_slot);
     if (sub->hooks != NULL) {
         sub->hooks->destroyed(sub);
     }

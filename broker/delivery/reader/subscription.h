@@ -101,10 +101,11 @@ struct amb_subscription {
     uint64_t deliveries_out;      /* in so many deliveries */
     bool is_slow, is_spilling;    /* as told: slow.h */
     struct amb_slow_look look;
-    uint64_t lost_told;   /* losses told so far, those to come with a delivery among them */
-    int64_t lost_told_ns; /* the next ones are not told before */
-    uint64_t kept_from;   /* lazy: no older delivery has a payload that may go stale */
-    uint64_t kept_bytes;  /* ... the bytes that those that have one keep */
+    uint64_t lost_told;     /* losses told so far, those to come with a delivery among them */
+    int64_t lost_told_ns;   /* the next ones are not told before */
+    uint64_t kept_from;     /* lazy: no older delivery has a payload that may go stale */
+    uint64_t kept_bytes;    /* ... the bytes that those that have one keep */
+    uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */
     /* counters */
     uint64_t msgs, bytes, lost, spilled;
     uint64_t gpu_msgs, gpu_bytes;        /* of the first two, those whose payloads lay on a GPU, */

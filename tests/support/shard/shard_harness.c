@@ -106,7 +106,7 @@ static void harness_expect_empty(const struct shard_harness *harness)
         assert_int_equal(shard->entries.pool.used, 0);
         assert_int_equal(shard->outgoing.pool.used, 0);
         assert_int_equal(shard->tallies.pool.used, 0);
-        assert_int_equal(amb_stat_get(&shard->stats.quarantined_bytes), 0);
+        assert_int_equal(amb_stat_get(&shard->stats->quarantined_bytes), 0);
         assert_true(amb_list_is_empty(&shard->sessions.live));
         assert_true(amb_list_is_empty(&shard->windows.starving) &&
                     amb_list_is_empty(&shard->windows.rationed));

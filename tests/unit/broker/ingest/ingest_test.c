@@ -259,7 +259,7 @@ static void test_without_memory_a_batch_is_refused_and_its_window_comes_back(voi
     assert_int_equal(w->c->settles[0].status, AMB_ENOMEM);
     assert_int_equal(w->c->pubs[0].accepted, 1);
     assert_int_equal(client_granted(w->c, 0), w->c->pubs[0].bytes);
-    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.msgs_rejected), 2);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats->msgs_rejected), 2);
     w->h.shards[0].entries.max = max;
     client_send(w->c, 0, 2, 100);
     harness_settle(&w->h);

@@ -98,7 +98,7 @@ static void refused_by(struct world *w, unsigned home)
     assert_int_equal(w->p->settles[0].status, AMB_EREJECTED);
     assert_int_equal(w->p->settles[0].first_seq, 0);
     assert_int_equal(w->p->settles[1].batch, 6);
-    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.msgs_rejected), 2);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats->msgs_rejected), 2);
     assert_int_equal(client_granted(w->p, 0), w->p->pubs[0].bytes);
     client_drain(slow, 0);
     assert_int_equal(slow->subs[0].msgs, 4);
@@ -194,13 +194,13 @@ static void test_a_refused_batch_keeps_nothing_until_the_next_turn(void **state)
     }
     const struct amb_shard *shard = &w->h.shards[0];
     uint64_t used = harness_used(&w->h), entries = shard->entries.pool.used;
-    uint64_t rejected = amb_stat_get(&shard->stats.msgs_rejected);
+    uint64_t rejected = amb_stat_get(&shard->stats->msgs_rejected);
     for (unsigned i = 0; i < 2; i++) {
         assert_true(client_may_send(w->p, 0, 1, 30000));
         client_send(w->p, 0, 1, 30000);
     }
     push(w);
-    assert_int_equal(amb_stat_get(&shard->stats.msgs_rejected), rejected + 2);
+    assert_int_equal(amb_stat_get(&shard->stats->msgs_rejected), rejected + 2);
     assert_int_equal(harness_used(&w->h), used);
     assert_int_equal(shard->entries.pool.used, entries);
     client_drain(slow, 0);

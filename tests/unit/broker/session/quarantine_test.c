@@ -51,7 +51,7 @@ static void test_what_was_held_is_given_back_in_slices(void **state)
 static void test_its_bytes_are_those_that_are_counted(void **state)
 {
     struct shard_pair *w = *state;
-    _Atomic uint64_t *counted = &w->h.shards[0].stats.quarantined_bytes;
+    _Atomic uint64_t *counted = &w->h.shards[0].stats->quarantined_bytes;
     publish(w, 10);
     assert_int_equal(amb_quarantine_bytes(w->s->session), 0); /* It is open. */
     client_close(w->s, true);

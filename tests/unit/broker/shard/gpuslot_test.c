@@ -304,7 +304,7 @@ static void test_a_link_takes_it_from_there_to_those_who_wish(void **state)
         publish(w, 0, LARGE / 2 + i * 16);
         await(w, far, i);
         assert_int_equal(client_delivery(far, 0, i)->stamp.number, i);
-        assert_int_equal(w->h.shards[w->h.count - 1].stats.twins, 0);
+        assert_int_equal(w->h.shards[w->h.count - 1].stats->twins, 0);
         client_release_all(far, 0);
         harness_settle(&w->h);
     }

@@ -193,7 +193,7 @@ static void test_slots_that_are_none_are_refused(void **state)
                      AMB_ELIMIT);
     assert_int_equal(client_lease_open(w->p, UINT64_C(1) << 32, 1u << 15, &lease), AMB_ELIMIT);
     assert_int_equal(used(w), 0);
-    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.leases_refused), 5);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats->leases_refused), 5);
 }
 
 static void test_a_session_has_so_many_bytes_and_no_more(void **state)
@@ -265,10 +265,10 @@ static void test_after_an_end_without_a_word_it_stays_until_the_process_is_gone(
     client_close(w->p, true);
     assert_true(w->p->is_quarantined);
     assert_int_equal(used(w), 2 * MIB);
-    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.quarantined_bytes), 2 * MIB);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats->quarantined_bytes), 2 * MIB);
     client_die(w->p);
     assert_int_equal(used(w), 0);
-    assert_int_equal(amb_stat_get(&w->h.shards[0].stats.quarantined_bytes), 0);
+    assert_int_equal(amb_stat_get(&w->h.shards[0].stats->quarantined_bytes), 0);
     client_lease_fini(&lease);
 }
 

@@ -190,7 +190,7 @@ static void note_fence(void *control, struct amb_order *order)
 {
     struct shard_harness *h = control;
     fences++;
-    heard_then = (unsigned)h->shards[0].stats.msgs_in;
+    heard_then = (unsigned)h->shards[0].stats->msgs_in;
     amb_order_free(order);
 }
 

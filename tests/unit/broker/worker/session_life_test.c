@@ -199,13 +199,13 @@ static void test_what_a_process_may_still_read_is_quarantined(void **state)
     uint64_t used = harness_used(&w->h);
     assert_in_range(used, 6000, 10000);
     /* Its whole allocation, and the entry itself. */
-    assert_in_range(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), used, used + 1000);
+    assert_in_range(amb_stat_get(&w->h.shards[1].stats->quarantined_bytes), used, used + 1000);
     shard_pair_publish(w, 100);
     client_check_held(w->s, 0);
     client_die(w->s);
     harness_settle(&w->h);
     assert_int_equal(harness_used(&w->h), 0);
-    assert_int_equal(amb_stat_get(&w->h.shards[1].stats.quarantined_bytes), 0);
+    assert_int_equal(amb_stat_get(&w->h.shards[1].stats->quarantined_bytes), 0);
 }
 
 static void test_a_session_that_holds_nothing_in_place_is_not_quarantined(void **state)

@@ -151,14 +151,14 @@ static void test_a_sleeping_worker_wakes_for_mail(void **state)
         ping(w, i % 2, &out);
     }
     for (unsigned i = 0; i < 20; i++) {
-        uint64_t sleeps = amb_stat_get(&w->shards[0]->stats.sleeps);
+        uint64_t sleeps = amb_stat_get(&w->shards[0]->stats->sleeps);
         ping(w, 0, &out);
-        for (unsigned n = 0; n < 20000 && amb_stat_get(&w->shards[0]->stats.sleeps) == sleeps;
+        for (unsigned n = 0; n < 20000 && amb_stat_get(&w->shards[0]->stats->sleeps) == sleeps;
              n++) {
             const struct timespec pause = {.tv_nsec = 1000000};
             (void)nanosleep(&pause, NULL);
         }
-        assert_true(amb_stat_get(&w->shards[0]->stats.sleeps) > sleeps);
+        assert_true(amb_stat_get(&w->shards[0]->stats->sleeps) > sleeps);
     }
 }
 

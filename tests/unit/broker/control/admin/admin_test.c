@@ -102,12 +102,12 @@ static void test_levels(void **state)
     struct amb_client *alice = enter(1000, &fds[0]), *bob = enter(1001, &fds[1]);
     static const char *const commands[] = {
         "kick 7", "kick --user bob", "block bob", "unblock bob", "durable rm d", "reload", "drain"};
-    uint64_t before = stepped_control()->stats.forbidden;
+    uint64_t before = stepped_control()->stats->forbidden;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         ask(bob, fds[1], commands[i]);
         hears(fds[1], ERROR, AMB_EFORBIDDEN, "");
     }
-    assert_int_equal(stepped_control()->stats.forbidden, before + 7);
+    assert_int_equal(stepped_control()->stats->forbidden, before + 7);
     ask(alice, fds[0], "kick 7777");
     hears(fds[0], ERROR, AMB_ENOTFOUND, "no client has that number or name");
     ask(alice, fds[0], "kick");

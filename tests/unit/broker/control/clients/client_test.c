@@ -182,7 +182,7 @@ static void test_a_process_that_cannot_be_asked_about_is_told_once_and_counted(v
     if (!control->kernel_names_peers) {
         skip();
     }
-    uint64_t before = control->stats.unknown_processes;
+    uint64_t before = control->stats->unknown_processes;
     assert_int_equal(before, 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     none = files;
@@ -199,7 +199,7 @@ static void test_a_process_that_cannot_be_asked_about_is_told_once_and_counted(v
     }
     amb_log_set_sink(NULL, NULL);
     assert_int_equal(told, 1);
-    assert_int_equal(control->stats.unknown_processes, 2);
+    assert_int_equal(control->stats->unknown_processes, 2);
     for (unsigned i = 0; i < 3; i++) {
         stepped_leave(clients[i], fds[i]);
     }

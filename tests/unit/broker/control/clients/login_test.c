@@ -41,13 +41,13 @@ static void test_others_are_out_but_root_and_our_own_uid(void **state)
     use(ALICE "root:plant:-:-:off:uid/0\nnone:plant:-:-:-:uid/65534\nlate:plant:-:-:until="
               "2020-01-01:uid/1002\n");
     static const uint32_t out[] = {1001, 1002, 65534, UINT32_MAX, AMB_USER_NAMED};
-    uint64_t before = stepped_control()->stats.refused_auth;
+    uint64_t before = stepped_control()->stats->refused_auth;
     for (unsigned i = 0; i < sizeof(out) / sizeof(out[0]); i++) {
         memset(&stepped_control()->failures, 0, sizeof(stepped_control()->failures));
         struct amb_client *client = connect_as(out[i], &fd);
         assert_int_equal(client->state, AMB_CLIENT_ENDING);
         assert_int_equal(client->end_status, AMB_EAUTH);
-        assert_int_equal(stepped_control()->stats.refused_auth, before + i + 1);
+        assert_int_equal(stepped_control()->stats->refused_auth, before + i + 1);
         assert_null(client->login.user);
         stepped_leave(client, fd);
     }

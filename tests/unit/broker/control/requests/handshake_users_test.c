@@ -62,7 +62,7 @@ static bool attach(const struct amb_client *target, bool is_unix, uint32_t uid)
     int fd;
     struct amb_client *client = stepped_connect(is_unix, &fd);
     struct amb_control *control = client->control;
-    uint64_t before = control->stats.attached;
+    uint64_t before = control->stats->attached;
     memset(&control->failures, 0, sizeof(control->failures));
     client->uid = client->user = uid;
     Amb__Control__Attach attach;
@@ -76,7 +76,7 @@ static bool attach(const struct amb_client *target, bool is_unix, uint32_t uid)
     message.body_case = AMB__CONTROL__CONTROL__BODY_ATTACH;
     message.attach = &attach;
     stepped_say_message(client, fd, &message);
-    bool is_attached = control->stats.attached > before;
+    bool is_attached = control->stats->attached > before;
     stepped_leave(client, fd);
     return is_attached;
 }

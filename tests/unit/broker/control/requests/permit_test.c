@@ -110,7 +110,7 @@ static void test_topics_and_patterns_that_no_role_has_are_refused(void **state)
     try_add(&role, 3, "b.secret");
     int fd;
     struct amb_client *client = client_with(OWN, rights_of(&role), &fd);
-    uint64_t before = client->control->stats.forbidden;
+    uint64_t before = client->control->stats->forbidden;
     assert_int_equal(publish(client, fd, 0, "a.b", "", ""), AMB_OK);
     assert_int_equal(publish(client, fd, 1, "b", "", "no role of this user allows it"),
                      AMB_EFORBIDDEN);
@@ -124,7 +124,7 @@ static void test_topics_and_patterns_that_no_role_has_are_refused(void **state)
                      AMB_EFORBIDDEN);
     assert_int_equal(read_of(client, fd, 1, "b.secret", "a role of this user denies it"),
                      AMB_EFORBIDDEN);
-    assert_int_equal(client->control->stats.forbidden, before + 6);
+    assert_int_equal(client->control->stats->forbidden, before + 6);
     assert_int_equal(client->state, AMB_CLIENT_LIVE); /* It goes on. */
     assert_int_equal(read_of(client, fd, 1, "b.y", ""), AMB_OK);
     stepped_leave(client, fd);

@@ -185,7 +185,7 @@ static void test_many_requests_at_once_are_read_bit_by_bit(void **state)
     };
     int fd;
     struct amb_client *client = known_client(&fd);
-    uint8_t pipelined[] = {0x08, 1, 0x9a, 0x01, 8, 0x0a, 6, 's', 't', 'a', 't', 'u', 's'};
+    uint8_t pipelined[] = {0x08, 1, 0x9a, 0x01, 8, 0x0a, 6, 'm', 'e', 'm', 'o', 'r', 'y'};
     for (unsigned i = 0; i < REQUESTS; i++) {
         pipelined[1] = (uint8_t)(1 + i % 100);
         stepped_say_body(fd, pipelined, sizeof(pipelined));

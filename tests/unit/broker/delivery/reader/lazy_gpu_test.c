@@ -166,7 +166,7 @@ static uint64_t twins(const struct world *w)
 {
     uint64_t count = 0;
     for (unsigned i = 0; i < w->h.count; i++) {
-        count += amb_stat_get(&w->h.shards[i].stats.twins);
+        count += amb_stat_get(&w->h.shards[i].stats->twins);
     }
     return count;
 }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counters of a shard.
+ * The counters of a shard: its block of the counters file. Each field has a row in metrics.c.
  *
- * Threads: written by the shard's worker, read by any thread, relaxed. Memory: embedded.
+ * Threads: written by the shard's worker, read by any thread, relaxed. Memory: the counters', or
+ * embedded in a shard without them.
  */
 #pragma once
+
+#include "wire/counters/layout.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 
 struct amb_shard_stats {
+    _Atomic uint64_t worker;    /* its number, */
+    _Atomic uint64_t processor; /* ... the one that it is bound to; UINT64_MAX: none */
     _Atomic uint64_t turns, sleeps;
     _Atomic uint64_t mails, bells; /* of other threads: mail, and sleeps that ended with one */
     _Atomic uint64_t longest_turn_ns;
@@ -21,6 +26,7 @@ struct amb_shard_stats {
     _Atomic uint64_t prepared_lapsed;    /* buffers that were prepared and not used in time */
     _Atomic uint64_t unreserved_refused; /* the same, of what no memory was reserved for any more */
     _Atomic uint64_t frames_ignored;     /* named nothing that is open */
+    _Atomic uint64_t frames_foreign;     /* of no session of this worker's UCX port */
     _Atomic uint64_t copies;             /* batches that went out by copy */
     _Atomic uint64_t maps;               /* ... by map descriptor */
     _Atomic uint64_t quarantined_bytes;
@@ -36,6 +42,11 @@ struct amb_shard_stats {
     _Atomic uint64_t msgs_dead_lost;         /* of them, not even kept as dead letters */
     _Atomic uint64_t fetches, fetched_bytes; /* answered, of lazy subscriptions */
     _Atomic uint64_t fetches_stale;          /* ... of a payload that was not there any more */
+    _Atomic uint64_t unlisted;               /* objects for which there was no slot, lately */
+    /* Pairs of the longest turn that ended in a second, and that second. */
+    _Atomic uint64_t recent_turns[2 * AMB_RECENT_CELLS];
+    /* Batches by how long they were here before a reader was given them, and the sum of that. */
+    _Atomic uint64_t delay[AMB_DELAY_BUCKETS], delay_sum_ns;
 };
 
 static inline void amb_stat_add(_Atomic uint64_t *counter, uint64_t n)
@@ -49,3 +60,21 @@ static inline uint64_t amb_stat_get(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
+
+static inline void amb_stat_set(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+}
+
+/* A batch was given to a reader, so long after it had come. */
+static inline void amb_stat_delay(struct amb_shard_stats *stats, int64_t delay_ns)
+{
+    uint64_t ns = delay_ns < 0 ? 0 : (uint64_t)delay_ns;
+    unsigned bits = 64u - (unsigned)__builtin_clzll(ns >> AMB_DELAY_SHIFT << 1 | 1) - 1;
+    bits = bits < AMB_DELAY_BUCKETS ? bits : AMB_DELAY_BUCKETS - 1;
+    amb_stat_add(&stats->delay[bits], 1);
+    amb_stat_add(&stats->delay_sum_ns, ns);
+}
+
+/* A turn has ended, and took so long. */
+void amb_stat_turn(struct amb_shard_stats *stats, uint64_t took_ns, int64_t now_ns);

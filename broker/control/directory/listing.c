@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/directory/listing.h"
+
+#include "broker/auth/numbers.h"
+#include "broker/count/counters_slots.h"
+#include "broker/count/figures.h"
+#include "wire/codec/topic.h"
+
+void amb_listing_topic(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    static const char *const priorities[] = {"normal", "high", "low"};
+    const struct amb_topic_words words = {.worker = topic->home};
+    const char *const texts[] = {amb_topic_shown(topic->name), priorities[topic->priority]};
+    amb_counters_list(directory->counters, &topic->listed, AMB_COUNTERS_TOPIC, topic->id, &words,
+                      sizeof(words), texts, 2);
+}
+
+void amb_listing_topic_gone(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    amb_counters_unlist(directory->counters, &topic->listed, AMB_COUNTERS_TOPIC);
+}
+
+void amb_listing_subscription(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    const struct amb_subscription_words words = {
+        .client = sub->client_id, .worker = sub->session.shard, .narrowed = sub->rights != NULL};
+    const char *const texts[] = {amb_topic_shown(sub->pattern)};
+    amb_counters_list(directory->counters, &sub->listed, AMB_COUNTERS_SUBSCRIPTION, sub->id, &words,
+                      sizeof(words), texts, 1);
+}
+
+void amb_listing_subscription_gone(struct amb_directory *directory, struct amb_dir_sub *sub)
+{
+    amb_counters_unlist(directory->counters, &sub->listed, AMB_COUNTERS_SUBSCRIPTION);
+}
+
+void amb_listing_queue(struct amb_directory *directory, struct amb_dir_queue *queue)
+{
+    static const char *const acks[] = {"none", "none", "explicit", "cumulative"};
+    char user[AMB_AUTH_NAME_MAX] = "";
+    const struct amb_queue_words words = {.worker = queue->sub.session.shard,
+                                          .members = queue->members};
+    const char *const texts[] = {
+        amb_topic_shown(queue->sub.pattern), queue->durable, queue->group, acks[queue->options.ack],
+        directory->owner_text == NULL ? "" : directory->owner_text(directory, queue->user, user)};
+    amb_counters_list(directory->counters, &queue->listed, AMB_COUNTERS_QUEUE, queue->sub.id,
+                      &words, sizeof(words), texts, 5);
+}
+
+void amb_listing_queue_gone(struct amb_directory *directory, struct amb_dir_queue *queue)
+{
+    amb_counters_unlist(directory->counters, &queue->listed, AMB_COUNTERS_QUEUE);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The counters of the control thread: the broker's block of the counters file. Each field has a row
+ * in metrics.c.
+ *
+ * Threads: written by the control thread, read by any, relaxed. Memory: the counters', or embedded
+ * in a control thread without them.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct amb_broker_stats {
+    _Atomic uint64_t accepted, refused_limit, refused_auth, refused_version, handshake_timeout;
+    _Atomic uint64_t bad_magic, bad_message, bad_record, forbidden, expired, quarantined, attached,
+        violations;
+    _Atomic uint64_t events_failed; /* messages below $SYS that could not be published */
+    _Atomic uint64_t passed, unknown_processes, longest_round_ns;
+    /* As of the last tick of the control thread. */
+    _Atomic uint64_t workers, clients, clients_limit, connecting, topics, topics_limit;
+    _Atomic uint64_t subscriptions, subscriptions_limit, pairs, pairs_limit;
+    _Atomic uint64_t memory_bytes, leased_bytes, memory_limit_bytes;
+    _Atomic uint64_t tls_half_open, tls_handshakes, tls_failed, tls_plain, tls_timeouts;
+    _Atomic uint64_t tls_evicted;
+    _Atomic uint64_t audit_lines, audit_lost;
+    /* Objects that have no slot. */
+    _Atomic uint64_t unlisted_topics, unlisted_subscriptions, unlisted_queues, unlisted_clients;
+};

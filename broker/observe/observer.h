@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The observer: a thread that makes the answers of views. It reads the counters, and never a
+ * worker's or the control thread's own structures, so nobody stands still for an answer.
+ *
+ *   control ── job ──► observer: the next page of the view, as text ── the same job ──► control
+ *
+ * Threads: amb_observer_page from the control thread; start and stop where the broker starts and
+ * stops. Memory: a job is its asker's; its page is one allocation, the view some bytes a slot.
+ */
+#pragma once
+
+#include "broker/base/mail.h"
+#include "wire/base/status.h"
+#include "wire/counters/view.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct amb_counters;
+
+struct amb_observer {
+    struct amb_inbox inbox;
+    struct amb_mail stop;
+    pthread_t thread;
+    struct amb_counters_image image; /* of the counters */
+    bool is_running;
+    bool is_stopping; /* the observer's own */
+};
+
+struct amb_observer_job {
+    struct amb_mail mail;
+    struct amb_inbox *to; /* where `done` is told, */
+    amb_mail_fn done;     /* ... with `mail` */
+    char query[AMB_COUNTERS_QUERY_MAX];
+    /* Of the answer. */
+    struct amb_counters_view *view; /* the asker closes it */
+    enum amb_status status;
+    char why[AMB_COUNTERS_REFUSAL_MAX]; /* of EINVAL */
+    char *text;                         /* the page, for free() */
+    bool is_last;
+};
+
+/* ELIMIT, ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_observer_start(struct amb_observer *observer,
+                                                  const struct amb_counters *counters);
+/* Jobs that are there are answered before. Harmless twice, and on zeros. */
+void amb_observer_stop(struct amb_observer *observer);
+/* The job's next page; the job is the observer's until `done`. */
+void amb_observer_page(struct amb_observer *observer, struct amb_observer_job *job);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wire/counters/view: rows have what the slots have, and those of several workers are added up.
+ * Pages together are one JSON text, sorted and cut as asked.
+ */
+#include "wire/counters/view.h"
+
+#include "broker/count/counters_slots.h"
+#include "broker/count/figures.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TOPICS 2500u
+
+static struct amb_counters counters;
+static uint32_t texts_of[TOPICS], numbers_of[TOPICS + 1];
+
+static void put_topic(uint32_t i, const char *name, const char *priority)
+{
+    const struct amb_topic_words words = {.worker = 1};
+    const char *texts[] = {name, priority};
+    (void)amb_counters_put_texts(&counters, &texts_of[i], AMB_COUNTERS_TOPIC, i, &words,
+                                 sizeof(words), texts, 2);
+}
+
+/* Topics 0 to 2499; topic i has i % 100 messages. Its worker has counted those of even ones. */
+static int fill(void **state)
+{
+    (void)state;
+    const struct amb_counters_options options = {.why = "a test",
+                                                 .workers = 2,
+                                                 .objects = 4096,
+                                                 .name = "door",
+                                                 .version = "1",
+                                                 .ucx = "off",
+                                                 .epoch = 0xab,
+                                                 .now_ns = 1000000000};
+    if (amb_counters_create(&options, &counters) != AMB_OK) {
+        return -1;
+    }
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "t.%u", (TOPICS - i) * 7 % TOPICS);
+        put_topic(i, name, "normal");
+        const struct amb_topic_numbers numbers = {.messages = i % 100, .spilled = 1};
+        numbers_of[i] = i % 2 == 0 ? amb_counters_take_numbers(&counters) : 0;
+        if (numbers_of[i] != 0) {
+            amb_counters_put_numbers(&counters, numbers_of[i], AMB_COUNTERS_TOPIC, 1, i, &numbers,
+                                     sizeof(numbers));
+        }
+    }
+    /* Another worker spills for topic 0. */
+    const struct amb_topic_numbers more = {.spilled = 41, .spilled_bytes = 5};
+    numbers_of[TOPICS] = amb_counters_take_numbers(&counters);
+    amb_counters_put_numbers(&counters, numbers_of[TOPICS], AMB_COUNTERS_TOPIC, 0, 0, &more,
+                             sizeof(more));
+    amb_stat_add(&amb_counters_shard(&counters, 0)->msgs_in, 3);
+    amb_stat_add(&amb_counters_shard(&counters, 1)->msgs_in, 4);
+    return 0;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    amb_counters_destroy(&counters);
+    return 0;
+}
+
+/* All pages together; their number. */
+static json_t *answer(const char *query, unsigned *pages)
+{
+    struct amb_counters_image image;
+    struct amb_counters_view *view = NULL;
+    char why[AMB_COUNTERS_REFUSAL_MAX] = "", *text = NULL;
+    size_t size = 0;
+    bool is_last = false;
+    amb_counters_view(&counters, &image);
+    if (amb_counters_view_open(&image, query, 0, &view, why) != AMB_OK) {
+        fail_msg("%s: %s", query, why);
+    }
+    FILE *out = open_memstream(&text, &size);
+    for (*pages = 0; !is_last; ++*pages) {
+        char *page = amb_counters_view_page(view, 1000, &is_last);
+        assert_non_null(page);
+        (void)fputs(page, out);
+        free(page);
+    }
+    assert_int_equal(fclose(out), 0);
+    amb_counters_view_close(&view);
+    assert_null(view);
+    json_error_t error;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL) {
+        fail_msg("%s: %.200s", error.text, text);
+    }
+    free(text);
+    return json;
+}
+
+static json_int_t number(const json_t *row, const char *key)
+{
+    const json_t *value = json_object_get(row, key);
+    if (!json_is_integer(value)) {
+        fail_msg("'%s' is no number", key);
+    }
+    return json_integer_value(value);
+}
+
+static void test_rows_have_what_slots_have(void **state)
+{
+    (void)state;
+    unsigned pages;
+    json_t *json = answer("topics", &pages), *rows = json_object_get(json, "topics");
+    assert_int_equal(pages, 3);
+    assert_int_equal(json_array_size(rows), TOPICS);
+    assert_null(json_object_get(json, "not_shown"));
+    const json_t *row = json_array_get(rows, 42);
+    assert_string_equal(json_string_value(json_object_get(row, "topic")), "t.2206");
+    assert_string_equal(json_string_value(json_object_get(row, "priority")), "normal");
+    assert_int_equal(number(row, "worker"), 1);
+    assert_int_equal(number(row, "messages"), 42);
+    assert_int_equal(number(row, "spilled"), 1);
+    /* Nobody has counted this one yet. */
+    assert_null(json_object_get(json_array_get(rows, 43), "messages"));
+    row = json_array_get(rows, 0);
+    assert_int_equal(number(row, "spilled"), 42);
+    assert_int_equal(number(row, "spilled_bytes"), 5);
+    assert_int_equal(number(row, "messages"), 0);
+    json_decref(json);
+}
+
+static void test_rows_are_sorted_and_cut(void **state)
+{
+    (void)state;
+    unsigned pages;
+    json_t *json = answer("topics sort=messages top=30", &pages);
+    json_t *rows = json_object_get(json, "topics");
+    assert_int_equal(json_array_size(rows), 30);
+    for (size_t i = 0; i < 25; i++) {
+        assert_int_equal(number(json_array_get(rows, i), "messages"), 98);
+    }
+    assert_int_equal(number(json_array_get(rows, 25), "messages"), 96);
+    json_decref(json);
+    json = answer("topics sort=topic", &pages);
+    rows = json_object_get(json, "topics");
+    assert_int_equal(json_array_size(rows), TOPICS);
+    for (size_t i = 1; i < TOPICS; i++) {
+        const char *before =
+            json_string_value(json_object_get(json_array_get(rows, i - 1), "topic"));
+        assert_true(strcmp(before, json_string_value(
+                                       json_object_get(json_array_get(rows, i), "topic"))) < 0);
+    }
+    json_decref(json);
+    json = answer("topics match=t.77", &pages);
+    assert_int_equal(json_array_size(json_object_get(json, "topics")), 1);
+    json_decref(json);
+    json = answer("topics none.*", &pages);
+    assert_int_equal(json_array_size(json_object_get(json, "topics")), 0);
+    assert_int_equal(pages, 1);
+    json_decref(json);
+    json = answer("subs", &pages);
+    assert_int_equal(json_array_size(json_object_get(json, "subs")), 0);
+    json_decref(json);
+}
+
+static void test_objects_without_a_slot_are_counted(void **state)
+{
+    (void)state;
+    unsigned pages;
+    amb_stat_set(&amb_counters_broker(&counters)->unlisted_topics, 12);
+    json_t *json = answer("topics t.1", &pages);
+    assert_int_equal(number(json, "not_shown"), 12);
+    json_decref(json);
+    amb_stat_set(&amb_counters_broker(&counters)->unlisted_topics, 0);
+}
+
+static void test_names_are_shown_as_text(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"<script>\"\\", "a\001\033[31m", "\xe2\x80\xaeright"};
+    unsigned pages;
+    for (size_t i = 0; i < 3; i++) {
+        put_topic(5, names[i], "high");
+        json_t *json = answer("topics sort=priority top=1", &pages);
+        const json_t *row = json_array_get(json_object_get(json, "topics"), 0);
+        assert_string_equal(json_string_value(json_object_get(row, "topic")), names[i]);
+        json_decref(json);
+    }
+    put_topic(5, "\xff\xfe", "high"); /* no UTF-8 */
+    json_t *json = answer("topics sort=priority top=1", &pages);
+    const json_t *row = json_array_get(json_object_get(json, "topics"), 0);
+    assert_string_equal(json_string_value(json_object_get(row, "topic")), "?");
+    json_decref(json);
+}
+
+static void test_workers_and_sums(void **state)
+{
+    (void)state;
+    unsigned pages;
+    json_t *json = answer("workers", &pages);
+    const json_t *rows = json_object_get(json, "workers");
+    assert_int_equal(json_array_size(rows), 2);
+    assert_int_equal(number(json_array_get(rows, 1), "worker"), 1);
+    assert_int_equal(number(json_array_get(rows, 1), "messages_in"), 4);
+    assert_true(json_is_null(json_object_get(json_array_get(rows, 0), "processor")));
+    json_decref(json);
+    json = answer("status", &pages);
+    assert_string_equal(json_string_value(json_object_get(json, "name")), "door");
+    assert_string_equal(json_string_value(json_object_get(json, "epoch")), "00000000000000ab");
+    assert_int_equal(number(json, "messages_in"), 7);
+    assert_int_equal(number(json, "uptime_s"), 0);
+    json_decref(json);
+    json = answer("metrics", &pages);
+    size_t found = 0, i;
+    json_t *metric;
+    json_array_foreach(json_object_get(json, "metrics"), i, metric)
+    {
+        if (strcmp(json_string_value(json_object_get(metric, "metric")),
+                   "ambroker_messages_in_total") == 0) {
+            found++;
+            assert_int_equal(number(metric, "value"), 3 + number(metric, "worker"));
+        }
+    }
+    assert_int_equal(found, 2);
+    json_decref(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_have_what_slots_have),
+        cmocka_unit_test(test_rows_are_sorted_and_cut),
+        cmocka_unit_test(test_objects_without_a_slot_are_counted),
+        cmocka_unit_test(test_names_are_shown_as_text),
+        cmocka_unit_test(test_workers_and_sums),
+    };
+    return cmocka_run_group_tests(tests, fill, drop);
+}

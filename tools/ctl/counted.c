@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/counted.h"
+
+#include "tools/ctl/connect.h"
+#include "wire/base/clock.h"
+#include "wire/codec/url.h"
+#include "wire/counters/query.h"
+#include "wire/counters/view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* On this machine, since it was started, and with its process there. */
+static bool is_alive(const struct amb_counters_header *header)
+{
+    char boot[sizeof(header->boot_id)] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool is_read = file != NULL && fgets(boot, sizeof(boot), file) != NULL;
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    boot[strcspn(boot, "\n")] = '\0';
+    return header->has_ended == 0 && is_read && strcmp(boot, header->boot_id) == 0 &&
+           header->pid != 0 && header->pid <= INT32_MAX &&
+           (kill((pid_t)header->pid, 0) == 0 || errno == EPERM);
+}
+
+static void tell(const char *path, const struct amb_counters_image *image)
+{
+    const struct amb_counters_header *header = image->header;
+    int64_t age_ns = amb_clock_realtime_ns() - (int64_t)header->beat_real_ns;
+    double age_s = (double)age_ns / (double)AMB_SEC;
+    amb_tool_error("%s: broker '%s', process %" PRIu64 ", %s %.1f s ago", path, header->name,
+                   header->pid,
+                   header->has_ended != 0 ? "ended in order;"
+                   : is_alive(header)     ? "is there; last active"
+                                          : "is gone; last active",
+                   age_s > 0 ? age_s : 0.0);
+    if (image->torn > 0) {
+        amb_tool_error("%s: %" PRIu32 " objects were being written, and are left out", path,
+                       image->torn);
+    }
+}
+
+/* The whole answer; NULL: no memory. */
+static json_t *answer_of(struct amb_counters_view *view)
+{
+    char *text = NULL;
+    size_t size = 0;
+    bool is_last = false, is_good = true;
+    FILE *out = open_memstream(&text, &size);
+    while (out != NULL && is_good && !is_last) {
+        char *page = amb_counters_view_page(view, AMB_COUNTERS_PAGE_ROWS, &is_last);
+        is_good = page != NULL && fputs(page, out) >= 0;
+        free(page);
+    }
+    json_t *value = NULL;
+    if (out != NULL && fclose(out) == 0 && is_good) {
+        value = json_loads(text, 0, NULL);
+    }
+    free(text);
+    return value;
+}
+
+static enum amb_exit show(const struct amb_ctl *ctl, const struct amb_counters_image *image,
+                          const char *query)
+{
+    struct amb_counters_view *view;
+    char why[AMB_COUNTERS_REFUSAL_MAX] = "no memory";
+    if (amb_counters_view_open(image, query, 0, &view, why) != AMB_OK) {
+        amb_tool_error("%s: %s", query, why);
+        return AMB_EXIT_USAGE;
+    }
+    json_t *value = answer_of(view);
+    amb_counters_view_close(&view);
+    if (value == NULL) {
+        amb_tool_error("%s: no memory for the answer", query);
+        return AMB_EXIT_SOFTWARE;
+    }
+    amb_ctl_print(ctl, value);
+    return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_ctl_counted(const struct amb_ctl *ctl, const char *path, const char *query)
+{
+    struct amb_counters_image image;
+    char why[AMB_COUNTERS_WHY_MAX];
+    if (!amb_counters_query_is(query)) {
+        amb_tool_error("%s: a counters file does not have that", query);
+        return AMB_EXIT_USAGE;
+    }
+    enum amb_status status = amb_counters_load(path, &image, why);
+    if (status != AMB_OK) {
+        amb_tool_error("%s: %s", path, why);
+        return status == AMB_EPROTO ? AMB_EXIT_DATA : amb_exit_of(status);
+    }
+    tell(path, &image);
+    enum amb_exit code = show(ctl, &image, query);
+    amb_counters_unload(&image);
+    return code;
+}
+
+enum amb_exit amb_ctl_counted_instead(const struct amb_ctl *ctl, const char *query,
+                                      enum amb_exit code)
+{
+    struct amb_url url;
+    char error[160], path[sizeof(url.path) + sizeof(AMB_COUNTERS_SUFFIX)];
+    if (!amb_counters_query_is(query) ||
+        amb_url_parse(amb_ctl_url(ctl), &url, error, sizeof(error)) != AMB_OK ||
+        url.scheme != AMB_URL_UNIX) {
+        return code;
+    }
+    (void)snprintf(path, sizeof(path), "%s" AMB_COUNTERS_SUFFIX, url.path);
+    if (access(path, R_OK) != 0) {
+        return code;
+    }
+    return amb_ctl_counted(ctl, path, query);
+}

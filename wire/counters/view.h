@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views of a counters image as JSON, for broker-ctl: of a broker that runs, and of a file. The
+ * columns are those of the image's metric table.
+ *
+ *   status    an object: the broker, and the sums of its workers
+ *   workers   {"workers": [ROW, ...]}
+ *   topics, subs, queues, clients   the same of objects; "not_shown": how many have no slot
+ *   metrics   each metric of the broker and the workers, with its value
+ *
+ * Rows of the table with the same column are added up: two threads may use memory for one client.
+ *
+ * A query is a view's name, and words behind it:
+ *
+ *   PATTERN, match=PATTERN   objects whose name or pattern matches
+ *   sort=COLUMN              numbers from large to small, texts from a on
+ *   top=N                    so many rows
+ *
+ * An answer comes in pages, which together are one JSON text, so it has no size limit. Rows that
+ * come or go between two pages are there or not; no row is there twice.
+ *
+ * Threads: any, each with views of its own. Memory: some bytes for each slot, until it is closed.
+ */
+#pragma once
+
+#include "wire/base/status.h"
+#include "wire/counters/image.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define AMB_COUNTERS_PAGE_ROWS 1000u
+#define AMB_COUNTERS_QUERY_MAX 640u
+/* Of a refusal: it lists the view's columns. */
+#define AMB_COUNTERS_REFUSAL_MAX 768u
+
+struct amb_counters_view;
+
+/* EINVAL: the query is wrong, and `why` has a sentence. ENOMEM. The image must stay. now_ns: of the
+ * broker's clock; 0: the image's last sign of life. */
+AMB_MUST_CHECK enum amb_status amb_counters_view_open(const struct amb_counters_image *image,
+                                                      const char *query, uint64_t now_ns,
+                                                      struct amb_counters_view **out,
+                                                      char why[AMB_COUNTERS_REFUSAL_MAX]);
+/* The next piece of the answer, at most `rows` rows, for free(); NULL: no memory. */
+char *amb_counters_view_page(struct amb_counters_view *view, uint32_t rows, bool *is_last);
+void amb_counters_view_close(struct amb_counters_view **view);
