@@ -18,6 +18,7 @@ import time
 import pytest
 from harness import check, until
 
+SECONDS = 3000  # of a thousand kills, about a second each
 YOUNG_S = 1.0
 ENTRY = 80  # bytes of a message of 64, with its record
 SILENT = re.compile(r"last active ([0-9.]+) s ago")

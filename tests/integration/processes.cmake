@@ -37,6 +37,9 @@ amb_alone(integration-idle integration-policies integration-policies-tls integra
 amb_long(45 integration-stopped integration-reconnect)
 amb_long(25 integration-frozen integration-fence)
 amb_python_test(stress-counters stress ${CMAKE_CURRENT_LIST_DIR}/counters_test.py --tries 1000 --rounds 50)
+if(AMB_TESTS)
+    set_tests_properties(stress-counters PROPERTIES TIMEOUT 3600)
+endif()
 amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)
 if(NOT AMB_SANITIZE) # Of builds as they are shipped.
