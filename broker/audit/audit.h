@@ -29,8 +29,6 @@ struct amb_audit {
     pthread_t thread;
     bool is_running;
     _Atomic uint32_t waiting_count; /* entries that are posted */
-    _Atomic uint64_t lines;         /* written */
-    _Atomic uint64_t lost;          /* entries that were not */
     _Atomic int trouble;            /* errno of the last line; 0: it was written */
     /* The thread's own. */
     struct amb_audit_file file;
@@ -40,6 +38,8 @@ struct amb_audit {
     int64_t trouble_told_ns, login_second;
     unsigned logins; /* in that second */
     bool is_stopping;
+    /* counters: lines that are written, entries that are not */
+    _Atomic uint64_t lines, lost;
 };
 
 /* A wish to know whether an entry is on the disk. Its mail comes to `to`, whatever happens. */

@@ -10,6 +10,7 @@
 #include "wire/counters/layout.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_shard_stats {
@@ -20,7 +21,9 @@ struct amb_shard_stats {
     _Atomic uint64_t longest_turn_ns;
     _Atomic uint64_t msgs_in, bytes_in, batches_in;
     _Atomic uint64_t msgs_out, bytes_out, batches_out;
-    _Atomic uint64_t msgs_dropped;       /* for a subscription, by its policy or a full topic */
+    _Atomic uint64_t msgs_dropped; /* by a policy or of a full log, before all had read them */
+    /* Messages that a subscription or a queue does not get, for each of these. */
+    _Atomic uint64_t lost_slow, lost_trimmed, lost_expired;
     _Atomic uint64_t msgs_rejected;      /* told to their publisher */
     _Atomic uint64_t granted_refused;    /* batches within a window for which there was no memory */
     _Atomic uint64_t prepared_lapsed;    /* buffers that were prepared and not used in time */
@@ -74,6 +77,14 @@ static inline void amb_stat_delay(struct amb_shard_stats *stats, int64_t delay_n
     bits = bits < AMB_DELAY_BUCKETS ? bits : AMB_DELAY_BUCKETS - 1;
     amb_stat_add(&stats->delay[bits], 1);
     amb_stat_add(&stats->delay_sum_ns, ns);
+}
+
+/* A reader does not get so many messages, some of them because they had expired. */
+static inline void amb_stat_lost(struct amb_shard_stats *stats, uint64_t lost, uint64_t expired,
+                                 bool is_slow)
+{
+    amb_stat_add(&stats->lost_expired, expired);
+    amb_stat_add(is_slow ? &stats->lost_slow : &stats->lost_trimmed, lost - expired);
 }
 
 /* A turn has ended, and took so long. */

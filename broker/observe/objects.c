@@ -51,8 +51,9 @@ static bool may_write(struct walk *walk, uint32_t *slot)
 
 /* ---- topics ---- */
 
-static void add_spill(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
+static void add_shadow(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
 {
+    numbers->dropped += topic->counts.msgs_dropped;
     numbers->spilled += topic->spill.msgs;
     numbers->spilled_bytes += topic->spill.bytes;
     numbers->spill_failed += topic->spill.failed;
@@ -65,25 +66,25 @@ static void add_spill(struct amb_topic_numbers *numbers, const struct amb_topic 
 }
 
 /* Its own figures, and those of private shadows beside it. */
-static void add_spills(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
+static void add_shadows(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
 {
-    add_spill(numbers, topic);
+    add_shadow(numbers, topic);
     AMB_LIST_FOR_EACH (node, &topic->privates.all) {
-        add_spill(numbers, AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
+        add_shadow(numbers, AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
     }
 }
 
-static bool has_spills(const struct amb_topic *topic)
+static bool shadow_counts(const struct amb_topic *topic)
 {
-    return topic->spill.readers != 0 || topic->spill.msgs != 0 || topic->spill.lost != 0 ||
-           !amb_list_is_empty(&topic->privates.all);
+    return topic->counts.msgs_dropped != 0 || topic->spill.readers != 0 || topic->spill.msgs != 0 ||
+           topic->spill.lost != 0 || !amb_list_is_empty(&topic->privates.all);
 }
 
 static uint64_t topics_at(struct walk *walk, uint64_t at)
 {
     struct amb_topic *t = walk->shard->topics.at[at];
     struct amb_topic_numbers numbers = {0};
-    if (t == NULL || (!amb_topic_is_home(t) && !has_spills(t)) ||
+    if (t == NULL || (!amb_topic_is_home(t) && !shadow_counts(t)) ||
         !may_write(walk, &t->counters_slot)) {
         return at + 1;
     }
@@ -95,9 +96,8 @@ static uint64_t topics_at(struct walk *walk, uint64_t at)
         numbers.log_bytes = t->log.bytes;
         numbers.last_seq = t->log.next_seq - 1 + t->log.above;
         numbers.rejected = t->counts.msgs_rejected;
-        numbers.dropped = t->counts.msgs_dropped;
     }
-    add_spills(&numbers, t);
+    add_shadows(&numbers, t);
     amb_counters_put_numbers(walk->shard->counters, t->counters_slot, AMB_COUNTERS_TOPIC,
                              walk->shard->index, t->id, &numbers, sizeof(numbers));
     return at + 1;

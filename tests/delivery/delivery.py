@@ -17,6 +17,9 @@ for all before it; group: the eight are members of one, and dead members' messag
 drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact. --confirm
 delivered: publishers wait until their messages have been delivered, and what they were told must be
 in the logs of those who got it, whoever was killed.
+
+Where nobody is killed the broker's figures are compared, too: those of the views, and of its counters
+file, must be what the checker has counted, and no client's end lowers a total.
 """
 import json
 import os
@@ -160,6 +163,47 @@ def stop_some(load, dice):
         sub.signal(signal.SIGCONT)
 
 
+class Figures:
+    """What the broker says that it has counted, in its views and in its file."""
+
+    def __init__(self, load, file):
+        self.load, self.file = load, file
+        self.ctl = str(load.rig.program("broker-ctl"))
+
+    def of_file(self, view):
+        done = subprocess.run([self.ctl, "--file", self.file, view, "-o", "json"], capture_output=True,
+                              text=True, timeout=30, check=False)
+        check(done.returncode == 0, f"{view} of the file: {done.stderr}")
+        answer = json.loads(done.stdout)
+        return answer.get(view, answer)
+
+    def totals(self):
+        return {(row["metric"], row.get("worker")): row["value"] for row in self.load.broker.ask("metrics")
+                if row["metric"].endswith("_total")}
+
+    def compare(self, verdict):
+        """Events below $SYS are messages, too, which nobody reads here."""
+        for where, ask in (("views", self.load.broker.ask), ("file", self.of_file)):
+            workers, topics, status = ask("workers"), ask("topics"), ask("status")
+            totals = {column: sum(row[column] for row in workers)
+                      for column in ("messages_in", "messages_out", "dropped", "lost_slow", "lost_trimmed",
+                                     "lost_expired")}
+            in_topics = {column: sum(row[column] for row in topics if row["topic"].startswith("load."))
+                         for column in ("messages", "dropped")}
+            events = sum(row["messages"] for row in topics if row["topic"].startswith("$SYS."))
+            for name, counted, wanted in (
+                    ("messages that topics have taken", in_topics["messages"], verdict["accepted"]),
+                    ("messages in", totals["messages_in"] - events, verdict["accepted"]),
+                    ("messages out", totals["messages_out"], verdict["received"]),
+                    ("messages lost", totals["lost_slow"] + totals["lost_trimmed"] + totals["lost_expired"],
+                     verdict["lost"]),
+                    ("messages dropped of topics", in_topics["dropped"], totals["dropped"]),
+                    ("status: in", status["messages_in"], totals["messages_in"]),
+                    ("status: out", status["messages_out"], totals["messages_out"]),
+                    ("status: dropped", status["dropped"], totals["dropped"])):
+                check(counted == wanted, f"{where}: {name}: {counted}, not {wanted}")
+
+
 def test(rig, options):
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
     kills, restarts = int(options.get("kills", 0)), int(options.get("restarts", 0))
@@ -173,7 +217,9 @@ def test(rig, options):
     began = time.monotonic()
     config = rig.folder / "delivery.conf"
     config.write_text('topics = ( { match = "load.>"; max_bytes = "200K"; } );' if drops else "")
-    broker_options = ("--config", str(config), "-o", "server.workers=2")
+    counters = str(rig.folder / "counters")
+    broker_options = ("--config", str(config), "-o", "server.workers=2", "-o",
+                      f"server.counters_file={counters}")
     broker = rig.broker(*broker_options)
     load = Load(rig, broker, options)
     for number in range(CLIENTS):
@@ -191,6 +237,8 @@ def test(rig, options):
             finish(pub, seconds)
     if restarts:
         publish_last(load, seconds)
+    figures = None if events else Figures(load, counters)
+    before = figures.totals() if figures else {}
     for sub in load.subs:
         if sub.is_running():
             sub.signal(signal.SIGTERM)
@@ -206,6 +254,11 @@ def test(rig, options):
     check(not restarts or json.loads(done.stdout)["told"] > 0, "nobody heard of a restart")
     check(load.confirm != "delivered" or json.loads(done.stdout)["delivered"] > 0, "nothing was delivered")
     check(not drops or json.loads(done.stdout)["lost"] > 0, "nothing was dropped")
+    if figures:
+        after = figures.totals()
+        for metric, value in before.items():
+            check(after[metric] >= value, f"{metric}: {value}, and {after[metric]} when clients have gone")
+        figures.compare(json.loads(done.stdout))
     load.broker.stop()
 
 

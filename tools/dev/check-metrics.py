@@ -45,6 +45,8 @@ OTHERS = {
     "amb_subscription.held_gpu_bytes": "SUB.held_gpu_bytes",
     "amb_subscription.looked": "-a measure of the code, for its tests",
     "amb_subscription.lost_by": "SUB.lost_slow",
+    "amb_audit.lines": "BROKER.audit_lines",
+    "amb_audit.lost": "BROKER.audit_lost",
     "amb_queue.given": "QUEUE.delivered",
     "amb_queue.given_remote": "QUEUE.delivered_remote",
     "amb_queue.redelivered": "QUEUE.redelivered",

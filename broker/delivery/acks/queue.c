@@ -108,10 +108,13 @@ static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_
                      struct amb_take *take)
 {
     struct amb_gap gap;
-    (void)amb_pick_loss(cursor, seq, &gap);
+    uint64_t expired = amb_pick_loss(cursor, seq, &gap);
     take->lost = gap.lost;
     take->loss = gap.why;
-    queue->lost += gap.lost == UINT64_MAX ? 0 : gap.lost;
+    if (gap.lost != UINT64_MAX) {
+        queue->lost += gap.lost;
+        amb_stat_lost(queue->shard->stats, gap.lost, expired, gap.why == AMB_LOSS_SLOW);
+    }
 }
 
 /* Gives the messages from cursor->within to `end`. False: not all of them now. */

@@ -221,6 +221,7 @@ void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
     sub->lost += out->lost;
     sub->lost_by[AMB_LOSS_EXPIRED] += expired;
     sub->lost_by[other] += out->lost - expired;
+    amb_stat_lost(sub->session->shard->stats, out->lost, expired, other == AMB_LOSS_SLOW);
     if (cursor->hold.slow == AMB_SLOW_DISCONNECT && out->lost > expired) {
         amb_pick_disconnect(cursor);
     }
