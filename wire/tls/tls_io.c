@@ -30,7 +30,7 @@ static size_t read_plain(struct amb_tls *tls, uint8_t *out, size_t len)
         }
         tls->reads++;
         tls->waits_for_room = false;
-        ERR_clear_error();
+        amb_tls_forget_errors();
         int result = SSL_read_ex(tls->ssl, out, len, &got);
         if (tls->end == TLS_FAILED) {
             return 0;
@@ -181,7 +181,7 @@ static size_t record_room(struct amb_tls *tls)
 static size_t write_record(struct amb_tls *tls, const uint8_t *bytes, size_t len)
 {
     size_t written = 0;
-    ERR_clear_error();
+    amb_tls_forget_errors();
     if ((tls->sent_bytes + len > tls->rekey_bytes || tls->sent_records >= tls->rekey_records) &&
         SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1) {
         tls->sent_bytes = tls->sent_records = 0;

@@ -13,6 +13,7 @@
 #include "wire/tls/tls.h"
 #include "wire/tls/tls_bio.h"
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #define TLS_RECORD ((size_t)16 << 10) /* plain bytes of one, at most */
@@ -63,3 +64,12 @@ struct amb_tls {
     enum amb_status refusal; /* of `why` */
     char why[TLS_WHY_MAX];
 };
+
+/* Before a call of libssl for a record. The thread's queue of errors is empty then, most often, and
+ * a look at it costs less than to clear its sixteen places. */
+static inline void amb_tls_forget_errors(void)
+{
+    if (ERR_peek_error() != 0) {
+        ERR_clear_error();
+    }
+}
