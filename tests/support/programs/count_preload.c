@@ -3,7 +3,7 @@
  * Counts what a data path must not do. Loaded by LD_PRELOAD, it passes each call on and counts it
  * in a file that a test may read at any time: $AMB_COUNT_DIR/<pid>. It has COUNTS numbers of 8
  * bytes in the machine's order: allocations, frees, locks taken, system calls, and those that only
- * yield.
+ * yield. The last is the allocations by libssl and libcrypto, which are among the first.
  *
  * System calls are counted where the program calls the C library for them. Those inside it (futexes
  * of a contended mutex, mappings of an allocator) are not.
@@ -12,6 +12,7 @@
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -37,6 +38,7 @@ enum {
     LOCKS,
     SYSCALLS,
     YIELDS,
+    OF_OPENSSL,
     COUNTS
 };
 
@@ -48,10 +50,45 @@ static void count(int what)
     (void)atomic_fetch_add_explicit(&counts[what], 1, memory_order_relaxed);
 }
 
+/* Where libssl and libcrypto lie, if they are there from the start. */
+static struct span {
+    uintptr_t from, to;
+} openssl[2];
+
+static int find_openssl(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    (void)arg;
+    size_t place = strstr(info->dlpi_name, "/libssl.so") != NULL ? 0 : 1;
+    if (place == 1 && strstr(info->dlpi_name, "/libcrypto.so") == NULL) {
+        return 0;
+    }
+    for (size_t i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && (part->p_flags & PF_X) != 0) {
+            openssl[place].from = info->dlpi_addr + part->p_vaddr;
+            openssl[place].to = openssl[place].from + part->p_memsz;
+        }
+    }
+    return 0;
+}
+
+static void count_allocation(const void *caller)
+{
+    uintptr_t at = (uintptr_t)caller;
+    count(ALLOCATIONS);
+    for (size_t i = 0; i < 2; i++) {
+        if (at >= openssl[i].from && at < openssl[i].to) {
+            count(OF_OPENSSL);
+        }
+    }
+}
+
 __attribute__((constructor)) static void open_file(void)
 {
     const char *folder = getenv("AMB_COUNT_DIR");
     char path[512];
+    (void)dl_iterate_phdr(find_openssl, NULL);
     if (folder == NULL ||
         snprintf(path, sizeof(path), "%s/%d", folder, (int)getpid()) >= (int)sizeof(path)) {
         return;
@@ -108,7 +145,7 @@ SHOWN void *malloc(size_t size)
         return early_take(size);
     }
     NEXT(malloc)
-    count(ALLOCATIONS);
+    count_allocation(__builtin_return_address(0));
     return next(size);
 }
 
@@ -118,28 +155,28 @@ SHOWN void *calloc(size_t number, size_t size)
         return early_take(number * size);
     }
     NEXT(calloc)
-    count(ALLOCATIONS);
+    count_allocation(__builtin_return_address(0));
     return next(number, size);
 }
 
 SHOWN void *realloc(void *memory, size_t size)
 {
     NEXT(realloc)
-    count(ALLOCATIONS);
+    count_allocation(__builtin_return_address(0));
     return next(memory, size);
 }
 
 SHOWN void *aligned_alloc(size_t alignment, size_t size)
 {
     NEXT(aligned_alloc)
-    count(ALLOCATIONS);
+    count_allocation(__builtin_return_address(0));
     return next(alignment, size);
 }
 
 SHOWN int posix_memalign(void **memory, size_t alignment, size_t size)
 {
     NEXT(posix_memalign)
-    count(ALLOCATIONS);
+    count_allocation(__builtin_return_address(0));
     return next(memory, alignment, size);
 }
 
