@@ -28,11 +28,12 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import Failure, Rig, check, until
 
-SYSTEMS = ("ring", "tcp", "redis-unix", "redis", "nats", "mosquitto")
+SYSTEMS = ("ring", "tcp", "tls", "redis-unix", "redis", "nats", "mosquitto")
 PROGRAMS = {"redis-unix": "redis-server", "redis": "redis-server", "nats": "nats-server",
             "mosquitto": "mosquitto"}
-KINDS = {"ring": "ambroker", "tcp": "ambroker", "redis-unix": "redis", "redis": "redis",
+KINDS = {"ring": "ambroker", "tcp": "ambroker", "tls": "ambroker", "redis-unix": "redis", "redis": "redis",
          "nats": "nats", "mosquitto": "mqtt"}
+OURS = {"ring": "ring", "tcp": "stream", "tls": "tls"}  # the link of each
 USED_SECONDS = 15  # rings are trimmed when they were idle for 10
 
 
@@ -56,12 +57,13 @@ class Server:
         self.broker = None
         path = rig.folder / "server"
         path.mkdir(exist_ok=True)
-        if system in ("ring", "tcp"):
+        if system in OURS:
+            if system == "tls":
+                rig.use_tls()
             # All clients are one user's. Warnings alone: a line a client is no cost of an idle one.
             self.broker = rig.broker("-o", "limits.user_share=100", "-o", "limits.peer_timeout=5s",
                                      "-o", "log.level=warn")
-            self.process, self.address = self.broker, self.broker.url(
-                "ring" if system == "ring" else "stream")
+            self.process, self.address = self.broker, self.broker.url(OURS[system])
             return
         port = free_port()
         conf = path / "conf"

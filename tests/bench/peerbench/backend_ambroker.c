@@ -6,6 +6,7 @@
  *   ambroker        ring; amb_pub_send from memory of the program, amb_next_many
  *   ambroker-lease  ring; amb_lease, written in place, amb_lease_commit
  *   ambroker-tcp    the stream link
+ *   ambroker-tls    the same over TLS, with a token
  *   ambroker-ucx    the ucx link over TCP on loopback
  *
  * Threads: each process of the harness opens its own connection, after fork.
@@ -14,7 +15,10 @@
 /* The header of the harness, in whose folder this is built. */
 #include <peerbench.h>
 
+#include "tests/bench/peerbench/tls.h"
+
 #include <amb/amb.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +27,13 @@
 #define MANY 256u
 #define OPEN_NS (20 * AMB_SEC)
 #define SEND_NS (30 * AMB_SEC)
+#define ARGUMENTS_MAX 16
+#define OPTION_MAX 224
 
 enum path {
     PATH_RING,
     PATH_STREAM,
+    PATH_TLS,
     PATH_UCX
 };
 
@@ -56,29 +63,63 @@ static void say(const char *what, const struct amb_conn *amb, enum amb_status st
 
 /* ---- the broker ---- */
 
-static pid_t start(const struct pb_opts *opts, bool is_tcp)
+/* `listen` is a URL; more are options of brokerd, up to NULL. */
+static pid_t start(const struct pb_opts *opts, char *listen, char *const *more)
 {
-    char path[sizeof(opts->dir) + 16];
-    char unix_url[sizeof(path) + 8];
-    char tcp_url[64];
     const char *program = getenv("AMB_BENCH_BROKERD");
-    (void)snprintf(path, sizeof(path), "%s/broker.sock", opts->dir);
-    (void)snprintf(unix_url, sizeof(unix_url), "unix://%s", path);
-    (void)snprintf(tcp_url, sizeof(tcp_url), "tcp://127.0.0.1:%d", opts->port);
-    char *argv[] = {(char *)(program != NULL ? program : AMB_BROKERD), "--dev", "--listen",
-                    is_tcp ? tcp_url : unix_url, NULL};
-    pid_t pid = pb_spawn(opts, argv);
-    return pid > 0 && pb_wait_listen(opts->port, is_tcp ? NULL : path) == 0 ? pid : -1;
+    char *argv[ARGUMENTS_MAX + 1] = {(char *)(program != NULL ? program : AMB_BROKERD), "--dev",
+                                     "--listen", listen};
+    for (size_t count = 4; *more != NULL && count < ARGUMENTS_MAX; count++) {
+        argv[count] = *more++;
+    }
+    return pb_spawn(opts, argv);
+}
+
+static pid_t start_port(const struct pb_opts *opts, const char *scheme, char *const *more)
+{
+    char url[64];
+    (void)snprintf(url, sizeof(url), "%s://127.0.0.1:%d", scheme, opts->port);
+    pid_t pid = start(opts, url, more);
+    return pid > 0 && pb_wait_listen(opts->port, NULL) == 0 ? pid : -1;
 }
 
 static pid_t start_unix(const struct pb_opts *opts)
 {
-    return start(opts, false);
+    char url[sizeof(opts->dir) + 32];
+    (void)snprintf(url, sizeof(url), "unix://%s/broker.sock", opts->dir);
+    pid_t pid = start(opts, url, (char *[]){NULL});
+    return pid > 0 && pb_wait_listen(opts->port, url + strlen("unix://")) == 0 ? pid : -1;
 }
 
 static pid_t start_tcp(const struct pb_opts *opts)
 {
-    return start(opts, true);
+    return start_port(opts, "tcp", (char *[]){NULL});
+}
+
+/* A token of this run, in a file that nobody else can read. */
+static bool make_token(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (file == NULL) {
+        return false;
+    }
+    (void)fprintf(file, "token-of-peerbench-%d\n", (int)getpid());
+    return fclose(file) == 0;
+}
+
+static pid_t start_tls(const struct pb_opts *opts)
+{
+    char certificate[OPTION_MAX], key[OPTION_MAX], token[OPTION_MAX];
+    struct tls_path token_path = tls_path(opts, "token");
+    if (!tls_make(opts) || !make_token(token_path.text)) {
+        return -1;
+    }
+    (void)snprintf(certificate, sizeof(certificate), "tls.certificate=%s",
+                   tls_path(opts, "server.pem").text);
+    (void)snprintf(key, sizeof(key), "tls.key=%s", tls_path(opts, "server.key").text);
+    (void)snprintf(token, sizeof(token), "auth.token_file=%s", token_path.text);
+    return start_port(opts, "tls", (char *[]){"-o", certificate, "-o", key, "-o", token, NULL});
 }
 
 /* ---- a connection ---- */
@@ -123,12 +164,16 @@ static void *open_conn(const struct pb_opts *opts, const char *who, const char *
     if (path == PATH_RING) {
         (void)snprintf(url, sizeof(url), "unix://%s/broker.sock?link=ring", opts->dir);
     } else {
-        (void)snprintf(url, sizeof(url), "tcp://127.0.0.1:%d?link=%s", opts->port,
+        (void)snprintf(url, sizeof(url), "%s://127.0.0.1:%d?link=%s",
+                       path == PATH_TLS ? "tls" : "tcp", opts->port,
                        path == PATH_UCX ? "ucx" : "stream");
     }
+    struct tls_path ca = tls_path(opts, "ca.pem"), token = tls_path(opts, "token");
     enum amb_status status =
         amb_connect(url,
                     AMB_OPTIONS(.name = who, .error = &error, .connect_timeout_ns = OPEN_NS,
+                                .ca = path == PATH_TLS ? ca.text : NULL,
+                                .credentials = path == PATH_TLS ? token.text : NULL,
                                 .trusted_network = path == PATH_UCX ? "lo" : NULL),
                     &c->amb);
     if (status != AMB_OK) {
@@ -161,6 +206,11 @@ static void *open_stream(const struct pb_opts *opts, const char *who, const char
                          const char *sub)
 {
     return open_conn(opts, who, pub, sub, PATH_STREAM, false);
+}
+
+static void *open_tls(const struct pb_opts *opts, const char *who, const char *pub, const char *sub)
+{
+    return open_conn(opts, who, pub, sub, PATH_TLS, false);
 }
 
 static void *open_ucx(const struct pb_opts *opts, const char *who, const char *pub, const char *sub)
@@ -297,6 +347,20 @@ const struct pb_backend pb_ambroker_tcp = {
     .version = version,
     .broker_start = start_tcp,
     .open = open_stream,
+    .loan = loan,
+    .send = send_buf,
+    .flush = flush,
+    .poll = poll_conn,
+    .close = close_conn,
+};
+
+const struct pb_backend pb_ambroker_tls = {
+    .name = "ambroker-tls",
+    .transport = "tls",
+    .process = "brokerd",
+    .version = version,
+    .broker_start = start_tls,
+    .open = open_tls,
     .loan = loan,
     .send = send_buf,
     .flush = flush,

@@ -23,6 +23,7 @@ die() { echo "build.sh: $*" >&2; exit 1; }
 [ "$out" != "$harness" ] || die "OUT is HARNESS: it would be changed"
 [ -e "$build/client/libamb.so" ] || die "$build: no client/libamb.so there; build it first"
 [ -x "$build/broker/brokerd" ] || die "$build: no broker/brokerd there; build it first"
+[ -x "$build/tools/broker-ctl" ] || die "$build: no tools/broker-ctl there; build it first"
 [ -z "$(ls -A "$out")" ] || [ -f "$out/peerbench.c" ] || die "$out: neither empty nor such a copy"
 
 # Sources only: what was built there belongs to that place.
@@ -31,7 +32,9 @@ for file in "$harness"/*; do
         cp "$file" "$out/"
     fi
 done
-cp "$here/backend_ambroker.c" "$out/"
+cp "$here/backend_ambroker.c" "$here"/tls*.c "$out/"
+# main is tls.c's, which knows --tls.
+sed -i 's/^int main(/int peerbench_main(/' "$out/peerbench.c"
 
 # A peer that cannot be built here: its header, the backends of its file, its library.
 cd "$out"
@@ -43,6 +46,15 @@ leave_out() { # FILE LIBRARY
     done
     sed -i -e "s/\\b$file\\b//" -e "s/ -l$library\\b//" Makefile
 }
+# Its backend over TLS: a file of ours, of which the plain one is a part, or beside which it stands.
+add_tls() { # NAME
+    local name=$1
+    grep -q "^BACKEND(pb_${name}_tls)\$" backends.def || echo "BACKEND(pb_${name}_tls)" >>backends.def
+    case $name in
+        redis) sed -i "s/\\bbackend_redis\\.c\\b/& tls_redis.c/" Makefile ;;
+        *) sed -i "s/\\bbackend_$name\\.c\\b/tls_$name.c/" Makefile ;;
+    esac
+}
 while read -r file header library; do
     [ -f "$file" ] || continue
     if [ "$only" = --only ]; then
@@ -50,6 +62,9 @@ while read -r file header library; do
     elif ! echo "#include <$header>" | $CC -E -x c - -o /dev/null 2>/dev/null; then
         echo "build.sh: without $file: no <$header> here" >&2
         leave_out "$file" "$library"
+    elif [ -f "tls_${file#backend_}" ]; then
+        name=${file#backend_}
+        add_tls "${name%.c}"
     fi
 done <<'PEERS'
 backend_nats.c nats/nats.h nats
@@ -67,16 +82,16 @@ lease=
 if grep -q '\bamb_lease_commit(' "$source/client/include/amb/amb.h"; then
     lease=-DHAVE_AMB_LEASE
 fi
-for name in ambroker ambroker_lease ambroker_tcp ambroker_ucx; do
+for name in ambroker ambroker_lease ambroker_tcp ambroker_tls ambroker_ucx; do
     grep -q "^BACKEND(pb_$name)\$" backends.def || echo "BACKEND(pb_$name)" >>backends.def
 done
 # Above the first rule, where the variables it uses are read.
 awk -v source="$source" -v build="$build" -v lease="$lease" '
     /^all:/ && !done {
-        print "BACKENDS += backend_ambroker.c"
-        print "CPPFLAGS += -I. -I" source "/client/include -DAMB_BROKERD=\\\"" build \
-            "/broker/brokerd\\\" " lease
-        print "LDLIBS   += -L" build "/client -Wl,-rpath," build "/client -lamb\n"
+        print "BACKENDS += backend_ambroker.c tls.c"
+        print "CPPFLAGS += -I. -I" source " -I" source "/client/include -DAMB_BROKERD=\\\"" build \
+            "/broker/brokerd\\\" -DAMB_BROKER_CTL=\\\"" build "/tools/broker-ctl\\\" " lease
+        print "LDLIBS   += -L" build "/client -Wl,-rpath," build "/client -lamb -lssl -lcrypto\n"
         done = 1
     }
     { print }' Makefile >Makefile.new
