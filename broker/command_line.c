@@ -1,137 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/command_line.h"
 
+#include "tools/cli/complete.h"
+#include "tools/cli/help.h"
+#include "tools/cli/tables.h"
 #include "wire/base/assert.h"
-#include "wire/base/text.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OPTION_DEV = 256,
-    OPTION_LISTEN,
-    OPTION_PRINT_CONFIG,
-    OPTION_UNTIL_EOF,
-};
-
-static const struct option long_options[] = {
-    {"config", required_argument, NULL, 'c'},
-    {"dev", no_argument, NULL, OPTION_DEV},
-    {"listen", required_argument, NULL, OPTION_LISTEN},
-    {"option", required_argument, NULL, 'o'},
-    {"test-config", no_argument, NULL, 't'},
-    {"print-config", no_argument, NULL, OPTION_PRINT_CONFIG},
-    {"until-eof", no_argument, NULL, OPTION_UNTIL_EOF},
-    {"version", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-void amb_command_line_usage(FILE *out)
+void amb_command_line_help(FILE *out)
 {
-    (void)fputs(
-        "usage: brokerd [--config FILE] [--dev] [--listen URL]... [-o KEY=VALUE]...\n"
-        "  -c, --config FILE  configuration (default $AMB_CONFIG, else\n"
-        "                     " AMB_COMMAND_LINE_CONFIG_DEFAULT "; none with --dev)\n"
-        "      --dev          for this user on this machine: a socket under\n"
-        "                     $XDG_RUNTIME_DIR or /tmp, memory on demand, loopback trusted\n"
-        "      --listen URL   unix:///path, tcp://host:port or tcp://eth0:port, in place of the "
-        "configured ones\n"
-        "  -o KEY=VALUE       one key of the configuration, as server.workers=2\n"
-        "      --until-eof    end gracefully when standard input ends: the program that started\n"
-        "                     it holds the other end of the pipe\n"
-        "  -t, --test-config  check the configuration and end\n"
-        "      --print-config show all keys, their values and where they came from\n"
-        "  -v, --version      show the release and end\n"
-        "  -h, --help         show this and end\n"
-        "Signals: TERM, INT, USR2 end gracefully (TERM twice at once), HUP reads the\n"
-        "configuration again. Exit status: 0 ended as asked, 1 failed, 64 wrong usage,\n"
-        "69 address in use or socket not possible, 78 wrong configuration.\n",
-        out);
+    amb_cli_help_program(&amb_cli_brokerd, out);
 }
 
-static void apply(struct amb_command_line *line, int code, const char *value)
+bool amb_command_line_complete(int argc, char **argv, FILE *out)
 {
-    switch (code) {
-    case 'c':
-        line->config = value;
-        break;
-    case 'o':
-        line->settings[line->setting_count++] = value;
-        break;
-    case 't':
-        line->action = AMB_COMMAND_LINE_TEST_CONFIG;
-        break;
-    case 'v':
-        line->action = AMB_COMMAND_LINE_VERSION;
-        break;
-    case 'h':
-        line->action = AMB_COMMAND_LINE_HELP;
-        break;
-    case OPTION_DEV:
-        line->dev = true;
-        break;
-    case OPTION_LISTEN:
-        line->listen[line->listen_count++] = value;
-        break;
-    case OPTION_UNTIL_EOF:
-        line->until_eof = true;
-        break;
-    case OPTION_PRINT_CONFIG:
-        line->action = AMB_COMMAND_LINE_PRINT_CONFIG;
-        break;
-    default:
-        break;
+    bool is_asked = argc > 1 && strcmp(argv[1], AMB_CLI_COMPLETE) == 0;
+    if (is_asked) {
+        amb_cli_complete(&amb_cli_brokerd, argc - 2, argv + 2, NULL, out);
     }
+    return is_asked;
 }
 
-/* The argument that getopt_long has just refused. */
-static enum amb_status refuse(char **argv, bool is_missing, char *error, size_t error_size)
+/* The last one holds. */
+static enum amb_command_line_action find_action(const struct amb_cli_line *given)
 {
-    char shown[64];
-    if (is_missing) {
-        (void)snprintf(error, error_size, "%s needs a value",
-                       amb_text_show(argv[optind - 1], shown, sizeof(shown)));
-    } else if (optopt != 0 && optopt < 256) {
-        (void)snprintf(error, error_size, "unknown option '-%c'",
-                       optopt > 0x20 && optopt < 0x7f ? optopt : '?');
-    } else {
-        (void)snprintf(error, error_size, "unknown or incomplete option '%s'",
-                       amb_text_show(argv[optind - 1], shown, sizeof(shown)));
+    enum amb_command_line_action action = AMB_COMMAND_LINE_RUN;
+    if (given->wants_help) {
+        return AMB_COMMAND_LINE_HELP;
     }
-    return AMB_EINVAL;
+    if (given->wants_version) {
+        return AMB_COMMAND_LINE_VERSION;
+    }
+    for (size_t i = 0; i < given->given_count; i++) {
+        if (strcmp(given->given[i].option->name, "test-config") == 0) {
+            action = AMB_COMMAND_LINE_TEST_CONFIG;
+        } else if (strcmp(given->given[i].option->name, "print-config") == 0) {
+            action = AMB_COMMAND_LINE_PRINT_CONFIG;
+        }
+    }
+    return action;
 }
 
-static enum amb_status parse(struct amb_command_line *line, int argc, char **argv, char *error,
-                             size_t error_size)
+/* The texts of an option that may be repeated. ENOMEM. */
+static enum amb_status copy_list(const struct amb_cli_line *given, const char *name,
+                                 const char ***out, size_t *count)
 {
-    char shown[64];
-    opterr = 0;
-    optind = 0; /* glibc: start afresh, also in tests that parse several times */
-    for (;;) {
-        int code = getopt_long(argc, argv, ":c:o:tvh", long_options, NULL);
-        if (code == -1) {
-            break;
-        }
-        if (code == '?' || code == ':') {
-            return refuse(argv, code == ':', error, error_size);
-        }
-        apply(line, code, optarg);
+    size_t at = 0;
+    const char *text;
+    *out = calloc(amb_cli_times(given, name) + 1, sizeof(char *));
+    while (*out != NULL && (text = amb_cli_next(given, name, &at)) != NULL) {
+        (*out)[(*count)++] = text;
     }
-    if (optind < argc) {
-        (void)snprintf(error, error_size, "unexpected argument '%s'",
-                       amb_text_show(argv[optind], shown, sizeof(shown)));
-        return AMB_EINVAL;
+    return *out != NULL ? AMB_OK : AMB_ENOMEM;
+}
+
+static enum amb_status take(struct amb_command_line *line, const struct amb_cli_line *given,
+                            char *error, size_t error_size)
+{
+    line->action = find_action(given);
+    line->config = amb_cli_text(given, "config");
+    line->dev = amb_cli_has(given, "dev");
+    line->until_eof = amb_cli_has(given, "until-eof");
+    enum amb_status status = copy_list(given, "listen", &line->listen, &line->listen_count);
+    if (status == AMB_OK) {
+        status = copy_list(given, "option", &line->settings, &line->setting_count);
     }
-    for (size_t i = 0; i < line->setting_count; i++) {
-        if (strchr(line->settings[i], '=') == NULL) {
-            (void)snprintf(error, error_size, "-o takes KEY=VALUE, not '%s'",
-                           amb_text_show(line->settings[i], shown, sizeof(shown)));
-            return AMB_EINVAL;
-        }
+    if (status != AMB_OK) {
+        (void)snprintf(error, error_size, "command line: no memory");
+        amb_command_line_fini(line);
     }
-    return AMB_OK;
+    return status;
 }
 
 enum amb_status amb_command_line_init(struct amb_command_line *line, int argc, char **argv,
@@ -139,16 +79,13 @@ enum amb_status amb_command_line_init(struct amb_command_line *line, int argc, c
 {
     amb_assert(argc >= 0 && error_size > 0);
     memset(line, 0, sizeof(*line));
-    line->listen = calloc((size_t)argc + 1, sizeof(char *));
-    line->settings = calloc((size_t)argc + 1, sizeof(char *));
-    if (line->listen == NULL || line->settings == NULL) {
-        (void)snprintf(error, error_size, "no memory for the command line");
-        amb_command_line_fini(line);
-        return AMB_ENOMEM;
+    struct amb_cli_line given;
+    enum amb_status status = amb_cli_parse(&amb_cli_brokerd, argc, argv, &given, error, error_size);
+    if (status == AMB_OK) {
+        status = take(line, &given, error, error_size);
+        amb_cli_fini(&given);
     }
-    enum amb_status status = parse(line, argc, argv, error, error_size);
     if (status != AMB_OK) {
-        amb_command_line_fini(line);
         return status;
     }
     if (line->config == NULL && !line->dev) {

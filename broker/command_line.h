@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * brokerd's command line.
+ * brokerd's command line, by its table in tools/cli.
  * Threads: start-up only. Memory: the lists are heap, their texts are argv's or the environment's.
  */
 #pragma once
@@ -30,8 +30,10 @@ struct amb_command_line {
     size_t listen_count, setting_count;
 };
 
-/* EINVAL: error holds one sentence; the caller shows the usage and ends with 64. ENOMEM. */
+/* EINVAL: error has "what: why"; the caller ends with 64. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_command_line_init(struct amb_command_line *line, int argc,
                                                      char **argv, char *error, size_t error_size);
 void amb_command_line_fini(struct amb_command_line *line);
-void amb_command_line_usage(FILE *out);
+void amb_command_line_help(FILE *out);
+/* Is it a question of a shell, "__complete WORD..."? Then it has been answered. */
+bool amb_command_line_complete(int argc, char **argv, FILE *out);

@@ -69,7 +69,7 @@ static int show_version(void)
 
 static int show_help(void)
 {
-    amb_command_line_usage(stdout);
+    amb_command_line_help(stdout);
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -388,16 +388,18 @@ static int run_program(struct program *program)
 int main(int argc, char **argv)
 {
     struct program program;
-    char error[256] = "";
+    char error[512] = "";
     memset(&program, 0, sizeof(program));
     program.out = -1;
+    if (amb_command_line_complete(argc, argv, stdout)) {
+        return EXIT_SUCCESS;
+    }
     amb_signals_block();
     amb_log_set_sink(amb_log_to_stderr, NULL);
     amb_ucx_own_process();
     amb_resources_raise();
     if (amb_command_line_init(&program.line, argc, argv, error, sizeof(error)) != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);
-        amb_command_line_usage(stderr);
         return EX_USAGE;
     }
     if (program.line.until_eof && fcntl(STDIN_FILENO, F_GETFD) < 0) {

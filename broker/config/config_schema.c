@@ -7,6 +7,7 @@
 #include "wire/codec/expect.h"
 #include "wire/config/config_elements.h"
 #include "wire/config/config_list.h"
+#include "wire/config/config_words.h"
 
 #include <string.h>
 
@@ -61,13 +62,6 @@ static const struct amb_config_word gpu_trust_words[] = {{"user", AMB_GPU_TRUST_
                                                          {NULL, 0, false}};
 static const struct amb_config_word lease_words[] = {
     {"auto", INT64_C(-1) /* AMB_CONFIG_LEASED_AUTO */, false}, {NULL, 0, false}};
-static const struct amb_config_word slow_words[] = {{"block", AMB_SLOW_BLOCK, false},
-                                                    {"drop-oldest", AMB_SLOW_DROP_OLDEST, false},
-                                                    {"drop-newest", AMB_SLOW_DROP_NEWEST, false},
-                                                    {"latest", AMB_SLOW_LATEST, false},
-                                                    {"spill", AMB_SLOW_SPILL, false},
-                                                    {"disconnect", AMB_SLOW_DISCONNECT, false},
-                                                    {NULL, 0, false}};
 static const struct amb_config_word level_words[] = {
     {"error", AMB_LOG_ERROR, false}, {"warn", AMB_LOG_WARN, false},   {"info", AMB_LOG_INFO, false},
     {"debug", AMB_LOG_DEBUG, false}, {"trace", AMB_LOG_TRACE, false}, {NULL, 0, false}};
@@ -610,7 +604,7 @@ static const struct amb_config_key rule_keys[] = {
      .type = AMB_CONFIG_WORD,
      .offset = RULE(slow),
      .default_text = "block",
-     .words = slow_words,
+     .words = amb_config_slow_words,
      .help = "What happens to a subscriber that does not keep up and does not say itself."},
     {.path = "slow_block",
      .type = AMB_CONFIG_TIME,

@@ -63,4 +63,12 @@ expect 65 compare
 rm "$tmp/b"
 expect 65 compare
 expect 64 "$build/tools/broker-bench" compare "$tmp/a"
+# One line says what is wrong, and what may have been meant.
+expect 64 "$build/tools/broker-bench" throughput --lnk ring
+[ "$(cat "$tmp/err")" = 'broker-bench: throughput --lnk: no such option (did you mean --link?)' ] ||
+    fail "an option: $(cat "$tmp/err")"
+expect 64 "$build/tools/broker-bench" throughput --subs 65
+grep -q "throughput --subs '65': takes a number of processes, 1 to 64" "$tmp/err" || fail 'a range'
+expect 0 "$build/tools/broker-bench" latency --help
+grep -q -- '--n-warmup-iter' <<<"$("$build/tools/broker-bench" --help)" || fail '--help'
 echo passed

@@ -62,13 +62,15 @@ small=(--dev -o memory.host.size=64M -o memory.host.segment=4M -o server.max_mes
     -o transports.trusted=)
 
 # Usage.
-expect 64 "unknown or incomplete option '--frobnicate'" "$brokerd" --frobnicate
-expect 64 "usage: brokerd" "$brokerd" -x
-expect 64 "--config needs a value" "$brokerd" --config
-expect 64 "-o needs a value" "$brokerd" --dev -o
-expect 64 "-o takes KEY=VALUE, not 'workers'" "$brokerd" --dev -o workers
-expect 64 "unexpected argument 'stray'" "$brokerd" --dev stray
-expect 64 "aaa...'" "$brokerd" --dev "$(head -c 100000 /dev/zero | tr '\0' a)"
+expect 64 "brokerd: --frobnicate: no such option" "$brokerd" --frobnicate
+expect 64 "brokerd: --listne: no such option (did you mean --listen?)" "$brokerd" --listne
+[ "$(wc -l <"$tmp/err")" = 1 ] || fail 'more than one line'
+expect 64 "brokerd: -x: no such option" "$brokerd" -x
+expect 64 "brokerd: --config: needs a value" "$brokerd" --config
+expect 64 "brokerd: -o: needs a value" "$brokerd" --dev -o
+expect 64 "brokerd: -o 'workers': takes KEY=VALUE" "$brokerd" --dev -o workers
+expect 64 "brokerd: stray: takes no arguments" "$brokerd" --dev stray
+expect 64 "aaa..." "$brokerd" --dev "$(head -c 100000 /dev/zero | tr '\0' a)"
 expect 0 '' "$brokerd" --help
 grep -q 'usage: brokerd' "$tmp/out" || fail '--help'
 expect 0 '' "$brokerd" --version

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "tools/cli/limits.h"
 #include "tools/common/exit.h"
 
 #include <amb/amb.h>
@@ -16,13 +17,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define AMB_BENCH_SUBS_MAX 64u
-#define AMB_BENCH_PUBS_MAX 16u
-#define AMB_BENCH_BROKER_OPTIONS_MAX 32u
-#define AMB_BENCH_ITERATIONS_MAX UINT64_C(1000000) /* sendrecv, shuffle */
-#define AMB_BENCH_WARM_NS (150 * AMB_MS)           /* unless told otherwise */
-#define AMB_BENCH_GPU_SIZE_MIN 4u                  /* on a GPU; host: AMB_PAYLOAD_MIN */
-#define AMB_BENCH_TIMED_SIZE (UINT64_C(64) << 10)  /* from here on every arrival is timed */
+#define AMB_BENCH_WARM_NS (150 * AMB_MS)          /* unless told otherwise */
+#define AMB_BENCH_TIMED_SIZE (UINT64_C(64) << 10) /* from here on every arrival is timed */
 
 /* Where a subscriber's messages end. */
 enum amb_bench_own_kind {

@@ -15,12 +15,14 @@
 #include "tools/bench/sendrecv.h"
 #include "tools/bench/shuffle.h"
 #include "tools/bench/throughput.h"
+#include "tools/cli/complete.h"
+#include "tools/cli/help.h"
+#include "tools/cli/tables.h"
 #include "tools/common/output.h"
 #include "tools/common/table.h"
-#include "tools/common/units.h"
+#include "wire/base/assert.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,9 +36,7 @@ struct command {
     const char *name;
     enum amb_exit (*run)(const struct amb_bench *bench, json_t **out);
     bool starts_brokers; /* itself, or needs none */
-    unsigned files;      /* arguments */
     uint64_t size;       /* of a message, unless --size says it */
-    const char *help;
 };
 
 /* *out: rows of two files. AMB_EXIT_SLOWER: some became slower. */
@@ -69,261 +69,68 @@ static enum amb_exit compare(const struct amb_bench *bench, json_t **out)
 }
 
 static const struct command commands[] = {
-    {"throughput", amb_bench_throughput, false, 0, SIZE,
-     "messages a second, publishers to subscribers"},
-    {"latency", amb_bench_latency, false, 0, SIZE, "one way: half of a round trip, or --rate"},
-    {"matrix", amb_bench_matrix, true, 0, SIZE, "both, 64 B to 64 MiB, on each link"},
-    {"sendrecv", amb_bench_sendrecv, false, 0, EXCHANGE_SIZE,
-     "two parties exchange messages, one at a time"},
-    {"shuffle", amb_bench_shuffle, false, 0, EXCHANGE_SIZE,
-     "workers exchange partitions, each with all others"},
-    {"pub", amb_bench_pub, false, 0, SIZE, "only a publisher, as fast as the broker lets it"},
-    {"sub", amb_bench_sub, false, 0, SIZE, "only a subscriber, from its first message on"},
-    {"copies", amb_bench_copies, true, 0, SIZE, "plain copies on a GPU, to measure against"},
-    {"compare", compare, true, 2, SIZE, "A.json B.json: ratios, and what became slower"},
+    {"throughput", amb_bench_throughput, false, SIZE},
+    {"latency", amb_bench_latency, false, SIZE},
+    {"matrix", amb_bench_matrix, true, SIZE},
+    {"sendrecv", amb_bench_sendrecv, false, EXCHANGE_SIZE},
+    {"shuffle", amb_bench_shuffle, false, EXCHANGE_SIZE},
+    {"pub", amb_bench_pub, false, SIZE},
+    {"sub", amb_bench_sub, false, SIZE},
+    {"copies", amb_bench_copies, true, SIZE},
+    {"compare", compare, true, SIZE},
 };
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
 
-static void print_help(void)
+/* Options of the measurement. */
+static void take_measure(struct amb_bench *bench, const struct amb_cli_line *line)
 {
-    (void)printf("usage: broker-bench COMMAND [OPTION]...\n\ncommands:\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        (void)printf("  %-10s %s\n", commands[i].name, commands[i].help);
+    bench->size = amb_cli_number(line, "size", bench->size);
+    bench->duration_ns = amb_cli_ns(line, "seconds", bench->duration_ns);
+    bench->count = amb_cli_number(line, "count", bench->count);
+    bench->warm_ns = amb_cli_ns(line, "warm", bench->warm_ns);
+    bench->subs = (unsigned)amb_cli_number(line, "subs", bench->subs);
+    bench->pubs = (unsigned)amb_cli_number(line, "pubs", bench->pubs);
+    bench->window = amb_cli_number(line, "window", bench->window);
+    bench->is_open = amb_cli_has(line, "open");
+    bench->is_touch = amb_cli_has(line, "touch");
+    bench->is_post = amb_cli_has(line, "post");
+    bench->is_lease = amb_cli_has(line, "lease");
+    bench->wants_copy = amb_cli_has(line, "copy");
+    bool is_cuda = amb_cli_word(line, "memory", AMB_MEM_HOST) == AMB_MEM_CUDA;
+    bench->mem = is_cuda ? AMB_MEM_CUDA : AMB_MEM_DEFAULT;
+    bench->device = (int)amb_cli_number(line, "device", 0);
+    bench->slow = (enum amb_slow)amb_cli_word(line, "slow", bench->slow);
+    bench->rate = amb_cli_rate(line, "rate", bench->rate);
+    bench->iterations = amb_cli_number(line, "n-iter", bench->iterations);
+    bench->warm_iterations = amb_cli_number(line, "n-warmup-iter", bench->warm_iterations);
+    bench->own = amb_cli_has(line, "reuse-alloc") ? AMB_BENCH_OWN_REUSED : AMB_BENCH_OWN_NONE;
+    bench->workers = (unsigned)amb_cli_number(line, "workers", bench->workers);
+    bench->is_detailed = amb_cli_has(line, "detailed-report");
+}
+
+/* Options of the broker and of the output. */
+static void take_rest(struct amb_bench *bench, const struct amb_cli_line *line)
+{
+    size_t at = 0;
+    const char *text;
+    bench->url = amb_cli_text(line, "url");
+    bench->brokerd = amb_cli_text(line, "brokerd");
+    while ((text = amb_cli_next(line, "broker-option", &at)) != NULL) {
+        bench->broker_options[bench->broker_option_count++] = text;
     }
-    (void)printf(
-        "\nthe broker:\n"
-        "  --url URL            a running one; without it a private brokerd is started\n"
-        "  --brokerd PATH       which one to start; the one beside this program\n"
-        "  --broker-option K=V  goes to it as -o K=V; may be repeated\n"
-        "  --broker-pid PID     with --url: whose CPU time and memory to show\n"
-        "  --link LINK          ring, stream or ucx\n"
-        "  --credentials FILE   the token for a TCP listener is its first line\n"
-        "the measurement:\n"
-        "  --size S             bytes of a message, from 64 (1k)\n"
-        "  --seconds T          how long (2); --count N: how many messages instead\n"
-        "  --warm T             before that, not measured (150ms)\n"
-        "  --subs N, --pubs N   processes (1, 1)\n"
-        "  --window N           messages a publisher may be ahead (16 MiB, 3 to 32768)\n"
-        "  --open               no window: as fast as the broker lets it\n"
-        "  --touch              write and check every word of every message\n"
-        "  --post               lend messages to the library instead of having them copied\n"
-        "  --lease              write messages in place, in leased memory\n"
-        "  --copy               subscribers get copies, never mapped memory\n"
-        "  --memory KIND        host, or cuda: from GPU memory into GPU memory (host); sizes from\n"
-        "                       4 bytes then, one publisher, and --touch is done by kernels\n"
-        "  --device N           which GPU (0)\n"
-        "  --slow POLICY        block or drop-oldest for slow subscribers (block)\n"
-        "  --topic T            (bench)\n"
-        "  --rate R             messages a second of each publisher: of pub, and of latency, "
-        "which\n"
-        "                       then counts from when a message was due (an open loop)\n"
-        "sendrecv, shuffle:\n"
-        "  --n-bytes S          the same as --size (10000000)\n"
-        "  --n-iter N           round trips, or exchanges (10)\n"
-        "  --n-warmup-iter N    before them, not measured (10)\n"
-        "  --reuse-alloc        sendrecv: into memory of one's own, allocated once; with --copy\n"
-        "                       for each message; else messages are read where they are\n"
-        "  --workers N          shuffle: processes (4)\n"
-        "  --detailed-report    each iteration, too\n"
-        "output:\n"
-        "  --tolerance P        compare: percent that may be slower (10); more is exit code 1\n"
-        "  -o table|json        --json FILE: the whole result also there\n");
-}
-
-static int usage(void)
-{
-    (void)fprintf(stderr,
-                  "usage: broker-bench throughput|latency|matrix|sendrecv|shuffle|pub|sub|copies "
-                  "[OPTION]...\n"
-                  "       broker-bench compare A.json B.json [--tolerance PERCENT]\n"
-                  "       broker-bench --help\n");
-    return AMB_EXIT_USAGE;
-}
-
-enum {
-    OPT_BROKERD = 256,
-    OPT_BROKER_OPTION,
-    OPT_BROKER_PID,
-    OPT_LINK,
-    OPT_CREDENTIALS,
-    OPT_SIZE,
-    OPT_SECONDS,
-    OPT_COUNT,
-    OPT_SUBS,
-    OPT_PUBS,
-    OPT_WINDOW,
-    OPT_OPEN,
-    OPT_TOUCH,
-    OPT_POST,
-    OPT_COPY,
-    OPT_LEASE,
-    OPT_SLOW,
-    OPT_TOPIC,
-    OPT_RATE,
-    OPT_JSON,
-    OPT_WARM,
-    OPT_TOLERANCE,
-    OPT_MEMORY,
-    OPT_DEVICE,
-    OPT_ITERATIONS,
-    OPT_WARM_ITERATIONS,
-    OPT_REUSE,
-    OPT_WORKERS,
-    OPT_DETAILED,
-};
-
-static const struct option options[] = {
-    {"url", required_argument, NULL, 'u'},
-    {"output", required_argument, NULL, 'o'},
-    {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
-    {"brokerd", required_argument, NULL, OPT_BROKERD},
-    {"broker-option", required_argument, NULL, OPT_BROKER_OPTION},
-    {"broker-pid", required_argument, NULL, OPT_BROKER_PID},
-    {"link", required_argument, NULL, OPT_LINK},
-    {"credentials", required_argument, NULL, OPT_CREDENTIALS},
-    {"size", required_argument, NULL, OPT_SIZE},
-    {"seconds", required_argument, NULL, OPT_SECONDS},
-    {"count", required_argument, NULL, OPT_COUNT},
-    {"subs", required_argument, NULL, OPT_SUBS},
-    {"pubs", required_argument, NULL, OPT_PUBS},
-    {"window", required_argument, NULL, OPT_WINDOW},
-    {"open", no_argument, NULL, OPT_OPEN},
-    {"touch", no_argument, NULL, OPT_TOUCH},
-    {"post", no_argument, NULL, OPT_POST},
-    {"copy", no_argument, NULL, OPT_COPY},
-    {"lease", no_argument, NULL, OPT_LEASE},
-    {"slow", required_argument, NULL, OPT_SLOW},
-    {"topic", required_argument, NULL, OPT_TOPIC},
-    {"rate", required_argument, NULL, OPT_RATE},
-    {"json", required_argument, NULL, OPT_JSON},
-    {"warm", required_argument, NULL, OPT_WARM},
-    {"tolerance", required_argument, NULL, OPT_TOLERANCE},
-    {"memory", required_argument, NULL, OPT_MEMORY},
-    {"device", required_argument, NULL, OPT_DEVICE},
-    {"n-bytes", required_argument, NULL, OPT_SIZE},
-    {"n-iter", required_argument, NULL, OPT_ITERATIONS},
-    {"n-warmup-iter", required_argument, NULL, OPT_WARM_ITERATIONS},
-    {"reuse-alloc", no_argument, NULL, OPT_REUSE},
-    {"workers", required_argument, NULL, OPT_WORKERS},
-    {"detailed-report", no_argument, NULL, OPT_DETAILED},
-    {NULL, 0, NULL, 0},
-};
-
-static bool is_one_of(const char *value, const char *a, const char *b, const char *c)
-{
-    return strcmp(value, a) == 0 || strcmp(value, b) == 0 || strcmp(value, c) == 0;
-}
-
-static bool take_count(const char *value, uint64_t min, uint64_t max, uint64_t *out)
-{
-    return amb_units_count(value, max, out) && *out >= min;
-}
-
-/* Options of the measurement; false: the value is wrong. */
-static bool take_measure(struct amb_bench *bench, int option, const char *value)
-{
-    uint64_t number = 0;
-    switch (option) {
-    case OPT_SIZE:
-        return amb_units_size(value, &bench->size) && bench->size >= AMB_BENCH_GPU_SIZE_MIN &&
-               bench->size <= (UINT64_C(1) << 40);
-    case OPT_SECONDS:
-        return amb_units_duration(value, &bench->duration_ns) && bench->duration_ns > 0 &&
-               bench->duration_ns <= 3600 * AMB_SEC;
-    case OPT_COUNT:
-        return take_count(value, 1, AMB_PAYLOAD_SEQ_MASK, &bench->count);
-    case OPT_SUBS:
-        if (!take_count(value, 1, AMB_BENCH_SUBS_MAX, &number)) {
-            return false;
-        }
-        bench->subs = (unsigned)number;
-        return true;
-    case OPT_PUBS:
-        if (!take_count(value, 1, AMB_BENCH_PUBS_MAX, &number)) {
-            return false;
-        }
-        bench->pubs = (unsigned)number;
-        return true;
-    case OPT_WINDOW:
-        return take_count(value, 1, UINT32_MAX, &bench->window);
-    case OPT_SLOW:
-        bench->slow = strcmp(value, "block") == 0 ? AMB_SLOW_BLOCK : AMB_SLOW_DROP_OLDEST;
-        return is_one_of(value, "block", "drop-oldest", "drop-oldest");
-    case OPT_MEMORY:
-        bench->mem = strcmp(value, "cuda") == 0 ? AMB_MEM_CUDA : AMB_MEM_DEFAULT;
-        return is_one_of(value, "cuda", "host", "host");
-    case OPT_DEVICE:
-        if (!take_count(value, 0, 63, &number)) {
-            return false;
-        }
-        bench->device = (int)number;
-        return true;
-    case OPT_ITERATIONS:
-        return take_count(value, 1, AMB_BENCH_ITERATIONS_MAX, &bench->iterations);
-    case OPT_WARM_ITERATIONS:
-        return take_count(value, 0, AMB_BENCH_ITERATIONS_MAX, &bench->warm_iterations);
-    case OPT_WORKERS:
-        if (!take_count(value, 2, AMB_PARTITION_WORKERS_MAX, &number)) {
-            return false;
-        }
-        bench->workers = (unsigned)number;
-        return true;
-    case OPT_RATE:
-        return amb_units_rate(value, &bench->rate);
-    case OPT_WARM:
-        return amb_units_duration(value, &bench->warm_ns) && bench->warm_ns <= 60 * AMB_SEC;
-    default:
-        return false;
+    bench->broker_pid = (pid_t)amb_cli_number(line, "broker-pid", 0);
+    bench->link = amb_cli_text(line, "link");
+    bench->credentials = amb_cli_text(line, "credentials");
+    if (amb_cli_has(line, "topic")) {
+        bench->topic = amb_cli_text(line, "topic");
     }
-}
-
-/* Options of the broker and of the output; false: the value is wrong. */
-static bool take_rest(struct amb_bench *bench, int option, const char *value)
-{
-    uint64_t number = 0;
-    switch (option) {
-    case 'u':
-        bench->url = value;
-        return true;
-    case 'o':
-        bench->is_json = strcmp(value, "json") == 0;
-        return is_one_of(value, "json", "table", "table");
-    case OPT_BROKERD:
-        bench->brokerd = value;
-        return true;
-    case OPT_BROKER_OPTION:
-        if (bench->broker_option_count == AMB_BENCH_BROKER_OPTIONS_MAX) {
-            return false;
-        }
-        bench->broker_options[bench->broker_option_count++] = value;
-        return true;
-    case OPT_BROKER_PID:
-        if (!take_count(value, 1, INT32_MAX, &number)) {
-            return false;
-        }
-        bench->broker_pid = (pid_t)number;
-        return true;
-    case OPT_LINK:
-        bench->link = value;
-        return is_one_of(value, "ring", "stream", "ucx");
-    case OPT_CREDENTIALS:
-        bench->credentials = value;
-        return true;
-    case OPT_TOPIC:
-        bench->topic = value;
-        return true;
-    case OPT_JSON:
-        bench->json_file = value;
-        return true;
-    case OPT_TOLERANCE:
-        if (!take_count(value, 0, 10000, &number)) {
-            return false;
-        }
-        bench->tolerance = (double)number / 100;
-        return true;
-    default:
-        return take_measure(bench, option, value);
+    bench->json_file = amb_cli_text(line, "json");
+    bench->is_json = amb_cli_word(line, "output", 0) != 0;
+    if (amb_cli_has(line, "tolerance")) {
+        bench->tolerance = (double)amb_cli_number(line, "tolerance", 0) / 100;
+    }
+    for (size_t i = 0; i < line->arg_count; i++) {
+        bench->files[i] = line->args[i];
     }
 }
 
@@ -331,64 +138,19 @@ static bool take_rest(struct amb_bench *bench, int option, const char *value)
 static bool check(const struct command *command, const struct amb_bench *bench)
 {
     if (bench->own != AMB_BENCH_OWN_NONE && command->run != amb_bench_sendrecv) {
-        amb_tool_error("--reuse-alloc: of sendrecv alone");
+        amb_tool_error("%s --reuse-alloc: is of sendrecv alone", command->name);
         return false;
     }
     if (bench->mem != AMB_MEM_CUDA && bench->size < AMB_PAYLOAD_MIN) {
-        amb_tool_error("--size: from %u bytes", AMB_PAYLOAD_MIN);
+        amb_tool_error("%s --size: from %u bytes", command->name, AMB_PAYLOAD_MIN);
         return false;
     }
     if (bench->mem == AMB_MEM_CUDA && (bench->pubs != 1 || bench->size % sizeof(uint32_t) != 0)) {
-        amb_tool_error("--memory cuda: one publisher, and sizes that are multiples of 4");
+        amb_tool_error("%s --memory cuda: one publisher, and sizes that are multiples of 4",
+                       command->name);
         return false;
     }
     return true;
-}
-
-static enum amb_exit parse(struct amb_bench *bench, int argc, char **argv)
-{
-    int index = 0;
-    int option;
-    while ((option = getopt_long(argc, argv, "o:hV", options, &index)) != -1) {
-        switch (option) {
-        case OPT_OPEN:
-            bench->is_open = true;
-            break;
-        case OPT_TOUCH:
-            bench->is_touch = true;
-            break;
-        case OPT_POST:
-            bench->is_post = true;
-            break;
-        case OPT_COPY:
-            bench->wants_copy = true;
-            break;
-        case OPT_LEASE:
-            bench->is_lease = true;
-            break;
-        case OPT_REUSE:
-            bench->own = AMB_BENCH_OWN_REUSED;
-            break;
-        case OPT_DETAILED:
-            bench->is_detailed = true;
-            break;
-        case 'h':
-            print_help();
-            exit(AMB_EXIT_OK);
-        case 'V':
-            (void)printf("broker-bench %s\n", amb_version());
-            exit(AMB_EXIT_OK);
-        case '?':
-            return AMB_EXIT_USAGE;
-        default:
-            if (!take_rest(bench, option, optarg)) {
-                amb_tool_error("--%s '%.80s': not a value it takes",
-                               option == 'o' ? "output" : options[index].name, optarg);
-                return AMB_EXIT_USAGE;
-            }
-        }
-    }
-    return AMB_EXIT_OK;
 }
 
 static const struct command *find_command(const char *name)
@@ -425,7 +187,7 @@ static enum amb_exit run(const struct command *command, struct amb_bench *bench,
         return command->run(bench, out);
     }
     if (command->run == amb_bench_pub || command->run == amb_bench_sub) {
-        amb_tool_error("%s needs --url", command->name);
+        amb_tool_error("%s --url: is needed", command->name);
         return AMB_EXIT_USAGE;
     }
     struct amb_bench_broker broker;
@@ -460,7 +222,31 @@ static enum amb_exit print(const struct command *command, const struct amb_bench
     return amb_output_end(AMB_EXIT_OK);
 }
 
-int main(int argc, char **argv)
+/* Measures, and prints the result. */
+static enum amb_exit run_line(struct amb_bench *bench, const struct amb_cli_line *line)
+{
+    const struct command *command = find_command(line->command->name);
+    amb_assert(command != NULL);
+    take_measure(bench, line);
+    take_rest(bench, line);
+    if (bench->size == 0) {
+        bench->size = command->size;
+    }
+    if (!check(command, bench)) {
+        return AMB_EXIT_USAGE;
+    }
+    json_t *result = NULL;
+    enum amb_exit code = run(command, bench, &result);
+    if (result != NULL) {
+        enum amb_exit printed = print(command, bench, result);
+        code = code == AMB_EXIT_OK ? printed : code;
+        json_decref(result);
+    }
+    return code;
+}
+
+/* Help and the version, or the measurement. */
+static enum amb_exit answer(const struct amb_cli_line *line)
 {
     struct amb_bench bench = {
         .subs = 1,
@@ -474,34 +260,37 @@ int main(int argc, char **argv)
         .topic = "bench",
         .slow = AMB_SLOW_BLOCK,
     };
+    if (line->wants_help && line->command != NULL) {
+        amb_cli_help_command(&amb_cli_broker_bench, line->command, stdout);
+    } else if (line->wants_help) {
+        amb_cli_help_program(&amb_cli_broker_bench, stdout);
+    } else if (line->wants_version) {
+        (void)printf("broker-bench %s\n", amb_version());
+    } else {
+        return run_line(&bench, line);
+    }
+    return amb_output_end(AMB_EXIT_OK);
+}
+
+int main(int argc, char **argv)
+{
+    char error[AMB_CLI_ERROR_MAX];
+    struct amb_cli_line line;
     amb_tool_name("broker-bench");
-    amb_bench_catch_signals();
     (void)signal(SIGPIPE, SIG_IGN);
+    if (argc > 1 && strcmp(argv[1], AMB_CLI_COMPLETE) == 0) {
+        amb_cli_complete(&amb_cli_broker_bench, argc - 2, argv + 2, NULL, stdout);
+        return AMB_EXIT_OK;
+    }
+    enum amb_status status =
+        amb_cli_parse(&amb_cli_broker_bench, argc, argv, &line, error, sizeof(error));
+    if (status != AMB_OK) {
+        amb_tool_error("%s", error);
+        return (int)amb_exit_of(status);
+    }
+    amb_bench_catch_signals();
     (void)prctl(PR_SET_TIMERSLACK, 1);
-    if (parse(&bench, argc, argv) != AMB_EXIT_OK) {
-        return usage();
-    }
-    const struct command *command = optind < argc ? find_command(argv[optind]) : NULL;
-    if (command == NULL || optind + 1 + (int)command->files != argc) {
-        amb_tool_error(optind < argc ? "commands: one, and one of those below"
-                                     : "a command is missing");
-        return usage();
-    }
-    if (bench.size == 0) {
-        bench.size = command->size;
-    }
-    if (!check(command, &bench)) {
-        return usage();
-    }
-    for (unsigned i = 0; i < command->files; i++) {
-        bench.files[i] = argv[optind + 1 + (int)i];
-    }
-    json_t *result = NULL;
-    enum amb_exit code = run(command, &bench, &result);
-    if (result != NULL) {
-        enum amb_exit printed = print(command, &bench, result);
-        code = code == AMB_EXIT_OK ? printed : code;
-        json_decref(result);
-    }
+    enum amb_exit code = answer(&line);
+    amb_cli_fini(&line);
     return (int)code;
 }

@@ -7,12 +7,13 @@
  */
 #pragma once
 
+#include "tools/cli/limits.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define AMB_PARTITION_PROP "part"
-#define AMB_PARTITION_WORKERS_MAX 16u
 
 struct amb_partition {
     uint32_t from, to;

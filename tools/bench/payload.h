@@ -10,12 +10,14 @@
  */
 #pragma once
 
+#include "tools/cli/limits.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define AMB_PAYLOAD_MIN 64u
-#define AMB_PAYLOAD_SEQ_MASK ((UINT64_C(1) << 48) - 1)
+#define AMB_PAYLOAD_SEQ_MASK AMB_BENCH_COUNT_MAX
 
 static inline uint64_t amb_payload_word(unsigned publisher, uint64_t seq)
 {

@@ -14,14 +14,12 @@
  */
 #pragma once
 
+#include "tools/cli/limits.h"
 #include "tools/common/folder.h"
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#define AMB_LOCAL_RANKS_MAX 256u
-#define AMB_LOCAL_OPTIONS_MAX 48u
 
 struct amb_local {
     char *const *command; /* ends with NULL */

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Under test: tools/cli/forms. */
+#include "tools/cli/forms.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_places(void **state)
+{
+    (void)state;
+    struct amb_form_place place;
+    assert_true(amb_form_place_read("last", &place) && place.start == AMB_START_LAST);
+    assert_true(amb_form_place_read("last:7", &place) && place.start == AMB_START_LAST_N);
+    assert_int_equal(place.number, 7);
+    assert_true(amb_form_place_read("seq:9", &place) && place.start == AMB_START_SEQ);
+    assert_true(amb_form_place_read("ago:2m", &place) && place.start == AMB_START_TIME);
+    assert_int_equal(place.ago_ns, INT64_C(120000000000));
+    assert_true(amb_form_place_read("file:a:b", &place) && place.start == AMB_START_POSITION);
+    assert_string_equal(place.file, "a:b");
+    static const char *const wrong[] = {"", "last:", "last:x", "seq:", "ago:soon", "file:", "old"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_non_null(amb_form_place_fault(wrong[i]));
+    }
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    uint64_t offset, len;
+    assert_true(amb_form_range_read("1k:16", &offset, &len));
+    assert_true(offset == 1024 && len == 16);
+    static const char *const wrong[] = {"",      ":",
+                                        "1",     "1:",
+                                        ":1",    "1:0",
+                                        "-1:2",  "1:18446744073709551615",
+                                        "1:2:3", "00000000000000000000000000000000000001:2"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_non_null(amb_form_range_fault(wrong[i]));
+    }
+}
+
+static void test_backoff(void **state)
+{
+    (void)state;
+    int64_t ns[AMB_FORM_BACKOFF_MAX];
+    uint32_t count;
+    assert_true(amb_form_backoff_read("1,500ms", ns, &count));
+    assert_true(count == 2 && ns[0] == 1000000000 && ns[1] == 500000000);
+    assert_true(amb_form_backoff_read("1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", ns, &count));
+    assert_int_equal(count, 16);
+    static const char *const wrong[] = {"",   ",",    "1,",
+                                        ",1", "1,,2", "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_non_null(amb_form_backoff_fault(wrong[i]));
+    }
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    assert_null(amb_form_pair_fault("a="));
+    assert_null(amb_form_key_fault("a.b=c=d"));
+    assert_non_null(amb_form_pair_fault("=a"));
+    assert_non_null(amb_form_key_fault("a"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_backoff),
+        cmocka_unit_test(test_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

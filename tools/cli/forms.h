@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values that have a form of their own: places, ranges, lists of times, pairs. Of each form a
+ * reader, and its check for the table: NULL where the text is good, else a description of the form.
+ * Threads: any. Memory: none.
+ */
+#pragma once
+
+#include <amb/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_FORM_BACKOFF_MAX 16u
+
+struct amb_form_place {
+    enum amb_start start;
+    uint64_t number;  /* of LAST_N and SEQ */
+    int64_t ago_ns;   /* of TIME */
+    const char *file; /* of POSITION; in the text */
+};
+
+/* "new", "first", "last", "last:N", "seq:N", "ago:T", "file:F". */
+bool amb_form_place_read(const char *text, struct amb_form_place *out);
+const char *amb_form_place_fault(const char *text);
+
+/* "OFFSET:LEN", LEN above 0. */
+bool amb_form_range_read(const char *text, uint64_t *offset, uint64_t *len);
+const char *amb_form_range_fault(const char *text);
+
+/* "1,10,1m": up to AMB_FORM_BACKOFF_MAX times. */
+bool amb_form_backoff_read(const char *text, int64_t out_ns[AMB_FORM_BACKOFF_MAX], uint32_t *count);
+const char *amb_form_backoff_fault(const char *text);
+
+/* "NAME=VALUE": a name of at least one byte. */
+const char *amb_form_pair_fault(const char *text);
+/* "KEY=VALUE", of a configuration. */
+const char *amb_form_key_fault(const char *text);

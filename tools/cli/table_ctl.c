@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/forms.h"
+#include "tools/cli/tables.h"
+
+static const struct amb_config_word output_words[] = {
+    {"table", 0, false}, {"json", 1, false}, {NULL, 0, false}};
+static const struct amb_config_word shell_words[] = {
+    {"bash", 0, false}, {"zsh", 1, false}, {"fish", 2, false}, {NULL, 0, false}};
+
+/* ---- views ---- */
+
+static const struct amb_cli_arg topics_args[] = {
+    {.name = "PATTERN",
+     .is_optional = true,
+     .type = AMB_CLI_PATTERN,
+     .live = AMB_CLI_LIVE_TOPICS,
+     .help = "those that match"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg paths_args[] = {
+    {.name = "CLIENT",
+     .is_optional = true,
+     .live = AMB_CLI_LIVE_CLIENTS,
+     .help = "the clients of this name"},
+    {.name = NULL},
+};
+
+/* ---- commands to a broker ---- */
+
+static const struct amb_cli_arg durable_args[] = {
+    {.name = "NAME", .live = AMB_CLI_LIVE_DURABLES, .help = "of a durable subscription or group"},
+    {.name = "USER", .is_optional = true, .help = "where several users have the name"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg kick_args[] = {
+    {.name = "CLIENT",
+     .is_optional = true,
+     .live = AMB_CLI_LIVE_CLIENTS,
+     .help = "its number, or its name where only one has it"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_option kick_options[] = {
+    {.name = "user",
+     .type = AMB_CLI_TEXT,
+     .value = "NAME",
+     .min = 1,
+     .max = 255,
+     .help = "all clients of the user"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg user_args[] = {
+    {.name = "USER", .help = "its name in the users file, or a uid"},
+    {.name = NULL},
+};
+
+/* ---- messages ---- */
+
+static const struct amb_cli_arg pub_args[] = {
+    {.name = "TOPIC", .live = AMB_CLI_LIVE_TOPICS, .help = "where the messages go"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg pattern_args[] = {
+    {.name = "PATTERN",
+     .type = AMB_CLI_PATTERN,
+     .live = AMB_CLI_LIVE_TOPICS,
+     .help = "a.b, a.* (one token) or a.> (one or more)"},
+    {.name = NULL},
+};
+
+/* ---- about this program ---- */
+
+static const struct amb_cli_arg help_args[] = {
+    {.name = "COMMAND",
+     .is_optional = true,
+     .is_many = true,
+     .live = AMB_CLI_LIVE_COMMANDS,
+     .help = "one of the commands"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg completion_args[] = {
+    {.name = "SHELL", .type = AMB_CLI_WORD, .words = shell_words, .help = "bash, zsh or fish"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_command commands[] = {
+    {.heading = "look",
+     .name = "status",
+     .help = "the broker: version, uptime, totals",
+     .example = "broker-ctl status"},
+    {.name = "topics ls",
+     .aliases = AMB_CLI_ALIASES("topics"),
+     .args = topics_args,
+     .help = "topics: messages, bytes, subscriptions",
+     .example = "broker-ctl topics 'camera.>'"},
+    {.name = "subs ls",
+     .aliases = AMB_CLI_ALIASES("subs"),
+     .help = "subscriptions: pattern, delivered, waiting, lost",
+     .example = "broker-ctl subs"},
+    {.name = "queues ls",
+     .aliases = AMB_CLI_ALIASES("queues"),
+     .help = "acknowledged, group and durable subscriptions: pending, dead",
+     .more =
+         "A row has the user (a uid, tcp or nobody), the members, and the bytes of the logs that "
+         "wait. It counts messages that are pending (delivered, not acknowledged; beside their "
+         "limit), to be redelivered, redelivered, dead (given up), and lost.",
+     .example = "broker-ctl queues"},
+    {.name = "clients ls",
+     .aliases = AMB_CLI_ALIASES("clients"),
+     .help = "clients: name, user, link, worker",
+     .example = "broker-ctl clients"},
+    {.name = "workers ls",
+     .aliases = AMB_CLI_ALIASES("workers"),
+     .help = "worker threads",
+     .example = "broker-ctl workers"},
+    {.name = "memory ls",
+     .aliases = AMB_CLI_ALIASES("memory"),
+     .help = "segments: used, free, held",
+     .example = "broker-ctl -o json memory"},
+    {.name = "transports ls",
+     .aliases = AMB_CLI_ALIASES("transports"),
+     .help = "link and lanes that each client uses, and why",
+     .example = "broker-ctl transports"},
+    {.name = "paths",
+     .args = paths_args,
+     .help = "the way of each client's messages: copies, rates, and why no better one",
+     .example = "broker-ctl paths camera-1"},
+    {.name = "doctor",
+     .help = "what is not as it could be, and what to do about it",
+     .example = "broker-ctl doctor"},
+    {.name = "topo",
+     .help = "network devices: how far from each GPU, which are used",
+     .example = "broker-ctl topo"},
+    {.heading = "messages",
+     .name = "pub",
+     .args = pub_args,
+     .options = amb_cli_pub_options,
+     .help = "publish files, generated messages, or standard input",
+     .more = "Waits until the broker has everything. Without --file, --count and --size: standard "
+             "input, to its end, as one message. On a terminal a bar shows the progress.",
+     .example = "broker-ctl pub camera.1 --file frame.raw --wait-subscribers 1"},
+    {.name = "sub",
+     .args = pattern_args,
+     .options = amb_cli_sub_options,
+     .help = "receive messages: print, save, or count them",
+     .more =
+         "Without an option that says otherwise each payload goes to standard output with a line "
+         "feed behind it. Bytes that would drive a terminal are shown as '.' there. With -o json "
+         "a line for each message tells topic, sequence, size, name and path instead.",
+     .example = "broker-ctl sub 'camera.>' --count 10 --out-dir frames"},
+    {.name = "request",
+     .args = pub_args,
+     .options = amb_cli_request_options,
+     .help = "publish one request, and print its reply",
+     .more =
+         "Prints the bytes of the reply; waits 5 s unless --timeout says otherwise. Nobody reads "
+         "the topic: 69, at once.",
+     .example = "broker-ctl request jobs.resize --text 640x480"},
+    {.name = "reply",
+     .args = pattern_args,
+     .options = amb_cli_reply_options,
+     .help = "answer requests with a text, or with their own words",
+     .more =
+         "Goes on until --count, --timeout or a signal. It says ready on standard error when it "
+         "is.",
+     .example = "broker-ctl reply 'jobs.>' --text done"},
+    {.heading = "operate",
+     .name = "queues rm",
+     .aliases = AMB_CLI_ALIASES("durable rm"),
+     .args = durable_args,
+     .help = "forget a durable name that no subscription uses, with the messages that wait for it",
+     .example = "broker-ctl queues rm billing"},
+    {.name = "clients kick",
+     .aliases = AMB_CLI_ALIASES("kick"),
+     .args = kick_args,
+     .options = kick_options,
+     .help = "end a client, or all clients of a user",
+     .example = "broker-ctl clients kick camera-1"},
+    {.name = "block",
+     .args = user_args,
+     .help = "end a user's clients, and let in no more until unblock or the broker's end",
+     .example = "broker-ctl block viewer"},
+    {.name = "unblock",
+     .args = user_args,
+     .help = "let the user in again",
+     .example = "broker-ctl unblock viewer"},
+    {.name = "blocked",
+     .help = "users who are kept out, and since when",
+     .example = "broker-ctl blocked"},
+    {.name = "config reload",
+     .aliases = AMB_CLI_ALIASES("reload"),
+     .help = "read the configuration, users and certificates again, and say what became of it",
+     .more = "A fault is told, and changes nothing: 65.",
+     .example = "broker-ctl config reload"},
+    {.name = "drain",
+     .help = "deliver what is there, then end the broker",
+     .example = "broker-ctl drain"},
+    {.heading = "set up, without a broker",
+     .name = "config show",
+     .aliases = AMB_CLI_ALIASES("config"),
+     .args = amb_cli_config_args,
+     .options = amb_cli_config_options,
+     .stops = true,
+     .help = "the values that hold, and where each comes from",
+     .more = "Prints one key a line, as it would stand in a file; with -o json each with key and "
+             "value. Options behind -- are brokerd's own. A file that is wrong: 65, with "
+             "file:line: key: reason. Secrets are not shown.",
+     .example = "broker-ctl config --role broker -- --dev -o server.workers=2"},
+    {.name = "address",
+     .options = amb_cli_address_options,
+     .help = "the URLs that others can use for a broker on this machine",
+     .more =
+         "One a line; with -o json each with its interface and family. $AMB_URL is not looked at, "
+         "and link-local IPv6 addresses are left out. No listener with an address for others: 65.",
+     .example = "broker-ctl address --interface ib0"},
+    {.name = "local",
+     .args = amb_cli_local_args,
+     .options = amb_cli_local_options,
+     .stops = true,
+     .refuses = "url",
+     .why = "has a broker of its own, and takes no URL",
+     .help = "a private broker, and COMMAND for each GPU (or N times), until the last has ended",
+     .example = "broker-ctl local --per-gpu -- python3 train.py"},
+    {.name = "key new",
+     .args = amb_cli_key_args,
+     .options = amb_cli_key_new_options,
+     .help = "make a user's credentials: FILE, mode 0600, with a new Ed25519 key",
+     .more =
+         "Prints the credential as the users file has it. A FILE that is there is left alone: 65. "
+         "--url is the broker, for clients that name none.",
+     .example = "broker-ctl key new camera.key --user camera"},
+    {.name = "key show",
+     .args = amb_cli_key_args,
+     .help = "print the credential of FILE: of its key, or of its token",
+     .example = "broker-ctl key show camera.key"},
+    {.name = "tls init",
+     .options = amb_cli_tls_options,
+     .help =
+         "make an authority (ca.pem, ca.key), and a broker's certificate (server.pem, server.key)",
+     .example = "broker-ctl tls init --dir /etc/ambroker/tls"},
+    {.name = "tls issue",
+     .args = amb_cli_tls_issue_args,
+     .options = amb_cli_tls_options,
+     .help = "make a client's certificate (NAME.pem, NAME.key)",
+     .example = "broker-ctl tls issue camera --dir /etc/ambroker/tls"},
+    {.name = "tls renew",
+     .args = amb_cli_tls_renew_args,
+     .options = amb_cli_tls_options,
+     .help = "make another certificate of the same key and names",
+     .example = "broker-ctl tls renew --dir /etc/ambroker/tls"},
+    {.name = "tls show",
+     .options = amb_cli_tls_options,
+     .help = "names, end and pin of each certificate with a key beside it",
+     .example = "broker-ctl tls show --dir /etc/ambroker/tls"},
+    {.heading = "users",
+     .name = "user add",
+     .args = amb_cli_user_name_args,
+     .options = amb_cli_user_change_options,
+     .help = "a line at the end of the users file, which is made where it is not there",
+     .example = "broker-ctl user add camera --role camera --new-key camera.key"},
+    {.name = "user set",
+     .args = amb_cli_user_name_args,
+     .options = amb_cli_user_change_options,
+     .help = "change the parts of the user's line that options name",
+     .example = "broker-ctl user set camera --off"},
+    {.name = "user rm",
+     .args = amb_cli_user_name_args,
+     .options = amb_cli_user_file_options,
+     .refuses = "url",
+     .help = "take the user's line out",
+     .example = "broker-ctl user rm camera"},
+    {.name = "user list",
+     .aliases = AMB_CLI_ALIASES("user ls", "user"),
+     .options = amb_cli_user_file_options,
+     .refuses = "url",
+     .help = "a row for each user, with the number of its line",
+     .more = "Of keys and tokens the table has the kind alone.",
+     .example = "broker-ctl user list"},
+    {.name = "user show",
+     .args = amb_cli_user_name_args,
+     .options = amb_cli_user_file_options,
+     .refuses = "url",
+     .help = "the user's line",
+     .example = "broker-ctl user show camera"},
+    {.name = "user test",
+     .args = amb_cli_user_test_args,
+     .help = "may a user do that, and by which line of the roles; asks the broker",
+     .example = "broker-ctl user test camera publish camera.1"},
+    {.heading = "this program",
+     .name = "help",
+     .args = help_args,
+     .help = "a command with its arguments and options",
+     .example = "broker-ctl help pub"},
+    {.name = "version", .help = "the release", .example = "broker-ctl version"},
+    {.name = "completion",
+     .args = completion_args,
+     .help = "a script that completes command lines, for the shell to read",
+     .more = "It asks this program, so that topics, clients and durable names complete, too.",
+     .example = "source <(broker-ctl completion bash)"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_option options[] = {
+    {.name = "url",
+     .type = AMB_CLI_TEXT,
+     .value = "URL",
+     .default_text =
+         "$AMB_URL, else client.url of the file that $AMB_CONFIG names, else the URL of "
+         "the credentials, else unix:///run/ambroker/broker.sock",
+     .help = "unix:///path, tcp://host:port or tls://host:port, with ?pin=sha256/... of its key. "
+             "?link=ring, stream or ucx insists on a link; ?expect=ring, zero-copy, rdma or nvlink "
+             "takes nothing slower; ?interface=ib0 connects from there. A comma list is tried in "
+             "order",
+     .see = "transports.md#demands"},
+    {.name = "output",
+     .letter = 'o',
+     .type = AMB_CLI_WORD,
+     .value = "FORM",
+     .words = output_words,
+     .default_text = "table",
+     .help = "how answers are printed; json is one line"},
+    {.name = "credentials",
+     .type = AMB_CLI_FILE,
+     .value = "FILE",
+     .default_text = "$AMB_CREDENTIALS",
+     .help = "the credentials of a user (key new), or a token in its first line",
+     .see = "#key"},
+    {.name = "client-name",
+     .type = AMB_CLI_TEXT,
+     .value = "NAME",
+     .default_text = "broker-ctl",
+     .help = "how the broker shows this client"},
+    {.name = "timeout",
+     .type = AMB_CLI_TIME,
+     .value = "T",
+     .default_text = "views: 5; pub and sub: never",
+     .help = "views: wait so long for an answer; pub and sub: end after T; user: wait so long for "
+             "another program that edits the file"},
+    {.name = "help", .letter = 'h', .type = AMB_CLI_FLAG, .help = "show this and end"},
+    {.name = "version", .letter = 'V', .type = AMB_CLI_FLAG, .help = "show the release and end"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_habit habits[] = {
+    {"publish", "broker-ctl pub TOPIC publishes"},
+    {"produce", "broker-ctl pub TOPIC publishes"},
+    {"send", "broker-ctl pub TOPIC publishes"},
+    {"subscribe", "broker-ctl sub PATTERN receives"},
+    {"consume", "broker-ctl sub PATTERN receives"},
+    {"get", "broker-ctl sub PATTERN --count 1 receives one message"},
+    {"list_queues", "broker-ctl queues lists them, and broker-ctl topics has the topics"},
+    {"list_exchanges", "there are no exchanges: broker-ctl topics lists topics"},
+    {"list_bindings", "broker-ctl subs lists subscriptions with their patterns"},
+    {"list_connections", "broker-ctl clients lists them"},
+    {"list_consumers", "broker-ctl subs lists subscriptions"},
+    {"close_connection", "broker-ctl clients kick CLIENT ends one"},
+    {"stream", "broker-ctl topics lists topics; each keeps its messages by the rules of topics"},
+    {"consumer", "broker-ctl queues lists durable subscriptions"},
+    {"server", "broker-ctl status has the broker"},
+    {"account", "broker-ctl user lists users"},
+    {"report", "broker-ctl status has the totals, and broker-ctl topics the topics"},
+    {"start", "brokerd starts a broker"},
+    {"stop", "broker-ctl drain ends a broker once all is delivered"},
+    {NULL, NULL},
+};
+
+static const struct amb_cli_exit exits[] = {
+    {0, "done"},
+    {64, "usage: an option, an argument or a URL is wrong, or not supported"},
+    {65, "data: a topic, a file or a message that cannot be taken"},
+    {69, "unavailable: no broker there, it refused the session, or it went away; local: no GPU"},
+    {70, "the system refused something (no space, no memory), or a fault of ours"},
+    {75, "the time given has passed, or a signal came before the count was reached"},
+    {77, "forbidden: no right to do this, or the wrong token"},
+    {0, NULL},
+};
+
+static const struct amb_cli_variable variables[] = {
+    {"AMB_URL", "the broker, unless --url names one"},
+    {"AMB_CONFIG", "a configuration file, which options and variables go before"},
+    {"AMB_CREDENTIALS", "a file, unless --credentials names one"},
+    {"AMB_TRUSTED", "interfaces on which this program may open a UCX port, for ?link=ucx"},
+    {"AMB_UCX_LIBRARY", "which UCX is loaded for it"},
+    {"AMB_SPIN", "how long a wait looks for a message before it sleeps: 0, 50us"},
+    {NULL, NULL},
+};
+
+const struct amb_cli_program amb_cli_broker_ctl = {
+    .name = "broker-ctl",
+    .section = 1,
+    .help = "looks into a broker, publishes and subscribes, sets one up",
+    .commands = commands,
+    .options = options,
+    .habits = habits,
+    .exits = exits,
+    .variables = variables,
+    .see_also = "broker-bench 1, broker.conf 5, ambroker 7, brokerd 8",
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables of the three programs, and parts that their commands share.
+ * Threads: any. Memory: constants.
+ */
+#pragma once
+
+#include "tools/cli/cli.h"
+
+extern const struct amb_cli_program amb_cli_broker_ctl;
+extern const struct amb_cli_program amb_cli_broker_bench;
+extern const struct amb_cli_program amb_cli_brokerd;
+
+#define AMB_CLI_ALIASES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* The parts of broker-ctl's. */
+extern const struct amb_cli_arg amb_cli_config_args[], amb_cli_local_args[], amb_cli_key_args[],
+    amb_cli_tls_issue_args[], amb_cli_tls_renew_args[], amb_cli_user_name_args[],
+    amb_cli_user_test_args[];
+extern const struct amb_cli_option amb_cli_config_options[], amb_cli_address_options[],
+    amb_cli_local_options[], amb_cli_key_new_options[], amb_cli_tls_options[],
+    amb_cli_user_file_options[], amb_cli_user_change_options[];
+extern const struct amb_cli_option amb_cli_pub_options[], amb_cli_sub_options[],
+    amb_cli_request_options[], amb_cli_reply_options[];
