@@ -7,8 +7,8 @@
 
 #include "tools/cli/cli.h"
 
-/* One that was given. Which member holds follows from the type: COUNT and SIZE have a number, TIME
- * has ns, RATE has a rate, WORD has a word. Others have the text alone. */
+/* One that was given. The type says which member holds: of COUNT and SIZE the number, of TIME ns,
+ * of RATE the rate, of WORD the word. Others have the text alone. */
 struct amb_cli_value {
     const char *text; /* NULL: of a flag */
     uint64_t number;

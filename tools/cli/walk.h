@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A command line, word by word: for the parser all of them, for completion those before the cursor.
- * Values are texts here; what is missing or does not fit is not looked at.
+ * Values are texts here. Whether all is there and fits is not looked at.
  * Threads: any. Memory: the lists of the line, which amb_cli_fini frees.
  */
 #pragma once
@@ -23,7 +23,7 @@ amb_cli_walk_begin(struct amb_cli_walk *walk, struct amb_cli_line *line, size_t 
 /* EINVAL: error has "what: why". The walk may go on, as if the word had not come. */
 AMB_MUST_CHECK enum amb_status amb_cli_walk_word(struct amb_cli_walk *walk, char *word);
 
-/* "what: why" into walk->error, the command's name before `what`; always EINVAL. */
+/* A fault into walk->error: the command's name, `what`, a colon and the reason. Always EINVAL. */
 enum amb_status amb_cli_walk_fail(struct amb_cli_walk *walk, const char *what, const char *format,
                                   ...) __attribute__((format(printf, 3, 4)));
 /* A word that is no verb of the noun; "": there is none. Always EINVAL. */

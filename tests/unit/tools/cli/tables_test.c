@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of the three programs: each row is whole, each option takes a right value and refuses
- * a wrong one, and former command lines still work. */
+/* The tables of the three programs. Each row is whole, and each option takes a right value and
+ * refuses a wrong one. Former command lines still work. */
 #include "tools/cli/tables.h"
 
 #include "tests/unit/tools/cli/words.h"
