@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where: programs, ucx-fence, libamb with its header, pkg-config and CMake
+# What `cmake --install` puts where: programs, manual pages, completion, ucx-fence, libamb with its header, pkg-config and CMake
 # files, the example configuration, and the wheel's UCX, found by run paths relative to the programs.
 include(GNUInstallDirs)
 set(private ${CMAKE_INSTALL_LIBDIR}/ambroker)
@@ -68,6 +68,17 @@ if(AMB_UCX STREQUAL "wheel")
     install(DIRECTORY ${AMB_UCX_ROOT}/licenses DESTINATION ${CMAKE_INSTALL_DOCDIR}/ucx)
 endif()
 
+install(FILES docs/man/broker-ctl.1 docs/man/broker-bench.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES docs/man/broker.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5)
+install(FILES docs/man/ambroker.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
+install(FILES docs/man/brokerd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+foreach(program IN ITEMS broker-ctl broker-bench brokerd)
+    install(FILES etc/completion/${program}.bash RENAME ${program}
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+    install(FILES etc/completion/${program}.zsh RENAME _${program}
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
+    install(FILES etc/completion/${program}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endforeach()
 install(PROGRAMS tools/ucx-fence DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES etc/broker.conf etc/ambroker.service etc/ambroker-gpu.service etc/ambroker-fence.service
     DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

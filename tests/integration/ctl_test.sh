@@ -45,16 +45,18 @@ brokerd=$(find_program brokerd)
 
 # Without a broker.
 expect 64 'a command is missing' "$ctl_path"
-expect 64 'no command' "$ctl_path" frobnicate
+expect 64 'frobnicate: no command' "$ctl_path" frobnicate
 expect 64 'table or json' "$ctl_path" -o xml status
-expect 64 'pub takes one topic' "$ctl_path" pub
+expect 64 'pub TOPIC: is missing' "$ctl_path" pub
 expect 64 'number of messages' "$ctl_path" pub t --count many
 expect 64 'a time' "$ctl_path" sub t --timeout soon
 expect 69 "connect $url: " ctl status
 [ -e /run/ambroker ] || expect 69 'neither --url nor' env -u AMB_URL "$ctl_path" status
 expect 64 'connect nonsense://x' "$ctl_path" --url nonsense://x status
 [ "$("$ctl_path" --version | wc -l)" = 1 ] || fail '--version'
-grep -q wait-subscribers <<<"$("$ctl_path" --help)" || fail '--help'
+grep -q 'pub TOPIC' <<<"$("$ctl_path" --help)" || fail '--help'
+[ "$("$ctl_path" help pub)" = "$("$ctl_path" pub --help)" ] || fail 'help pub'
+grep -q wait-subscribers <<<"$("$ctl_path" help pub)" || fail 'help pub: an option'
 
 "$brokerd" --dev --listen "$url" >"$tmp/ready" 2>"$tmp/log" </dev/null &
 broker_pid=$!
@@ -73,7 +75,7 @@ expect 65 'No such file' ctl pub t --file "$tmp/none"
 # What no message can hold is not read, nor made, before it is refused.
 truncate -s 8G "$tmp/large"
 expect 65 'more than a message can have' ctl pub t --file "$tmp/large"
-expect 64 'below 4 GiB' ctl pub t --size 8G
+expect 64 "pub --size '8G': takes bytes" ctl pub t --size 8G
 rm "$tmp/large"
 expect 75 '0 of 1 subscribers' ctl pub t --count 1 --wait-subscribers 1 --timeout 1
 expect 75 'no message' ctl sub t --timeout 1
@@ -114,7 +116,7 @@ expect 64 'accepted or delivered' ctl pub t --count 1 --confirm durable
 ctl pub cas --count 2 --expect-seq 1 || fail 'the first two'
 expect 65 'publish cas' ctl pub cas --count 1 --expect-seq 2
 ctl pub cas --count 1 --expect-seq 3 --name setter || fail 'the third'
-expect 64 'a sequence' ctl pub cas --count 1 --expect-seq 0
+expect 64 "pub --expect-seq '0': takes a number, from 1" ctl pub cas --count 1 --expect-seq 0
 
 # One key, one member.
 for i in 1 2; do

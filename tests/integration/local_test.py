@@ -285,16 +285,16 @@ def test_no_port_is_opened(locals_):
 # ---- how it ends ----
 
 def test_wrong_words_are_refused(locals_):
-    locals_.fails(USAGE, "COMMAND is missing")
-    locals_.fails(USAGE, "COMMAND is missing", "-n", 2, "--")
-    locals_.fails(USAGE, "not both", "--per-gpu", "-n", 2, "--", "true")
+    locals_.fails(USAGE, "local COMMAND: is missing")
+    locals_.fails(USAGE, "local COMMAND: is missing", "-n", 2, "--")
+    locals_.fails(USAGE, "local --per-gpu: does not go with -n", "--per-gpu", "-n", 2, "--", "true")
     locals_.fails(USAGE, "number of processes", "-n", 0, "--", "true")
     locals_.fails(USAGE, "number of processes", "-n", 257, "--", "true")
-    locals_.fails(USAGE, "a size", "--pool", "much", "--", "true")
-    locals_.fails(USAGE, "unrecognized", "--nonsense", "--", "true")
+    locals_.fails(USAGE, "takes bytes", "--pool", "much", "--", "true")
+    locals_.fails(USAGE, "local --nonsense: no such option", "--nonsense", "--", "true")
     got = subprocess.run([locals_.rig.program("broker-ctl"), "--url", "unix:///x", "local", "true"],
                          capture_output=True, check=False)
-    check(got.returncode == USAGE and b"no --url" in got.stderr, f"{got}")
+    check(got.returncode == USAGE and b"local --url: has a broker of its own" in got.stderr, f"{got}")
 
 
 def test_no_gpu_is_said(locals_):

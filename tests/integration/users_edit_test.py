@@ -113,7 +113,7 @@ def test_what_is_wrong_is_refused(rig):
     ):
         users.refused(*words, say=say)
     for words in (("set", "op"), ("add",), ("add", "a", "b"), ("list", "a"), ("rm", "op", "--off"),
-                  ("add", "a", "--ca", "x"), ("frob",), ()):
+                  ("add", "a", "--ca", "x"), ("frob",)):
         users.refused(*words, say="user", code=USAGE)
     # A file that was wrong before is not made worse: its line is told.
     for text, say in (("a:b\n", "users:1: roles missing"), (HEAD + "x" * 5000 + "\n", "users:7: is longer than"),

@@ -109,6 +109,11 @@ const char *amb_form_backoff_fault(const char *text)
     return amb_form_backoff_read(text, ns, &count) ? NULL : "up to 16 times, as 1,10,1m";
 }
 
+const char *amb_form_word_fault(const char *text)
+{
+    return text[0] == '\0' || strchr(text, ' ') != NULL ? "a word" : NULL;
+}
+
 static bool is_pair(const char *text)
 {
     const char *equals = strchr(text, '=');

@@ -32,6 +32,8 @@ const char *amb_form_range_fault(const char *text);
 bool amb_form_backoff_read(const char *text, int64_t out_ns[AMB_FORM_BACKOFF_MAX], uint32_t *count);
 const char *amb_form_backoff_fault(const char *text);
 
+/* One word: not empty, and without a blank. */
+const char *amb_form_word_fault(const char *text);
 /* "NAME=VALUE": a name of at least one byte. */
 const char *amb_form_pair_fault(const char *text);
 /* "KEY=VALUE", of a configuration. */

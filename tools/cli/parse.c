@@ -190,6 +190,9 @@ static enum amb_status finish(struct amb_cli_walk *walk)
     line->wants_help = is_given(line, "help");
     line->wants_version = is_given(line, "version");
     if (line->wants_help || line->wants_version) {
+        if (line->command == NULL) {
+            (void)snprintf(line->called, sizeof(line->called), "%s", walk->noun);
+        }
         return AMB_OK;
     }
     enum amb_status status = settle_command(walk);

@@ -18,6 +18,58 @@ static const struct amb_cli_arg topics_args[] = {
     {.name = NULL},
 };
 
+static const struct amb_cli_arg subs_args[] = {
+    {.name = "PATTERN",
+     .is_optional = true,
+     .type = AMB_CLI_PATTERN,
+     .live = AMB_CLI_LIVE_SUBSCRIPTIONS,
+     .help = "those whose pattern matches"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg clients_args[] = {
+    {.name = "PATTERN",
+     .is_optional = true,
+     .live = AMB_CLI_LIVE_CLIENTS,
+     .help = "those whose name matches"},
+    {.name = NULL},
+};
+
+#define FILE_OPTION                                                                                \
+    {                                                                                              \
+        .name = "file", .type = AMB_CLI_FILE, .value = "F",                                        \
+        .help = "a counters file, in place of a broker. Not one, cut, or of another layout: 65",   \
+        .see = "monitoring.md#the-counters-file"                                                   \
+    }
+#define ROW_OPTIONS                                                                                \
+    {.name = "sort",                                                                               \
+     .type = AMB_CLI_TEXT,                                                                         \
+     .value = "COLUMN",                                                                            \
+     .fault = amb_form_word_fault,                                                                 \
+     .right = "bytes",                                                                             \
+     .wrong = "two words",                                                                         \
+     .help = "large numbers first, texts in order"},                                               \
+    {                                                                                              \
+        .name = "top", .type = AMB_CLI_COUNT, .value = "N", .unit = "rows", .min = 1,              \
+        .max = UINT32_MAX, .help = "so many rows"                                                  \
+    }
+
+/* Of a view of objects, of workers, and of the broker itself. */
+static const struct amb_cli_option object_options[] = {
+    {.name = "match",
+     .type = AMB_CLI_TEXT,
+     .value = "PATTERN",
+     .fault = amb_form_word_fault,
+     .right = "a.>",
+     .wrong = "",
+     .help = "those whose name or pattern matches, as the argument"},
+    ROW_OPTIONS,
+    FILE_OPTION,
+    {.name = NULL},
+};
+static const struct amb_cli_option worker_options[] = {ROW_OPTIONS, FILE_OPTION, {.name = NULL}};
+static const struct amb_cli_option broker_options[] = {FILE_OPTION, {.name = NULL}};
+
 static const struct amb_cli_arg paths_args[] = {
     {.name = "CLIENT",
      .is_optional = true,
@@ -91,19 +143,25 @@ static const struct amb_cli_arg completion_args[] = {
 static const struct amb_cli_command commands[] = {
     {.heading = "look",
      .name = "status",
+     .options = broker_options,
      .help = "the broker: version, uptime, totals",
      .example = "broker-ctl status"},
     {.name = "topics ls",
      .aliases = AMB_CLI_ALIASES("topics"),
      .args = topics_args,
+     .options = object_options,
      .help = "topics: messages, bytes, subscriptions",
      .example = "broker-ctl topics 'camera.>'"},
     {.name = "subs ls",
      .aliases = AMB_CLI_ALIASES("subs"),
+     .args = subs_args,
+     .options = object_options,
      .help = "subscriptions: pattern, delivered, waiting, lost",
      .example = "broker-ctl subs"},
     {.name = "queues ls",
      .aliases = AMB_CLI_ALIASES("queues"),
+     .args = subs_args,
+     .options = object_options,
      .help = "acknowledged, group and durable subscriptions: pending, dead",
      .more =
          "A row has the user (a uid, tcp or nobody), the members, and the bytes of the logs that "
@@ -112,12 +170,19 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl queues"},
     {.name = "clients ls",
      .aliases = AMB_CLI_ALIASES("clients"),
+     .args = clients_args,
+     .options = object_options,
      .help = "clients: name, user, link, worker",
      .example = "broker-ctl clients"},
     {.name = "workers ls",
      .aliases = AMB_CLI_ALIASES("workers"),
+     .options = worker_options,
      .help = "worker threads",
      .example = "broker-ctl workers"},
+    {.name = "metrics",
+     .options = broker_options,
+     .help = "each figure of the broker and its workers, with what it is",
+     .example = "broker-ctl metrics"},
     {.name = "memory ls",
      .aliases = AMB_CLI_ALIASES("memory"),
      .help = "segments: used, free, held",

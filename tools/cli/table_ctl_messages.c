@@ -160,7 +160,6 @@ const struct amb_cli_option amb_cli_sub_options[] = {
     {.name = "group",
      .type = AMB_CLI_TEXT,
      .value = "G",
-     .live = AMB_CLI_LIVE_DURABLES,
      .help = "exactly one member of G gets each message: by its key where it has one, else the one "
              "with most credit left"},
     {.name = "durable",

@@ -279,26 +279,36 @@ static void look_at(struct search *search, const struct amb_cli_option *options)
     }
 }
 
+/* Those of all commands with this noun, or of all commands. */
+static void look_at_commands(const struct amb_cli_program *program, const char *noun,
+                             struct search *search)
+{
+    char first[AMB_CLI_NAME_MAX];
+    const struct amb_cli_command *command = NULL;
+    const char *name, *verb;
+    size_t at;
+    while ((name = amb_cli_name_next(program, &command, &at)) != NULL) {
+        amb_cli_name_split(name, first, &verb);
+        if (noun[0] == '\0' || strcmp(first, noun) == 0) {
+            look_at(search, command->options);
+        }
+    }
+}
+
 /* The command's own options, of a noun without its verb those of all its verbs, and the program's.
- */
+ * Before a noun those of the program go before all others. */
 static void look(const struct amb_cli_walk *walk, struct search *search)
 {
     const struct amb_cli_line *line = walk->line;
     if (line->command != NULL) {
         look_at(search, line->command->options);
     } else if (walk->noun[0] != '\0') {
-        const struct amb_cli_command *command = NULL;
-        const char *name, *verb;
-        char noun[AMB_CLI_NAME_MAX];
-        size_t at;
-        while ((name = amb_cli_name_next(line->program, &command, &at)) != NULL) {
-            amb_cli_name_split(name, noun, &verb);
-            if (strcmp(noun, walk->noun) == 0) {
-                look_at(search, command->options);
-            }
-        }
+        look_at_commands(line->program, walk->noun, search);
     }
     look_at(search, line->program->options);
+    if (walk->noun[0] == '\0' && search->exact == NULL && search->prefix == NULL) {
+        look_at_commands(line->program, "", search);
+    }
 }
 
 static enum amb_status refuse_option(struct amb_cli_walk *walk, const struct search *search,

@@ -18,11 +18,6 @@
 
 #define PORT_DEFAULT 4733
 
-enum {
-    OPT_INTERFACE = 256,
-    OPT_CONFIG,
-};
-
 struct wanted {
     const char *interface; /* NULL: all */
     const char *config;    /* NULL: the port of --url, or the default one */
@@ -49,7 +44,7 @@ static enum amb_exit find_listeners(const struct amb_ctl *ctl, const struct want
     }
     struct amb_listener_url url = {.host = "::", .port = PORT_DEFAULT};
     if (ctl->url != NULL && !amb_listener_parse(ctl->url, &url)) {
-        return amb_ctl_bad("--url", ctl->url, "address takes the port of one, as tcp://host:4733");
+        return amb_ctl_bad("address --url", ctl->url, "takes the port of one, as tcp://host:4733");
     }
     (void)snprintf(url.host, sizeof(url.host), "::"); /* On each address, whatever is asked. */
     url.options[0] = '\0';
@@ -96,7 +91,7 @@ static enum amb_exit show(const struct amb_ctl *ctl, const struct wanted *wanted
     size_t count = 0;
     if (wanted->interface != NULL &&
         amb_interfaces_check(here, wanted->interface, text, sizeof(text)) != AMB_OK) {
-        amb_tool_error("--interface %s", text);
+        amb_tool_error("address --interface: %s", text);
         return AMB_EXIT_USAGE;
     }
     enum amb_exit code = find_listeners(ctl, wanted, listeners, &count);
@@ -120,34 +115,12 @@ static enum amb_exit show(const struct amb_ctl *ctl, const struct wanted *wanted
     return AMB_EXIT_OK;
 }
 
-enum amb_exit amb_ctl_address(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_address(struct amb_ctl *ctl)
 {
-    static const struct option options[] = {AMB_CTL_OPTIONS,
-                                            {"interface", required_argument, NULL, OPT_INTERFACE},
-                                            {"config", required_argument, NULL, OPT_CONFIG},
-                                            {NULL, 0, NULL, 0}};
-    struct wanted wanted = {.interface = NULL};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        if (option == OPT_INTERFACE) {
-            wanted.interface = optarg;
-        } else if (option == OPT_CONFIG) {
-            wanted.config = optarg;
-        } else if (!amb_ctl_option(ctl, option, optarg)) {
-            return AMB_EXIT_USAGE;
-        }
-    }
-    if (ctl->is_help_wanted) {
-        return AMB_EXIT_OK;
-    }
-    if (optind < argc) {
-        amb_tool_error("address takes no argument '%.40s'", argv[optind]);
-        return AMB_EXIT_USAGE;
-    }
-    if (wanted.config != NULL && ctl->url != NULL) {
-        amb_tool_error("address takes --url or --config, not both");
-        return AMB_EXIT_USAGE;
-    }
+    const struct wanted wanted = {
+        .interface = amb_cli_text(ctl->line, "interface"),
+        .config = amb_cli_text(ctl->line, "config"),
+    };
     struct amb_interfaces here = {NULL, 0};
     enum amb_status status = amb_interfaces_read(&here);
     if (status != AMB_OK) {

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define QUERY_MAX 1024u /* bytes of a question */
+
 /* Prints what the broker answers. FORBIDDEN: the answer is a row that says no. */
 static enum amb_exit show(struct amb_ctl *ctl, const char *query)
 {
@@ -43,81 +45,37 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
     return code;
 }
 
-/* The words that options put behind a view's name; NULL: not given. */
-struct words {
-    const char *match, *sort, *top;
-};
-
-/* is_rows: the command takes --match, --sort and --top. False: an option is wrong. */
-static bool take_options(struct amb_ctl *ctl, int argc, char **argv, bool is_rows,
-                         struct words *words)
+/* The text of an option that not every view has; NULL: not given. */
+static const char *text_of(const struct amb_cli_line *line, const char *name)
 {
-    static const struct option options[] = {AMB_CTL_OPTIONS,
-                                            {"file", required_argument, NULL, 'F'},
-                                            {"match", required_argument, NULL, 'm'},
-                                            {"sort", required_argument, NULL, 's'},
-                                            {"top", required_argument, NULL, 't'},
-                                            {NULL, 0, NULL, 0}};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        if (strchr("mst", option) != NULL && !is_rows) {
-            amb_tool_error("%s takes no --match, --sort or --top", argv[0]);
-            return false;
-        }
-        if (strchr("mst", option) != NULL && (optarg[0] == '\0' || strchr(optarg, ' ') != NULL)) {
-            amb_tool_error("%s: '%.40s' is no word", argv[0], optarg);
-            return false;
-        }
-        if (option == 'm') {
-            words->match = optarg;
-        } else if (option == 's') {
-            words->sort = optarg;
-        } else if (option == 't') {
-            words->top = optarg;
-        } else if (option == 'F') {
-            ctl->file = optarg;
-        } else if (!amb_ctl_option(ctl, option, optarg)) {
-            return false;
-        }
-    }
-    return true;
+    bool has_it = amb_cli_option_named(line->command->options, name) != NULL;
+    return has_it ? amb_cli_text(line, name) : NULL;
 }
 
-/* " KEY=WORD" behind the query, and its length then. */
-static size_t add_word(char *query, size_t size, size_t len, const char *key, const char *word)
+/* The question: the broker's word, the arguments that were typed, and choices as "sort=COLUMN".
+ * False: it is too long. */
+static bool write_query(const struct amb_ctl *ctl, char *query, size_t size)
 {
-    if (word == NULL || len >= size) {
-        return len;
+    const struct amb_cli_line *line = ctl->line;
+    size_t len = (size_t)snprintf(query, size, "%s", ctl->query);
+    for (size_t i = 0; i < line->arg_count && len < size; i++) {
+        len += (size_t)snprintf(query + len, size - len, " %s", line->args[i]);
     }
-    return len + (size_t)snprintf(query + len, size - len, " %s=%s", key, word);
+    static const char *const choices[] = {"match", "sort", "top"};
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]) && len < size; i++) {
+        const char *word = text_of(line, choices[i]);
+        if (word != NULL) {
+            len += (size_t)snprintf(query + len, size - len, " %s=%s", choices[i], word);
+        }
+    }
+    return len < size;
 }
 
-/* Asks with argv[0], its arguments from optind on, and the words; least, most: how many arguments
- * the command has. */
-static enum amb_exit ask_words(struct amb_ctl *ctl, int argc, char **argv, int least, int most,
-                               const struct words *words, char *query, size_t size)
+static enum amb_exit ask(struct amb_ctl *ctl, const char *query)
 {
-    if (argc - optind > most) {
-        amb_tool_error("%s takes no argument '%.40s'", argv[0], argv[optind + most]);
-        return AMB_EXIT_USAGE;
-    }
-    if (argc - optind < least) {
-        amb_tool_error("%s needs %d more arguments", argv[0], least - (argc - optind));
-        return AMB_EXIT_USAGE;
-    }
-    size_t len = (size_t)snprintf(query, size, "%s", argv[0]);
-    for (int i = optind; i < argc && len < size; i++) {
-        len += (size_t)snprintf(query + len, size - len, " %s", argv[i]);
-    }
-    len = add_word(query, size, len, "match", words->match);
-    len = add_word(query, size, len, "sort", words->sort);
-    len = add_word(query, size, len, "top", words->top);
-    if (len >= size) {
-        amb_tool_error("%s: the argument is too long", argv[0]);
-        return AMB_EXIT_USAGE;
-    }
-    if (ctl->file != NULL) {
-        return amb_ctl_counted(ctl, ctl->file, query);
+    const char *file = text_of(ctl->line, "file");
+    if (file != NULL) {
+        return amb_ctl_counted(ctl, file, query);
     }
     enum amb_exit code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
@@ -128,75 +86,26 @@ static enum amb_exit ask_words(struct amb_ctl *ctl, int argc, char **argv, int l
     return amb_ctl_close(ctl, code);
 }
 
-/* The same behind the options. */
-static enum amb_exit ask(struct amb_ctl *ctl, int argc, char **argv, int least, int most,
-                         char *query, size_t size)
+enum amb_exit amb_ctl_ask(struct amb_ctl *ctl)
 {
-    struct words words = {0};
-    if (!take_options(ctl, argc, argv, amb_counters_query_scope(argv[0]) != 0, &words)) {
+    char query[QUERY_MAX];
+    if (!write_query(ctl, query, sizeof(query))) {
+        amb_tool_error("%s: the argument is too long", ctl->line->called);
         return AMB_EXIT_USAGE;
     }
-    return ctl->is_help_wanted ? AMB_EXIT_OK
-                               : ask_words(ctl, argc, argv, least, most, &words, query, size);
+    return ask(ctl, query);
 }
 
-enum amb_exit amb_ctl_admin(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_kick(struct amb_ctl *ctl)
 {
-    char query[32];
-    return ask(ctl, argc, argv, 0, 0, query, sizeof(query));
-}
-
-enum amb_exit amb_ctl_topics(struct amb_ctl *ctl, int argc, char **argv)
-{
-    char query[1024];
-    return ask(ctl, argc, argv, 0, 1, query, sizeof(query));
-}
-
-enum amb_exit amb_ctl_durable(struct amb_ctl *ctl, int argc, char **argv)
-{
-    char query[128];
-    return ask(ctl, argc, argv, 2, 3, query, sizeof(query));
-}
-
-enum amb_exit amb_ctl_user_test(struct amb_ctl *ctl, int argc, char **argv)
-{
-    char query[400];
-    return ask(ctl, argc, argv, 4, 4, query, sizeof(query));
-}
-
-enum amb_exit amb_ctl_order_of(struct amb_ctl *ctl, int argc, char **argv)
-{
-    char query[320];
-    return ask(ctl, argc, argv, 1, 1, query, sizeof(query));
-}
-
-enum amb_exit amb_ctl_kick(struct amb_ctl *ctl, int argc, char **argv)
-{
-    enum {
-        OPT_USER = 256,
-    };
-    static const struct option options[] = {
-        AMB_CTL_OPTIONS, {"user", required_argument, NULL, OPT_USER}, {NULL, 0, NULL, 0}};
-    const struct words none = {0};
-    char query[320], user[] = "kick --user", *words[2] = {user, NULL};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        if (option == OPT_USER) {
-            words[1] = optarg;
-        } else if (!amb_ctl_option(ctl, option, optarg)) {
-            return AMB_EXIT_USAGE;
-        }
-    }
-    if (ctl->is_help_wanted) {
-        return AMB_EXIT_OK;
-    }
-    if (words[1] == NULL) {
-        return ask_words(ctl, argc, argv, 1, 1, &none, query, sizeof(query));
-    }
-    if (optind < argc) {
-        amb_tool_error("kick: a client, or --user NAME");
+    char query[QUERY_MAX];
+    const struct amb_cli_line *line = ctl->line;
+    const char *user = amb_cli_text(line, "user");
+    if ((user != NULL) == (line->arg_count > 0)) {
+        amb_tool_error("%s: takes a client, or --user NAME", line->called);
         return AMB_EXIT_USAGE;
     }
-    optind = 1;
-    return ask_words(ctl, 2, words, 1, 1, &none, query, sizeof(query));
+    (void)snprintf(query, sizeof(query), "%s%s %s", ctl->query, user != NULL ? " --user" : "",
+                   user != NULL ? user : line->args[0]);
+    return ask(ctl, query);
 }

@@ -14,12 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    OPT_ROLE = 256,
-    OPT_CONFIG,
-    OPT_ORIGIN,
-};
-
 struct wanted {
     bool is_broker;
     bool has_origin;
@@ -155,42 +149,19 @@ static enum amb_exit show(const struct amb_ctl *ctl, const struct wanted *wanted
     return code;
 }
 
-static bool take_role(struct wanted *wanted, const char *role)
+enum amb_exit amb_ctl_config(struct amb_ctl *ctl)
 {
-    wanted->is_broker = strcmp(role, "broker") == 0;
-    if (!wanted->is_broker && strcmp(role, "client") != 0) {
-        (void)amb_ctl_bad("--role", role, "broker or client");
-        return false;
-    }
-    return true;
-}
-
-enum amb_exit amb_ctl_config(struct amb_ctl *ctl, int argc, char **argv)
-{
-    static const struct option options[] = {AMB_CTL_OPTIONS,
-                                            {"role", required_argument, NULL, OPT_ROLE},
-                                            {"config", required_argument, NULL, OPT_CONFIG},
-                                            {"origin", no_argument, NULL, OPT_ORIGIN},
-                                            {NULL, 0, NULL, 0}};
-    struct wanted wanted = {.is_broker = false};
-    int option;
-    while ((option = getopt_long(argc, argv, "+o:h", options, NULL)) != -1) {
-        if (option == OPT_CONFIG) {
-            wanted.config = optarg;
-        } else if (option == OPT_ORIGIN) {
-            wanted.has_origin = true;
-        } else if (option == OPT_ROLE ? !take_role(&wanted, optarg)
-                                      : !amb_ctl_option(ctl, option, optarg)) {
-            return AMB_EXIT_USAGE;
-        }
-    }
-    if (ctl->is_help_wanted) {
-        return AMB_EXIT_OK;
-    }
-    if (optind < argc && !wanted.is_broker) {
-        amb_tool_error("config takes no argument '%.40s'", argv[optind]);
+    const struct amb_cli_line *line = ctl->line;
+    const struct wanted wanted = {
+        .is_broker = amb_cli_word(line, "role", 0) != 0,
+        .has_origin = amb_cli_has(line, "origin"),
+        .config = amb_cli_text(line, "config"),
+        .options = line->args,
+    };
+    if (line->arg_count > 0 && !wanted.is_broker) {
+        amb_tool_error("%s %.40s: options of brokerd go with --role broker", line->called,
+                       line->args[0]);
         return AMB_EXIT_USAGE;
     }
-    wanted.options = argv + optind;
     return show(ctl, &wanted);
 }

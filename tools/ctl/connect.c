@@ -2,7 +2,6 @@
 #include "tools/ctl/connect.h"
 
 #include "tools/common/table.h"
-#include "tools/common/units.h"
 #include "wire/base/clock.h"
 
 #include <poll.h>
@@ -38,37 +37,14 @@ enum amb_exit amb_ctl_bad(const char *option, const char *value, const char *wan
     return AMB_EXIT_USAGE;
 }
 
-bool amb_ctl_option(struct amb_ctl *ctl, int option, const char *value)
+void amb_ctl_take_options(struct amb_ctl *ctl)
 {
-    switch (option) {
-    case 'u':
-        ctl->url = value;
-        return true;
-    case 'C':
-        ctl->credentials = value;
-        return true;
-    case 'N':
-        ctl->client_name = value;
-        return true;
-    case 'h':
-        ctl->is_help_wanted = true;
-        return true;
-    case 'o':
-        ctl->is_json = strcmp(value, "json") == 0;
-        if (!ctl->is_json && strcmp(value, "table") != 0) {
-            (void)amb_ctl_bad("-o", value, "table or json");
-            return false;
-        }
-        return true;
-    case 'T':
-        if (!amb_units_duration(value, &ctl->timeout_ns)) {
-            (void)amb_ctl_bad("--timeout", value, "a time, such as 10, 500ms or 2m");
-            return false;
-        }
-        return true;
-    default:
-        return false; /* getopt_long has said what is wrong */
-    }
+    const struct amb_cli_line *line = ctl->line;
+    ctl->url = amb_cli_text(line, "url");
+    ctl->credentials = amb_cli_text(line, "credentials");
+    ctl->client_name = amb_cli_text(line, "client-name");
+    ctl->timeout_ns = amb_cli_ns(line, "timeout", -1);
+    ctl->is_json = amb_cli_word(line, "output", 0) != 0;
 }
 
 const char *amb_ctl_url(const struct amb_ctl *ctl)
@@ -134,6 +110,16 @@ enum amb_exit amb_ctl_close(struct amb_ctl *ctl, enum amb_exit code)
     return code;
 }
 
+/* The text without `what: `, which the broker and the library may have put before it, too. */
+static const char *behind(const char *text, const char *what)
+{
+    size_t len = strlen(what);
+    while (len > 0 && strncmp(text, what, len) == 0 && strncmp(text + len, ": ", 2) == 0) {
+        text += len + 2;
+    }
+    return text;
+}
+
 enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb_status status)
 {
     if (status == AMB_ESTOPPED) {
@@ -142,7 +128,7 @@ enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb
     }
     struct amb_error error = amb_last_error(ctl->conn);
     if (error.status == status && error.text[0] != '\0') {
-        amb_tool_error("%s: %s", what, error.text);
+        amb_tool_error("%s: %s", what, behind(error.text, what));
     } else {
         amb_tool_error("%s: %s", what, amb_strerror(status));
     }

@@ -12,9 +12,9 @@
 
 #define AMB_CTL_SLICE_NS (200 * AMB_MS) /* how long a wait may be deaf to a signal */
 
-/* Takes one of AMB_CTL_OPTIONS; false: it is wrong, and has been said. */
-bool amb_ctl_option(struct amb_ctl *ctl, int option, const char *value);
-/* Says what is wrong with the value of an option; always AMB_EXIT_USAGE. */
+/* The options that all commands have, from ctl->line. */
+void amb_ctl_take_options(struct amb_ctl *ctl);
+/* Says what is wrong with the value of an option, "pub --file"; always AMB_EXIT_USAGE. */
 enum amb_exit amb_ctl_bad(const char *option, const char *value, const char *wanted);
 
 /* Opens ctl->conn and says what failed: "connect URL: reason". From here on a signal stops it. */

@@ -16,17 +16,6 @@
 #define TOKEN_BYTES 32u /* 256 random bits */
 #define TOKEN_TEXT (2 * TOKEN_BYTES + 1)
 
-enum {
-    OPT_USER = 256,
-    OPT_CA,
-    OPT_TOKEN,
-};
-
-struct wanted {
-    struct amb_key_parts key;
-    bool is_token;
-};
-
 static enum amb_exit failed(const char *why)
 {
     amb_tool_error("key: %s", why);
@@ -203,7 +192,7 @@ enum amb_exit amb_ctl_key_check(const struct amb_key_parts *wanted)
     char why[160];
     struct amb_url url;
     if (wanted->user != NULL && !amb_user_name_is(wanted->user)) {
-        return amb_ctl_bad("--user", wanted->user, "letters, digits and -_@, a letter first");
+        return amb_ctl_bad("key --user", wanted->user, "letters, digits and -_@, a letter first");
     }
     /* Of a comma list the first one: those behind it may be bare hosts. */
     if (wanted->url != NULL && strchr(wanted->url, ',') == NULL &&
@@ -213,71 +202,31 @@ enum amb_exit amb_ctl_key_check(const struct amb_key_parts *wanted)
     return AMB_EXIT_OK;
 }
 
-static enum amb_exit run_new(const struct amb_ctl *ctl, const struct wanted *wanted,
-                             const char *path)
+enum amb_exit amb_ctl_key_new(struct amb_ctl *ctl)
 {
-    const struct amb_key_parts *key = &wanted->key;
-    if (wanted->is_token && (key->user != NULL || key->ca != NULL || key->url != NULL)) {
-        amb_tool_error("key: a token's file has nothing else: no --user, --ca or --url");
-        return AMB_EXIT_USAGE;
-    }
-    enum amb_exit code = amb_ctl_key_check(key);
+    const struct amb_key_parts key = {
+        .user = amb_cli_text(ctl->line, "user"),
+        .ca = amb_cli_text(ctl->line, "ca"),
+        .url = ctl->url,
+    };
+    const char *path = ctl->line->args[0];
+    enum amb_exit code = amb_ctl_key_check(&key);
     if (code != AMB_EXIT_OK) {
         return code;
     }
-    return wanted->is_token ? new_token(ctl, path) : new_key(ctl, key, path);
+    return amb_cli_has(ctl->line, "token") ? new_token(ctl, path) : new_key(ctl, &key, path);
 }
 
-static enum amb_exit run_show(const struct amb_ctl *ctl, const char *path)
+enum amb_exit amb_ctl_key_show(struct amb_ctl *ctl)
 {
     char why[AMB_PRIVATE_WHY_MAX];
     struct amb_credentials credentials;
     bool is_file;
+    const char *path = ctl->line->args[0];
     if (amb_credentials_read(path, &credentials, &is_file, why) != AMB_OK) {
         return failed(why);
     }
     enum amb_exit code = describe(ctl, path, &credentials);
     amb_credentials_fini(&credentials);
     return code;
-}
-
-static enum amb_exit run(const struct amb_ctl *ctl, const struct wanted *wanted, int argc,
-                         char **argv)
-{
-    if (argc == 2 && strcmp(argv[0], "new") == 0) {
-        return run_new(ctl, wanted, argv[1]);
-    }
-    if (argc == 2 && strcmp(argv[0], "show") == 0) {
-        return run_show(ctl, argv[1]);
-    }
-    amb_tool_error("key: new FILE or show FILE");
-    return AMB_EXIT_USAGE;
-}
-
-enum amb_exit amb_ctl_key(struct amb_ctl *ctl, int argc, char **argv)
-{
-    static const struct option options[] = {AMB_CTL_OPTIONS,
-                                            {"user", required_argument, NULL, OPT_USER},
-                                            {"ca", required_argument, NULL, OPT_CA},
-                                            {"token", no_argument, NULL, OPT_TOKEN},
-                                            {NULL, 0, NULL, 0}};
-    struct wanted wanted = {.is_token = false};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        bool is_good = true;
-        if (option == OPT_USER) {
-            wanted.key.user = optarg;
-        } else if (option == OPT_CA) {
-            wanted.key.ca = optarg;
-        } else if (option == OPT_TOKEN) {
-            wanted.is_token = true;
-        } else {
-            is_good = amb_ctl_option(ctl, option, optarg);
-        }
-        if (!is_good) {
-            return AMB_EXIT_USAGE;
-        }
-    }
-    wanted.key.url = ctl->url;
-    return ctl->is_help_wanted ? AMB_EXIT_OK : run(ctl, &wanted, argc - optind, argv + optind);
 }

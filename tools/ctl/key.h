@@ -7,7 +7,8 @@
 
 #include "tools/ctl/ctl.h"
 
-enum amb_exit amb_ctl_key(struct amb_ctl *ctl, int argc, char **argv);
+enum amb_exit amb_ctl_key_new(struct amb_ctl *ctl);
+enum amb_exit amb_ctl_key_show(struct amb_ctl *ctl);
 
 /* A client's file with a new key; each may be NULL. */
 struct amb_key_parts {

@@ -5,7 +5,7 @@
  */
 #include "tools/ctl/pub.h"
 
-#include "tools/common/units.h"
+#include "tools/cli/limits.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/outbox.h"
 #include "tools/ctl/progress.h"
@@ -20,26 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROPS_MAX 16u
+#define PROPS_MAX (AMB_PUB_PROPS_MAX + 1) /* [0] is kept for the file's name */
 #define READ_STEP ((size_t)1 << 16)
-#define MESSAGE_MAX UINT32_MAX /* no broker takes a larger one: not worth reading */
+#define MESSAGE_MAX AMB_PUB_SIZE_MAX /* no broker takes a larger one: not worth reading */
 #define PACE_MAX_NS 1e18
-
-enum {
-    OPT_SIZE = 256,
-    OPT_RATE,
-    OPT_WAIT,
-    OPT_PROP,
-    OPT_TTL,
-    OPT_STATS,
-    OPT_HOLD,
-    OPT_KEY,
-    OPT_NAME,
-    OPT_CONFIRM,
-    OPT_EXPECT,
-    OPT_PRIORITY,
-    OPT_RECONNECT,
-};
 
 /* The broker's word on the messages. */
 struct told {
@@ -50,7 +34,6 @@ struct told {
 struct pub {
     struct amb_ctl *ctl;
     const char *topic;
-    char **files; /* texts borrowed from argv */
     size_t file_count;
     uint64_t count, size; /* count: of generated messages, or how often the files are sent */
     bool has_count, has_size, has_name, wants_stats, wants_hold;
@@ -62,7 +45,8 @@ struct pub {
     struct told told;
     double rate; /* messages a second, 0: as fast as they go */
     uint32_t wait_subscribers;
-    struct amb_prop props[PROPS_MAX]; /* [0] is kept for the file's name */
+    struct amb_prop props[PROPS_MAX];
+    char *names[PROPS_MAX]; /* of properties, copies */
     uint32_t prop_count;
 
     struct amb_outbox box;
@@ -209,8 +193,10 @@ static enum amb_exit publish_files(struct pub *p)
     uint64_t rounds = p->has_count ? p->count : 1;
     enum amb_exit code = AMB_EXIT_OK;
     for (uint64_t r = 0; r < rounds && code == AMB_EXIT_OK; r++) {
-        for (size_t i = 0; i < p->file_count && code == AMB_EXIT_OK; i++) {
-            code = publish_file(p, p->files[i]);
+        size_t at = 0;
+        const char *path;
+        while (code == AMB_EXIT_OK && (path = amb_cli_next(p->ctl->line, "file", &at)) != NULL) {
+            code = publish_file(p, path);
         }
     }
     return code;
@@ -292,9 +278,11 @@ static uint64_t expected_bytes(const struct pub *p)
         return p->has_count || p->has_size ? p->count * p->size : 0;
     }
     uint64_t sum = 0;
-    for (size_t i = 0; i < p->file_count; i++) {
+    size_t at = 0;
+    const char *path;
+    while ((path = amb_cli_next(p->ctl->line, "file", &at)) != NULL) {
         struct stat st;
-        if (stat(p->files[i], &st) == 0 && S_ISREG(st.st_mode)) {
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
             sum += (uint64_t)st.st_size;
         }
     }
@@ -421,168 +409,68 @@ static enum amb_exit publish(struct pub *p)
     return code;
 }
 
-static bool add_prop(struct pub *p, char *text)
+/* The form NAME=VALUE has been checked. False: no memory. */
+static bool add_prop(struct pub *p, const char *text)
 {
-    char *equals = strchr(text, '=');
-    if (equals == NULL || equals == text || p->prop_count == PROPS_MAX) {
+    const char *equals = strchr(text, '=');
+    char *name = strndup(text, (size_t)(equals - text));
+    if (name == NULL) {
         return false;
     }
-    *equals = '\0';
-    p->has_name = p->has_name || strcmp(text, "name") == 0;
+    p->has_name = p->has_name || strcmp(name, "name") == 0;
+    p->names[p->prop_count] = name;
     p->props[p->prop_count++] =
-        (struct amb_prop){.name = text, .value = equals + 1, .len = strlen(equals + 1)};
+        (struct amb_prop){.name = name, .value = equals + 1, .len = strlen(equals + 1)};
     return true;
 }
 
-static enum amb_exit take_confirm(struct pub *p, const char *value)
+static bool add_props(struct pub *p)
 {
-    if (strcmp(value, "accepted") == 0) {
-        p->confirm = AMB_CONFIRM_ACCEPTED;
-    } else if (strcmp(value, "delivered") == 0) {
-        p->confirm = AMB_CONFIRM_DELIVERED;
-    } else {
-        return amb_ctl_bad("--confirm", value, "accepted or delivered");
-    }
-    return AMB_EXIT_OK;
-}
-
-static enum amb_exit take_priority(struct pub *p, const char *value)
-{
-    if (strcmp(value, "high") == 0) {
-        p->priority = AMB_PRIORITY_HIGH;
-    } else if (strcmp(value, "low") == 0) {
-        p->priority = AMB_PRIORITY_LOW;
-    } else if (strcmp(value, "normal") == 0) {
-        p->priority = AMB_PRIORITY_NORMAL;
-    } else {
-        return amb_ctl_bad("--priority", value, "high, normal or low");
-    }
-    return AMB_EXIT_OK;
-}
-
-static enum amb_exit take_option(struct pub *p, int option, char *value)
-{
-    uint64_t number;
-    switch (option) {
-    case OPT_PRIORITY:
-        return take_priority(p, value);
-    case OPT_KEY:
-        p->key = value;
-        return AMB_EXIT_OK;
-    case OPT_NAME: /* Sending again what a lost session leaves open needs another session. */
-        p->name = value;
-        p->ctl->stays = true;
-        return AMB_EXIT_OK;
-    case OPT_RECONNECT:
-        p->ctl->stays = true;
-        return AMB_EXIT_OK;
-    case OPT_CONFIRM:
-        return take_confirm(p, value);
-    case OPT_EXPECT:
-        return amb_units_count(value, UINT64_MAX / 2, &p->expect_seq) && p->expect_seq != 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--expect-seq", value, "a sequence, from 1");
-    case 'f':
-        p->files[p->file_count++] = value;
-        return AMB_EXIT_OK;
-    case 'c':
-        p->has_count = amb_units_count(value, UINT64_MAX / 2, &p->count);
-        return p->has_count ? AMB_EXIT_OK : amb_ctl_bad("--count", value, "a number of messages");
-    case OPT_SIZE:
-        p->has_size = amb_units_size(value, &p->size) && p->size <= MESSAGE_MAX;
-        return p->has_size ? AMB_EXIT_OK
-                           : amb_ctl_bad("--size", value, "bytes below 4 GiB, as 64k or 1MiB");
-    case OPT_RATE:
-        return amb_units_rate(value, &p->rate)
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--rate", value, "messages a second, above 0");
-    case OPT_WAIT:
-        if (!amb_units_count(value, UINT32_MAX, &number)) {
-            return amb_ctl_bad("--wait-subscribers", value, "a number of subscriptions");
+    size_t at = 0;
+    const char *text;
+    while ((text = amb_cli_next(p->ctl->line, "prop", &at)) != NULL) {
+        if (!add_prop(p, text)) {
+            amb_tool_error("pub --prop: no memory");
+            return false;
         }
-        p->wait_subscribers = (uint32_t)number;
-        return AMB_EXIT_OK;
-    case OPT_PROP:
-        return add_prop(p, value) ? AMB_EXIT_OK
-                                  : amb_ctl_bad("--prop", value, "NAME=VALUE, at most 15 times");
-    case OPT_TTL:
-        return amb_units_duration(value, &p->ttl_ns) && p->ttl_ns > 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--ttl", value, "a time, as 10 or 500ms");
-    case OPT_STATS:
-        p->wants_stats = true;
-        return AMB_EXIT_OK;
-    case OPT_HOLD:
-        p->wants_hold = true;
-        return AMB_EXIT_OK;
-    default:
-        return amb_ctl_option(p->ctl, option, value) ? AMB_EXIT_OK : AMB_EXIT_USAGE;
     }
+    return true;
 }
 
-static enum amb_exit check_arguments(struct pub *p, int argc, char **argv)
+static void take_options(struct pub *p)
 {
-    if (optind + 1 != argc) {
-        amb_tool_error("pub takes one topic");
-        return AMB_EXIT_USAGE;
-    }
-    p->topic = argv[optind];
-    if (p->has_size && p->file_count > 0) {
-        amb_tool_error("--size goes without --file");
-        return AMB_EXIT_USAGE;
-    }
-    if (p->has_size && !p->has_count) {
-        p->count = 1;
-    }
-    if (p->has_count && !p->has_size) {
-        p->size = 64;
-    }
-    return AMB_EXIT_OK;
+    const struct amb_cli_line *line = p->ctl->line;
+    p->topic = line->args[0];
+    p->file_count = amb_cli_times(line, "file");
+    p->has_count = amb_cli_has(line, "count");
+    p->has_size = amb_cli_has(line, "size");
+    p->count = amb_cli_number(line, "count", p->has_size ? 1 : 0);
+    p->size = amb_cli_number(line, "size", 64);
+    p->rate = amb_cli_rate(line, "rate", 0);
+    p->wait_subscribers = (uint32_t)amb_cli_number(line, "wait-subscribers", 0);
+    p->key = amb_cli_text(line, "key");
+    p->confirm = (enum amb_confirm)amb_cli_word(line, "confirm", AMB_CONFIRM_DEFAULT);
+    p->name = amb_cli_text(line, "name");
+    p->priority = (enum amb_priority)amb_cli_word(line, "priority", AMB_PRIORITY_NORMAL);
+    p->expect_seq = amb_cli_number(line, "expect-seq", 0);
+    p->ttl_ns = amb_cli_ns(line, "ttl", 0);
+    p->wants_stats = amb_cli_has(line, "stats");
+    p->wants_hold = amb_cli_has(line, "hold");
+    /* Sending again what a lost session leaves open needs another session. */
+    p->ctl->stays = p->name != NULL || amb_cli_has(line, "reconnect");
 }
 
-enum amb_exit amb_ctl_pub(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_pub(struct amb_ctl *ctl)
 {
-    static const struct option options[] = {
-        AMB_CTL_OPTIONS,
-        {"file", required_argument, NULL, 'f'},
-        {"count", required_argument, NULL, 'c'},
-        {"size", required_argument, NULL, OPT_SIZE},
-        {"rate", required_argument, NULL, OPT_RATE},
-        {"wait-subscribers", required_argument, NULL, OPT_WAIT},
-        {"prop", required_argument, NULL, OPT_PROP},
-        {"ttl", required_argument, NULL, OPT_TTL},
-        {"key", required_argument, NULL, OPT_KEY},
-        {"name", required_argument, NULL, OPT_NAME},
-        {"confirm", required_argument, NULL, OPT_CONFIRM},
-        {"expect-seq", required_argument, NULL, OPT_EXPECT},
-        {"priority", required_argument, NULL, OPT_PRIORITY},
-        {"reconnect", no_argument, NULL, OPT_RECONNECT},
-        {"stats", no_argument, NULL, OPT_STATS},
-        {"hold", no_argument, NULL, OPT_HOLD},
-        {NULL, 0, NULL, 0},
-    };
     struct pub p = {.ctl = ctl, .prop_count = 1};
-    p.files = calloc((size_t)argc, sizeof(*p.files));
-    if (p.files == NULL) {
-        amb_tool_error("pub: no memory");
-        return AMB_EXIT_SOFTWARE;
+    take_options(&p);
+    enum amb_exit code = add_props(&p) ? amb_ctl_connect(ctl) : AMB_EXIT_SOFTWARE;
+    if (code == AMB_EXIT_OK) {
+        code = publish(&p);
     }
-    enum amb_exit code = AMB_EXIT_OK;
-    int option;
-    while (code == AMB_EXIT_OK &&
-           (option = getopt_long(argc, argv, "o:f:c:h", options, NULL)) != -1) {
-        code = take_option(&p, option, optarg);
+    code = amb_ctl_close(ctl, code);
+    for (uint32_t i = 0; i < p.prop_count; i++) {
+        free(p.names[i]);
     }
-    if (code == AMB_EXIT_OK && !ctl->is_help_wanted) {
-        code = check_arguments(&p, argc, argv);
-        if (code == AMB_EXIT_OK) {
-            code = amb_ctl_connect(ctl);
-        }
-        if (code == AMB_EXIT_OK) {
-            code = publish(&p);
-        }
-        code = amb_ctl_close(ctl, code);
-    }
-    free(p.files);
     return code;
 }

@@ -5,7 +5,6 @@
 #include "tools/ctl/request.h"
 
 #include "tools/common/shown.h"
-#include "tools/common/units.h"
 #include "tools/ctl/connect.h"
 
 #include <errno.h>
@@ -17,10 +16,6 @@
 
 #define STDIN_STEP ((size_t)1 << 16)
 #define WAIT_DEFAULT_NS (5 * AMB_SEC)
-
-enum {
-    OPT_TEXT = 256,
-};
 
 struct text {
     uint8_t *owned;
@@ -80,38 +75,16 @@ static enum amb_exit request(struct amb_ctl *ctl, const char *topic, const struc
     return AMB_EXIT_OK;
 }
 
-enum amb_exit amb_ctl_request(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_request(struct amb_ctl *ctl)
 {
-    static const struct option options[] = {
-        AMB_CTL_OPTIONS, {"text", required_argument, NULL, OPT_TEXT}, {NULL, 0, NULL, 0}};
-    struct text text = {.data = NULL};
-    bool has_text = false;
-    enum amb_exit code = AMB_EXIT_OK;
-    int option;
-    while (code == AMB_EXIT_OK && (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        if (option == OPT_TEXT) {
-            has_text = true;
-            text.data = optarg;
-            text.len = strlen(optarg);
-        } else if (!amb_ctl_option(ctl, option, optarg)) {
-            code = AMB_EXIT_USAGE;
-        }
-    }
-    if (code != AMB_EXIT_OK || ctl->is_help_wanted) {
-        return code;
-    }
-    if (optind + 1 != argc) {
-        amb_tool_error("request takes one topic");
-        return AMB_EXIT_USAGE;
-    }
-    if (!has_text) {
-        code = read_stdin(&text);
-    }
+    const char *given = amb_cli_text(ctl->line, "text");
+    struct text text = {.data = given, .len = given != NULL ? strlen(given) : 0};
+    enum amb_exit code = given != NULL ? AMB_EXIT_OK : read_stdin(&text);
     if (code == AMB_EXIT_OK) {
         code = amb_ctl_connect(ctl);
     }
     if (code == AMB_EXIT_OK) {
-        code = request(ctl, argv[optind], &text);
+        code = request(ctl, ctl->line->args[0], &text);
         code = amb_ctl_close(ctl, code);
     }
     free(text.owned);
@@ -173,38 +146,14 @@ static enum amb_exit serve(struct service *s)
     return amb_ctl_fail(s->ctl, what, status);
 }
 
-enum amb_exit amb_ctl_reply(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_reply(struct amb_ctl *ctl)
 {
-    static const struct option options[] = {AMB_CTL_OPTIONS,
-                                            {"text", required_argument, NULL, OPT_TEXT},
-                                            {"count", required_argument, NULL, 'c'},
-                                            {NULL, 0, NULL, 0}};
-    struct service s = {.ctl = ctl};
-    enum amb_exit code = AMB_EXIT_OK;
-    int option;
-    while (code == AMB_EXIT_OK &&
-           (option = getopt_long(argc, argv, "o:c:h", options, NULL)) != -1) {
-        if (option == OPT_TEXT) {
-            s.text = optarg;
-        } else if (option == 'c') {
-            code = amb_units_count(optarg, UINT64_MAX / 2, &s.count) && s.count > 0
-                       ? AMB_EXIT_OK
-                       : amb_ctl_bad("--count", optarg, "a number of requests, above 0");
-        } else if (!amb_ctl_option(ctl, option, optarg)) {
-            code = AMB_EXIT_USAGE;
-        }
-    }
-    if (code != AMB_EXIT_OK || ctl->is_help_wanted) {
-        return code;
-    }
-    if (optind + 1 != argc) {
-        amb_tool_error("reply takes one pattern");
-        return AMB_EXIT_USAGE;
-    }
-    s.pattern = argv[optind];
-    code = amb_ctl_connect(ctl);
-    if (code == AMB_EXIT_OK) {
-        code = amb_ctl_close(ctl, serve(&s));
-    }
-    return code;
+    struct service s = {
+        .ctl = ctl,
+        .pattern = ctl->line->args[0],
+        .text = amb_cli_text(ctl->line, "text"),
+        .count = amb_cli_number(ctl->line, "count", 0),
+    };
+    enum amb_exit code = amb_ctl_connect(ctl);
+    return code == AMB_EXIT_OK ? amb_ctl_close(ctl, serve(&s)) : code;
 }

@@ -7,5 +7,5 @@
 
 #include "tools/ctl/ctl.h"
 
-enum amb_exit amb_ctl_request(struct amb_ctl *ctl, int argc, char **argv);
-enum amb_exit amb_ctl_reply(struct amb_ctl *ctl, int argc, char **argv);
+enum amb_exit amb_ctl_request(struct amb_ctl *ctl);
+enum amb_exit amb_ctl_reply(struct amb_ctl *ctl);

@@ -4,8 +4,8 @@
  */
 #include "tools/ctl/sub.h"
 
+#include "tools/cli/forms.h"
 #include "tools/common/output.h"
-#include "tools/common/units.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
@@ -17,37 +17,6 @@
 
 #define MANY 256u
 #define POSITION_MAX 32768u /* bytes of a position */
-#define BACKOFF_MAX 16u
-
-enum {
-    OPT_OUT_DIR = 256,
-    OPT_SHA256,
-    OPT_STATS,
-    OPT_SLOW,
-    OPT_SLOW_BLOCK,
-    OPT_CREDIT,
-    OPT_START,
-    OPT_SAVE,
-    OPT_COPY,
-    OPT_HOLD,
-    OPT_GROUP,
-    OPT_DURABLE,
-    OPT_ACK,
-    OPT_ACK_WAIT,
-    OPT_BACKOFF,
-    OPT_MAX_DELIVER,
-    OPT_NAK,
-    OPT_TERM,
-    OPT_FILTER,
-    OPT_RATE,
-    OPT_RATE_BYTES,
-    OPT_REPLAY,
-    OPT_RECONNECT,
-    OPT_LAZY,
-    OPT_PIN,
-    OPT_HEADERS_ONLY,
-    OPT_READ,
-};
 
 struct sub {
     struct amb_ctl *ctl;
@@ -58,7 +27,7 @@ struct sub {
     const char *save; /* where the position goes at the end, or NULL */
     uint8_t *position;
     struct amb_sub_options options;
-    int64_t backoff_ns[BACKOFF_MAX];
+    int64_t backoff_ns[AMB_FORM_BACKOFF_MAX];
     bool wants_nak;
     const char *term; /* why */
     struct amb_deliver_options deliver_options;
@@ -188,28 +157,6 @@ static enum amb_exit subscribe(struct sub *s)
     return code;
 }
 
-static enum amb_exit take_slow(struct sub *s, const char *value)
-{
-    static const struct {
-        const char *name;
-        enum amb_slow slow;
-    } policies[] = {
-        {"drop-oldest", AMB_SLOW_DROP_OLDEST},
-        {"drop-newest", AMB_SLOW_DROP_NEWEST},
-        {"latest", AMB_SLOW_LATEST},
-        {"block", AMB_SLOW_BLOCK},
-        {"spill", AMB_SLOW_SPILL},
-        {"disconnect", AMB_SLOW_DISCONNECT},
-    };
-    for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
-        if (strcmp(value, policies[i].name) == 0) {
-            s->options.slow = policies[i].slow;
-            return AMB_EXIT_OK;
-        }
-    }
-    return amb_ctl_bad("--policy", value, "block, drop-oldest, drop-newest, latest or disconnect");
-}
-
 /* A position that --save has written. */
 static bool read_position(struct sub *s, const char *path)
 {
@@ -228,303 +175,110 @@ static bool read_position(struct sub *s, const char *path)
     return len > 0;
 }
 
-static bool take_start(struct sub *s, const char *value)
+static enum amb_exit take_start(struct sub *s)
 {
-    static const struct {
-        const char *name;
-        enum amb_start start;
-    } places[] = {{"new", AMB_START_NEW}, {"first", AMB_START_FIRST}, {"last", AMB_START_LAST}};
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        if (strcmp(value, places[i].name) == 0) {
-            s->options.start = places[i].start;
-            return true;
-        }
+    struct amb_form_place place;
+    const char *text = amb_cli_text(s->ctl->line, "start");
+    if (text == NULL || !amb_form_place_read(text, &place)) {
+        return AMB_EXIT_OK;
     }
-    int64_t ago_ns;
-    if (strncmp(value, "last:", 5) == 0) {
-        s->options.start = AMB_START_LAST_N;
-        return amb_units_count(value + 5, UINT64_MAX / 2, &s->options.start_at);
+    s->options.start = place.start;
+    s->options.start_at = place.number;
+    if (place.start == AMB_START_TIME) {
+        s->options.start_at = (uint64_t)(amb_clock_realtime_ns() - place.ago_ns);
     }
-    if (strncmp(value, "seq:", 4) == 0) {
-        s->options.start = AMB_START_SEQ;
-        return amb_units_count(value + 4, UINT64_MAX / 2, &s->options.start_at);
-    }
-    if (strncmp(value, "ago:", 4) == 0 && amb_units_duration(value + 4, &ago_ns)) {
-        s->options.start = AMB_START_TIME;
-        s->options.start_at = (uint64_t)(amb_clock_realtime_ns() - ago_ns);
-        return true;
-    }
-    return strncmp(value, "file:", 5) == 0 && read_position(s, value + 5);
-}
-
-static enum amb_exit take_ack(struct sub *s, const char *value)
-{
-    if (strcmp(value, "explicit") == 0) {
-        s->options.ack = AMB_ACK_EXPLICIT;
-    } else if (strcmp(value, "cumulative") == 0) {
-        s->options.ack = AMB_ACK_CUMULATIVE;
-    } else {
-        return amb_ctl_bad("--ack", value, "explicit or cumulative");
+    if (place.start == AMB_START_POSITION && !read_position(s, place.file)) {
+        return amb_ctl_bad("sub --start", text, "a file that --save has written is needed");
     }
     return AMB_EXIT_OK;
-}
-
-/* Times separated by commas. */
-static enum amb_exit take_backoff(struct sub *s, const char *value)
-{
-    char text[32];
-    s->options.backoff_ns = s->backoff_ns;
-    for (const char *at = value; s->options.backoff_count < BACKOFF_MAX; at++) {
-        size_t len = strcspn(at, ",");
-        if (len >= sizeof(text)) {
-            break;
-        }
-        memcpy(text, at, len);
-        text[len] = '\0';
-        if (!amb_units_duration(text, &s->backoff_ns[s->options.backoff_count++])) {
-            break;
-        }
-        at += len;
-        if (*at == '\0') {
-            return AMB_EXIT_OK;
-        }
-    }
-    return amb_ctl_bad("--backoff", value, "up to 16 times, as 1,10,1m");
 }
 
 /* The options of acknowledgements, groups and durable names. */
-static enum amb_exit take_queue_option(struct sub *s, int option, const char *value)
+static void take_queue_options(struct sub *s)
 {
-    uint64_t count;
-    switch (option) {
-    case OPT_GROUP:
-        s->options.group = value;
-        return AMB_EXIT_OK;
-    case OPT_DURABLE:
-        s->options.durable = value;
-        return AMB_EXIT_OK;
-    case OPT_ACK:
-        return take_ack(s, value);
-    case OPT_ACK_WAIT:
-        return amb_units_duration(value, &s->options.ack_wait_ns)
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--ack-wait", value, "a time, as 10 or 500ms");
-    case OPT_BACKOFF:
-        return take_backoff(s, value);
-    case OPT_MAX_DELIVER:
-        if (!amb_units_count(value, UINT32_MAX, &count) || count == 0) {
-            return amb_ctl_bad("--max-deliver", value, "a number of deliveries, above 0");
-        }
-        s->options.max_deliver = (uint32_t)count;
-        return AMB_EXIT_OK;
-    case OPT_NAK:
-        s->wants_nak = true;
-        return AMB_EXIT_OK;
-    default:
-        s->term = value;
-        return AMB_EXIT_OK;
+    const struct amb_cli_line *line = s->ctl->line;
+    s->options.group = amb_cli_text(line, "group");
+    s->options.durable = amb_cli_text(line, "durable");
+    s->options.ack = (enum amb_ack)amb_cli_word(line, "ack", AMB_ACK_DEFAULT);
+    s->options.ack_wait_ns = amb_cli_ns(line, "ack-wait", s->options.ack_wait_ns);
+    s->options.max_deliver = (uint32_t)amb_cli_number(line, "max-deliver", 0);
+    s->wants_nak = amb_cli_has(line, "nak");
+    s->term = amb_cli_text(line, "term");
+    const char *backoff = amb_cli_text(line, "backoff");
+    if (backoff != NULL &&
+        amb_form_backoff_read(backoff, s->backoff_ns, &s->options.backoff_count)) {
+        s->options.backoff_ns = s->backoff_ns;
     }
-}
-
-/* The choice of topics, and the rate at which messages come. */
-static enum amb_exit take_choice(struct sub *s, int option, const char *value)
-{
-    switch (option) {
-    case OPT_FILTER:
-        s->options.filter = value;
-        return AMB_EXIT_OK;
-    case OPT_RATE:
-        return amb_units_count(value, UINT64_MAX / 2, &s->options.rate_msgs) &&
-                       s->options.rate_msgs > 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--rate", value, "messages a second, above 0");
-    case OPT_RATE_BYTES:
-        return amb_units_size(value, &s->options.rate_bytes) && s->options.rate_bytes > 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--rate-bytes", value, "bytes a second, as 10M");
-    default:
-        if (strcmp(value, "original") == 0) {
-            s->options.replay = AMB_TEMPO_ORIGINAL;
-            return AMB_EXIT_OK;
-        }
-        return strcmp(value, "at-once") == 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--replay", value, "at-once or original");
+    if ((s->wants_nak || s->term != NULL) && s->options.ack == AMB_ACK_DEFAULT) {
+        s->options.ack = AMB_ACK_EXPLICIT;
     }
-}
-
-/* OFFSET:LEN */
-static bool take_range(struct sub *s, const char *value)
-{
-    char offset[32];
-    uint64_t len;
-    const char *colon = strchr(value, ':');
-    size_t before = colon == NULL ? 0 : (size_t)(colon - value);
-    if (before == 0 || before >= sizeof(offset)) {
-        return false;
-    }
-    memcpy(offset, value, before);
-    offset[before] = '\0';
-    if (!amb_units_size(offset, &s->deliver_options.offset) || !amb_units_size(colon + 1, &len) ||
-        len == 0 || len > SIZE_MAX / 2) {
-        return false;
-    }
-    s->deliver_options.len = (size_t)len;
-    s->deliver_options.wants_range = true;
-    return true;
 }
 
 /* Messages whose payloads stay away, at first or for good. */
-static enum amb_exit take_lazy(struct sub *s, int option, const char *value)
+static void take_lazy(struct sub *s)
 {
-    if (option == OPT_READ && !take_range(s, value)) {
-        return amb_ctl_bad("--read", value, "OFFSET:LEN, as 0:16 or 1M:4K");
+    const struct amb_cli_line *line = s->ctl->line;
+    struct amb_deliver_options *deliver = &s->deliver_options;
+    const char *range = amb_cli_text(line, "read");
+    uint64_t len;
+    if (range != NULL && amb_form_range_read(range, &deliver->offset, &len)) {
+        deliver->len = (size_t)len;
+        deliver->wants_range = true;
     }
-    enum amb_lazy kind = option == OPT_PIN            ? AMB_LAZY_PIN
-                         : option == OPT_HEADERS_ONLY ? AMB_LAZY_HEADERS
-                                                      : AMB_LAZY_ON;
-    s->options.lazy = kind > s->options.lazy ? kind : s->options.lazy;
-    s->deliver_options.is_lazy = true;
-    return AMB_EXIT_OK;
+    enum amb_lazy kind = amb_cli_has(line, "lazy") || range != NULL ? AMB_LAZY_ON : AMB_LAZY_OFF;
+    kind = amb_cli_has(line, "pin") && kind < AMB_LAZY_PIN ? AMB_LAZY_PIN : kind;
+    kind = amb_cli_has(line, "headers-only") && kind < AMB_LAZY_HEADERS ? AMB_LAZY_HEADERS : kind;
+    s->options.lazy = kind;
+    deliver->is_lazy = kind != AMB_LAZY_OFF;
 }
 
-static enum amb_exit take_option(struct sub *s, int option, const char *value)
+static void take_options(struct sub *s)
 {
-    switch (option) {
-    case 'c':
-        return amb_units_count(value, UINT64_MAX / 2, &s->count) && s->count > 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--count", value, "a number of messages, above 0");
-    case OPT_OUT_DIR:
-        s->deliver_options.out_dir = value;
-        return AMB_EXIT_OK;
-    case OPT_SHA256:
-        s->deliver_options.wants_sha256 = true;
-        return AMB_EXIT_OK;
-    case OPT_STATS:
-        s->wants_stats = true;
-        return AMB_EXIT_OK;
-    case OPT_HOLD:
-        s->wants_hold = true;
-        return AMB_EXIT_OK;
-    case OPT_RECONNECT:
-        s->ctl->stays = true;
-        return AMB_EXIT_OK;
-    case OPT_COPY:
-        s->options.copy = 1;
-        return AMB_EXIT_OK;
-    case OPT_GROUP:
-    case OPT_DURABLE:
-    case OPT_ACK:
-    case OPT_ACK_WAIT:
-    case OPT_BACKOFF:
-    case OPT_MAX_DELIVER:
-    case OPT_NAK:
-    case OPT_TERM:
-        return take_queue_option(s, option, value);
-    case OPT_FILTER:
-    case OPT_RATE:
-    case OPT_RATE_BYTES:
-    case OPT_REPLAY:
-        return take_choice(s, option, value);
-    case OPT_LAZY:
-    case OPT_PIN:
-    case OPT_HEADERS_ONLY:
-    case OPT_READ:
-        return take_lazy(s, option, value);
-    case OPT_SLOW:
-        return take_slow(s, value);
-    case OPT_CREDIT:
-        return amb_units_count(value, UINT64_MAX / 2, &s->options.credit_msgs) &&
-                       s->options.credit_msgs > 0
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--credit", value, "a number of messages, above 0");
-    case OPT_START:
-        return take_start(s, value)
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--start", value,
-                                 "new, first, last, last:N, seq:N, ago:T or file:F");
-    case OPT_SAVE:
-        s->save = value;
-        return AMB_EXIT_OK;
-    case OPT_SLOW_BLOCK:
-        return amb_units_duration(value, &s->options.slow_block_ns)
-                   ? AMB_EXIT_OK
-                   : amb_ctl_bad("--slow-block", value, "a time, as 10 or 500ms");
-    default:
-        return amb_ctl_option(s->ctl, option, value) ? AMB_EXIT_OK : AMB_EXIT_USAGE;
-    }
+    const struct amb_cli_line *line = s->ctl->line;
+    struct amb_sub_options *options = &s->options;
+    s->pattern = line->args[0];
+    s->count = amb_cli_number(line, "count", 0);
+    s->save = amb_cli_text(line, "save");
+    s->wants_stats = amb_cli_has(line, "stats");
+    s->wants_hold = amb_cli_has(line, "hold");
+    s->ctl->stays = amb_cli_has(line, "reconnect");
+    options->copy = amb_cli_has(line, "copy");
+    options->slow = (enum amb_slow)amb_cli_word(line, "policy", AMB_SLOW_DEFAULT);
+    options->slow_block_ns = amb_cli_ns(line, "slow-block", options->slow_block_ns);
+    options->credit_msgs = amb_cli_number(line, "credit", options->credit_msgs);
+    options->filter = amb_cli_text(line, "filter");
+    options->rate_msgs = amb_cli_number(line, "rate", 0);
+    options->rate_bytes = amb_cli_number(line, "rate-bytes", 0);
+    options->replay = (enum amb_tempo)amb_cli_word(line, "replay", AMB_TEMPO_AT_ONCE);
 }
 
-enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv)
+/* The form in which each message is told. */
+static void take_form(struct sub *s)
 {
-    static const struct option options[] = {
-        AMB_CTL_OPTIONS,
-        {"count", required_argument, NULL, 'c'},
-        {"out-dir", required_argument, NULL, OPT_OUT_DIR},
-        {"sha256", no_argument, NULL, OPT_SHA256},
-        {"stats", no_argument, NULL, OPT_STATS},
-        {"policy", required_argument, NULL, OPT_SLOW},
-        {"slow", required_argument, NULL, OPT_SLOW}, /* its former name */
-        {"credit", required_argument, NULL, OPT_CREDIT},
-        {"start", required_argument, NULL, OPT_START},
-        {"save", required_argument, NULL, OPT_SAVE},
-        {"slow-block", required_argument, NULL, OPT_SLOW_BLOCK},
-        {"copy", no_argument, NULL, OPT_COPY},
-        {"hold", no_argument, NULL, OPT_HOLD},
-        {"group", required_argument, NULL, OPT_GROUP},
-        {"durable", required_argument, NULL, OPT_DURABLE},
-        {"ack", required_argument, NULL, OPT_ACK},
-        {"ack-wait", required_argument, NULL, OPT_ACK_WAIT},
-        {"backoff", required_argument, NULL, OPT_BACKOFF},
-        {"max-deliver", required_argument, NULL, OPT_MAX_DELIVER},
-        {"nak", no_argument, NULL, OPT_NAK},
-        {"term", required_argument, NULL, OPT_TERM},
-        {"filter", required_argument, NULL, OPT_FILTER},
-        {"rate", required_argument, NULL, OPT_RATE},
-        {"rate-bytes", required_argument, NULL, OPT_RATE_BYTES},
-        {"replay", required_argument, NULL, OPT_REPLAY},
-        {"reconnect", no_argument, NULL, OPT_RECONNECT},
-        {"lazy", no_argument, NULL, OPT_LAZY},
-        {"pin", no_argument, NULL, OPT_PIN},
-        {"headers-only", no_argument, NULL, OPT_HEADERS_ONLY},
-        {"read", required_argument, NULL, OPT_READ},
-        {NULL, 0, NULL, 0},
-    };
-    struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
-    enum amb_exit code = AMB_EXIT_OK;
-    int option;
-    while (code == AMB_EXIT_OK &&
-           (option = getopt_long(argc, argv, "o:c:h", options, NULL)) != -1) {
-        code = take_option(&s, option, optarg);
-    }
-    if (code != AMB_EXIT_OK || ctl->is_help_wanted) {
-        return code;
-    }
-    if (optind + 1 != argc) {
-        amb_tool_error("sub takes one pattern");
-        return AMB_EXIT_USAGE;
-    }
-    bool wants_bytes = s.deliver_options.wants_range || s.deliver_options.wants_sha256 ||
-                       s.deliver_options.out_dir != NULL;
-    if (s.options.lazy == AMB_LAZY_HEADERS && wants_bytes) {
-        amb_tool_error("--headers-only has no payloads for --read, --sha256 or --out-dir");
-        return AMB_EXIT_USAGE;
-    }
-    if ((s.wants_nak || s.term != NULL) && s.options.ack == AMB_ACK_DEFAULT) {
-        s.options.ack = AMB_ACK_EXPLICIT;
-    }
-    s.pattern = argv[optind];
-    s.deliver_options.is_json = ctl->is_json && !s.wants_stats;
-    if (s.deliver_options.wants_sha256 && ctl->is_json) {
-        s.deliver_options.is_json = true;
-    }
-    s.deliver_options.wants_payload = !ctl->is_json && !s.wants_stats &&
-                                      !s.deliver_options.wants_sha256 &&
-                                      s.deliver_options.out_dir == NULL;
-    if (!s.deliver_options.wants_payload) {
+    const struct amb_cli_line *line = s->ctl->line;
+    struct amb_deliver_options *deliver = &s->deliver_options;
+    deliver->out_dir = amb_cli_text(line, "out-dir");
+    deliver->wants_sha256 = amb_cli_has(line, "sha256");
+    deliver->is_json = s->ctl->is_json && (!s->wants_stats || deliver->wants_sha256);
+    deliver->wants_payload =
+        !s->ctl->is_json && !s->wants_stats && !deliver->wants_sha256 && deliver->out_dir == NULL;
+    if (!deliver->wants_payload) {
         /* A reader of the lines sees each as it is there. */
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    }
+}
+
+enum amb_exit amb_ctl_sub(struct amb_ctl *ctl)
+{
+    struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
+    take_options(&s);
+    take_queue_options(&s);
+    take_lazy(&s);
+    take_form(&s);
+    enum amb_exit code = take_start(&s);
+    if (code != AMB_EXIT_OK) {
+        free(s.position);
+        return code;
     }
     return subscribe(&s);
 }

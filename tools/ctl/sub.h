@@ -7,4 +7,4 @@
 
 #include "tools/ctl/ctl.h"
 
-enum amb_exit amb_ctl_sub(struct amb_ctl *ctl, int argc, char **argv);
+enum amb_exit amb_ctl_sub(struct amb_ctl *ctl);

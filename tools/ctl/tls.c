@@ -12,17 +12,10 @@
 #include <time.h>
 
 #define DAY_S INT64_C(86400)
-#define DAYS_MAX 36500
 #define DAYS_AUTHORITY 3650
 #define DAYS_OTHER 365
 #define BEFORE_S 300 /* clocks of other machines may be slow by that */
 #define ERROR_MAX 512u
-
-enum {
-    OPT_DIR = 256,
-    OPT_NAME,
-    OPT_DAYS,
-};
 
 struct wanted {
     const char *folder;
@@ -172,84 +165,45 @@ static enum amb_exit renew(struct amb_ctl *ctl, const struct wanted *wanted, con
 
 /* ---- the command ---- */
 
-static bool take_days(struct wanted *wanted, const char *value)
+static struct wanted take_options(const struct amb_ctl *ctl)
 {
-    char *end;
-    long days = strtol(value, &end, 10);
-    if (value[0] == '\0' || *end != '\0' || days < 1 || days > DAYS_MAX) {
-        (void)amb_ctl_bad("--days", value, "1 to 36500");
-        return false;
+    const char *folder = amb_cli_text(ctl->line, "dir"), *name;
+    struct wanted wanted = {
+        .folder = folder != NULL ? folder : ".",
+        .days = (int64_t)amb_cli_number(ctl->line, "days", 0),
+    };
+    size_t at = 0;
+    while ((name = amb_cli_next(ctl->line, "name", &at)) != NULL) {
+        wanted.names[wanted.name_count++] = name;
     }
-    wanted->days = days;
-    return true;
+    return wanted;
 }
 
-static bool take_name(struct wanted *wanted, const char *value)
+enum amb_exit amb_ctl_tls_init(struct amb_ctl *ctl)
 {
-    if (wanted->name_count == AMB_TLS_NAMES_MAX) {
-        amb_tool_error("tls: at most %u names", AMB_TLS_NAMES_MAX);
-        return false;
-    }
-    wanted->names[wanted->name_count++] = value;
-    return true;
+    struct wanted wanted = take_options(ctl);
+    return init(ctl, &wanted);
 }
 
-static enum amb_exit usage(void)
+enum amb_exit amb_ctl_tls_issue(struct amb_ctl *ctl)
 {
-    amb_tool_error("tls: init, issue NAME, renew [NAME] or show");
-    return AMB_EXIT_USAGE;
+    struct wanted wanted = take_options(ctl);
+    return issue_client(ctl, &wanted, ctl->line->args[0]);
 }
 
-static enum amb_exit run(struct amb_ctl *ctl, struct wanted *wanted, int argc, char **argv)
+enum amb_exit amb_ctl_tls_renew(struct amb_ctl *ctl)
 {
-    const char *verb = argc > 0 ? argv[0] : "";
-    const char *name = argc > 1 ? argv[1] : NULL;
-    if (argc > 2) {
-        return usage();
-    }
-    if (strcmp(verb, "init") == 0 && name == NULL) {
-        return init(ctl, wanted);
-    }
-    if (strcmp(verb, "issue") == 0 && name != NULL) {
-        return issue_client(ctl, wanted, name);
-    }
-    if (strcmp(verb, "renew") == 0) {
-        return renew(ctl, wanted, name != NULL ? name : "server");
-    }
-    if (strcmp(verb, "show") == 0 && name == NULL) {
-        json_t *rows = NULL;
-        enum amb_exit code = amb_tls_files_list(wanted->folder, &rows);
-        if (code == AMB_EXIT_OK) {
-            amb_ctl_print(ctl, rows);
-        }
-        return code;
-    }
-    return usage();
+    const struct wanted wanted = take_options(ctl);
+    return renew(ctl, &wanted, ctl->line->arg_count > 0 ? ctl->line->args[0] : "server");
 }
 
-enum amb_exit amb_ctl_tls(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_tls_show(struct amb_ctl *ctl)
 {
-    static const struct option options[] = {AMB_CTL_OPTIONS,
-                                            {"dir", required_argument, NULL, OPT_DIR},
-                                            {"name", required_argument, NULL, OPT_NAME},
-                                            {"days", required_argument, NULL, OPT_DAYS},
-                                            {NULL, 0, NULL, 0}};
-    struct wanted wanted = {.folder = "."};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        bool is_good = true;
-        if (option == OPT_DIR) {
-            wanted.folder = optarg;
-        } else if (option == OPT_NAME) {
-            is_good = take_name(&wanted, optarg);
-        } else if (option == OPT_DAYS) {
-            is_good = take_days(&wanted, optarg);
-        } else {
-            is_good = amb_ctl_option(ctl, option, optarg);
-        }
-        if (!is_good) {
-            return AMB_EXIT_USAGE;
-        }
+    const struct wanted wanted = take_options(ctl);
+    json_t *rows = NULL;
+    enum amb_exit code = amb_tls_files_list(wanted.folder, &rows);
+    if (code == AMB_EXIT_OK) {
+        amb_ctl_print(ctl, rows);
     }
-    return ctl->is_help_wanted ? AMB_EXIT_OK : run(ctl, &wanted, argc - optind, argv + optind);
+    return code;
 }

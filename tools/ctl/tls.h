@@ -8,4 +8,7 @@
 
 #include "tools/ctl/ctl.h"
 
-enum amb_exit amb_ctl_tls(struct amb_ctl *ctl, int argc, char **argv);
+enum amb_exit amb_ctl_tls_init(struct amb_ctl *ctl);
+enum amb_exit amb_ctl_tls_issue(struct amb_ctl *ctl);
+enum amb_exit amb_ctl_tls_renew(struct amb_ctl *ctl);
+enum amb_exit amb_ctl_tls_show(struct amb_ctl *ctl);

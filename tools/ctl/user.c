@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/user.h"
 
-#include "tools/ctl/admin.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/key.h"
 #include "tools/ctl/user_change.h"
@@ -26,21 +25,6 @@ enum verb {
 };
 
 static const char *const verbs[VERBS] = {"add", "set", "rm", "list", "show"};
-
-enum {
-    OPT_FILE = 256,
-    OPT_CONFIG,
-    OPT_TENANT,
-    OPT_ROLE,
-    OPT_QUOTA,
-    OPT_UNTIL,
-    OPT_OFF,
-    OPT_ON,
-    OPT_CREDENTIAL,
-    OPT_RM_CREDENTIAL,
-    OPT_NEW_KEY,
-    OPT_CA,
-};
 
 /* A command line. */
 struct wanted {
@@ -291,134 +275,96 @@ static enum amb_exit run(const struct amb_ctl *ctl, const struct wanted *wanted)
     return code;
 }
 
-static bool take_option(struct wanted *wanted, int option, const char *value)
+/* Each text of an option that may be repeated. False: they are too many, which has been said. */
+static bool take_all(const struct amb_cli_line *line, const char *name, struct amb_user_change *to,
+                     bool (*add)(struct amb_user_change *, const char *))
 {
-    struct amb_user_change *to = &wanted->change;
-    switch (option) {
-    case OPT_FILE:
-        wanted->file = value;
-        return true;
-    case OPT_CONFIG:
-        wanted->config = value;
-        return true;
-    case OPT_TENANT:
-        to->tenant = value;
-        return true;
-    case OPT_ROLE:
-        return amb_user_change_role(to, value);
-    case OPT_QUOTA:
-        to->quota = value;
-        return true;
-    case OPT_UNTIL:
-        to->until = value;
-        return true;
-    case OPT_OFF:
-    case OPT_ON:
-        to->has_off = true;
-        to->is_off = option == OPT_OFF;
-        return true;
-    case OPT_CREDENTIAL:
-        return amb_user_change_add(to, value);
-    case OPT_RM_CREDENTIAL:
-        return amb_user_change_remove(to, value);
-    case OPT_NEW_KEY:
-        wanted->new_key = value;
-        return true;
-    default:
-        wanted->key.ca = value;
-        return true;
+    size_t at = 0;
+    const char *text;
+    while ((text = amb_cli_next(line, name, &at)) != NULL) {
+        if (!add(to, text)) {
+            return false;
+        }
     }
+    return true;
 }
 
-/* Words and options that the verb does not have are wrong. */
-static enum amb_exit check(const struct amb_ctl *ctl, struct wanted *wanted, int argc, char **argv)
+/* The parts that options change. */
+static bool take_change(const struct amb_cli_line *line, struct amb_user_change *to)
 {
-    bool has_name = wanted->verb != VERB_LIST;
-    bool changes = wanted->verb == VERB_ADD || wanted->verb == VERB_SET;
-    if (argc != (has_name ? 1 : 0)) {
-        amb_tool_error("user %s: %s", verbs[wanted->verb],
-                       has_name ? "one NAME is needed" : "takes no argument");
+    to->tenant = amb_cli_text(line, "tenant");
+    to->quota = amb_cli_text(line, "quota");
+    to->until = amb_cli_text(line, "until");
+    for (size_t i = 0; i < line->given_count; i++) { /* The last of both holds. */
+        const char *name = line->given[i].option->name;
+        bool is_off = name != NULL && strcmp(name, "off") == 0;
+        if (is_off || (name != NULL && strcmp(name, "on") == 0)) {
+            to->has_off = true;
+            to->is_off = is_off;
+        }
+    }
+    return take_all(line, "role", to, amb_user_change_role) &&
+           take_all(line, "credential", to, amb_user_change_add) &&
+           take_all(line, "rm-credential", to, amb_user_change_remove);
+}
+
+/* Of add and set alone. */
+static enum amb_exit take_edit(const struct amb_ctl *ctl, struct wanted *wanted)
+{
+    const struct amb_cli_line *line = ctl->line;
+    if (!take_change(line, &wanted->change)) {
         return AMB_EXIT_USAGE;
     }
-    wanted->name = has_name ? argv[0] : NULL;
-    bool has_key_parts = wanted->key.ca != NULL || ctl->url != NULL;
-    if (!changes &&
-        (!amb_user_change_is_empty(&wanted->change) || wanted->new_key != NULL || has_key_parts)) {
-        amb_tool_error("user %s: takes --file and --config alone", verbs[wanted->verb]);
-        return AMB_EXIT_USAGE;
-    }
-    if (has_key_parts && wanted->new_key == NULL) {
-        amb_tool_error("user %s: --ca and --url are of the file that --new-key makes",
-                       verbs[wanted->verb]);
+    wanted->new_key = amb_cli_text(line, "new-key");
+    wanted->key = (struct amb_key_parts){
+        .user = wanted->name, .ca = amb_cli_text(line, "ca"), .url = ctl->url};
+    if (ctl->url != NULL && wanted->new_key == NULL) {
+        amb_tool_error("%s --url: goes only with --new-key", line->called);
         return AMB_EXIT_USAGE;
     }
     if (wanted->verb == VERB_SET && amb_user_change_is_empty(&wanted->change) &&
         wanted->new_key == NULL) {
-        amb_tool_error("user set: nothing to change");
+        amb_tool_error("%s: nothing to change", line->called);
         return AMB_EXIT_USAGE;
     }
-    wanted->key.user = wanted->name;
-    wanted->key.url = ctl->url;
     return AMB_EXIT_OK;
 }
 
-static bool find_verb(const char *word, enum verb *out)
+static enum amb_exit run_verb(const struct amb_ctl *ctl, enum verb verb)
 {
-    for (unsigned i = 0; i < VERBS; i++) {
-        if (strcmp(word, verbs[i]) == 0) {
-            *out = (enum verb)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* argv[0] is the verb. */
-static enum amb_exit run_verb(struct amb_ctl *ctl, enum verb verb, int argc, char **argv)
-{
-    static const struct option options[] = {
-        AMB_CTL_OPTIONS,
-        {"file", required_argument, NULL, OPT_FILE},
-        {"config", required_argument, NULL, OPT_CONFIG},
-        {"tenant", required_argument, NULL, OPT_TENANT},
-        {"role", required_argument, NULL, OPT_ROLE},
-        {"quota", required_argument, NULL, OPT_QUOTA},
-        {"until", required_argument, NULL, OPT_UNTIL},
-        {"off", no_argument, NULL, OPT_OFF},
-        {"on", no_argument, NULL, OPT_ON},
-        {"credential", required_argument, NULL, OPT_CREDENTIAL},
-        {"rm-credential", required_argument, NULL, OPT_RM_CREDENTIAL},
-        {"new-key", required_argument, NULL, OPT_NEW_KEY},
-        {"ca", required_argument, NULL, OPT_CA},
-        {NULL, 0, NULL, 0}};
-    struct wanted wanted = {.verb = verb};
-    int option;
-    while ((option = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        bool is_own = option >= OPT_FILE;
-        if (is_own ? !take_option(&wanted, option, optarg) : !amb_ctl_option(ctl, option, optarg)) {
-            return AMB_EXIT_USAGE;
-        }
-    }
-    if (ctl->is_help_wanted) {
-        return AMB_EXIT_OK;
-    }
-    enum amb_exit code = check(ctl, &wanted, argc - optind, argv + optind);
+    const struct amb_cli_line *line = ctl->line;
+    struct wanted wanted = {
+        .verb = verb,
+        .name = line->arg_count > 0 ? line->args[0] : NULL,
+        .file = amb_cli_text(line, "file"),
+        .config = amb_cli_text(line, "config"),
+    };
+    bool is_edit = verb == VERB_ADD || verb == VERB_SET;
+    enum amb_exit code = is_edit ? take_edit(ctl, &wanted) : AMB_EXIT_OK;
     return code == AMB_EXIT_OK ? run(ctl, &wanted) : code;
 }
 
-enum amb_exit amb_ctl_user(struct amb_ctl *ctl, int argc, char **argv)
+enum amb_exit amb_ctl_user_add(struct amb_ctl *ctl)
 {
-    enum verb verb;
-    if (argc >= 2 && strcmp(argv[1], "test") == 0) {
-        return amb_ctl_user_test(ctl, argc, argv);
-    }
-    if (argc >= 2 && find_verb(argv[1], &verb)) {
-        return run_verb(ctl, verb, argc - 1, argv + 1);
-    }
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        ctl->is_help_wanted = true;
-        return AMB_EXIT_OK;
-    }
-    amb_tool_error("user: add, set, rm, list, show or test");
-    return AMB_EXIT_USAGE;
+    return run_verb(ctl, VERB_ADD);
+}
+
+enum amb_exit amb_ctl_user_set(struct amb_ctl *ctl)
+{
+    return run_verb(ctl, VERB_SET);
+}
+
+enum amb_exit amb_ctl_user_rm(struct amb_ctl *ctl)
+{
+    return run_verb(ctl, VERB_RM);
+}
+
+enum amb_exit amb_ctl_user_list(struct amb_ctl *ctl)
+{
+    return run_verb(ctl, VERB_LIST);
+}
+
+enum amb_exit amb_ctl_user_show(struct amb_ctl *ctl)
+{
+    return run_verb(ctl, VERB_SHOW);
 }

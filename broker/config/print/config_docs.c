@@ -4,6 +4,7 @@
 #include "broker/config/config_roles.h"
 #include "broker/config/config_schema.h"
 #include "wire/config/config_groups.h"
+#include "wire/config/config_mdoc.h"
 #include "wire/config/config_reference.h"
 
 #include <string.h>
@@ -138,4 +139,46 @@ void amb_config_print_reference(FILE *out)
                        "[security.md](security.md) says what each is for.\n\n");
     keys = amb_config_role_keys(&count);
     amb_config_table_print(keys, count, out);
+}
+
+static void print_manual_head(FILE *out)
+{
+    (void)fputs(
+        ".\\\" SPDX-License-Identifier: Apache-2.0\n"
+        ".\\\" Made from the schema in broker/config/config_schema.c; edit that, not this page.\n"
+        ".Dd " AMB_MDOC_DATE "\n.Dt BROKER.CONF 5\n.Os\n"
+        ".Sh NAME\n.Nm broker.conf\n.Nd configuration of brokerd\n"
+        ".Sh DESCRIPTION\n"
+        "The file is libconfig text.\n"
+        "A group is written as name = { ... }, and its keys stand in it.\n"
+        "Options of\n.Xr brokerd 8\ngo before variables of the environment, as\n"
+        ".Ev AMBROKER_SERVER_WORKERS ,\nand these before the file.\n"
+        "Sizes are written as 64K, 64M or 1G, times as 50us, 500ms, 5s or 2m.\n"
+        "A wrong file is refused before any socket opens.\n"
+        "The entry Applies says when a changed value holds.\n"
+        ".Ss Keys\n",
+        out);
+}
+
+void amb_config_print_manual(FILE *out)
+{
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    print_manual_head(out);
+    amb_config_mdoc_print(keys, count, out);
+    (void)fputs(".Ss Keys of one element of topics\n"
+                "The first element whose match covers a topic holds for it.\n",
+                out);
+    keys = amb_config_rule_keys(&count);
+    amb_config_mdoc_print(keys, count, out);
+    (void)fputs(".Ss Keys of one element of roles\n"
+                "A user has the rights of all its roles, and no others.\n",
+                out);
+    keys = amb_config_role_keys(&count);
+    amb_config_mdoc_print(keys, count, out);
+    (void)fputs(".Sh FILES\n.Bl -tag -width Ds\n.It Pa /etc/ambroker/broker.conf\n"
+                "The file, unless an option or\n.Ev AMB_CONFIG\nnames another one.\n.El\n"
+                ".Sh EXAMPLES\n.Dl brokerd \\-\\-config broker.conf \\-\\-test\\-config\n"
+                ".Sh SEE ALSO\n.Xr broker-ctl 1 ,\n.Xr ambroker 7 ,\n.Xr brokerd 8\n",
+                out);
 }

@@ -10,3 +10,5 @@
 /* Generated documents: the commented example file and the reference page. */
 void amb_config_print_example(FILE *out);
 void amb_config_print_reference(FILE *out);
+/* broker.conf(5), in mdoc. */
+void amb_config_print_manual(FILE *out);

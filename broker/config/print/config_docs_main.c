@@ -11,8 +11,10 @@ int main(int argc, char **argv)
         amb_config_print_example(stdout);
     } else if (argc == 2 && strcmp(argv[1], "reference") == 0) {
         amb_config_print_reference(stdout);
+    } else if (argc == 2 && strcmp(argv[1], "manual") == 0) {
+        amb_config_print_manual(stdout);
     } else {
-        (void)fprintf(stderr, "usage: broker-config-docs example|reference\n");
+        (void)fprintf(stderr, "usage: broker-config-docs example|reference|manual\n");
         return 64;
     }
     return fflush(stdout) == 0 ? 0 : 1;

@@ -96,7 +96,8 @@ static void test_names_of_the_broker(void **state)
     assert_int_equal(asked, AMB_CLI_LIVE_DURABLES);
     COMPLETES("kick", "l", "lidar");
     assert_int_equal(asked, AMB_CLI_LIVE_CLIENTS);
-    COMPLETES("clients", "k", "kick");
+    COMPLETES("clients", "k", "kick"); /* A verb, or the start of a client's name. */
+    COMPLETES("key", "s", "show");
     assert_int_equal(asked, AMB_CLI_LIVE_NONE);
 }
 

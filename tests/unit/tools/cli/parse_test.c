@@ -58,6 +58,16 @@ static void test_options_stand_anywhere(void **state)
     }
 }
 
+static void test_options_of_a_command_may_stand_before_it(void **state)
+{
+    (void)state;
+    takes("broker-ctl --file F topics");
+    assert_string_equal(amb_cli_text(&line, "file"), "F");
+    takes("broker-ctl --out json --count 3 pub t"); /* --output, not --out-dir of sub */
+    assert_int_equal(amb_cli_number(&line, "count", 0), 3);
+    refuses("broker-ctl --file F drain", "drain --file: is no option of this command");
+}
+
 static void test_values_have_their_types(void **state)
 {
     (void)state;
@@ -212,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_stand_anywhere),
+        cmocka_unit_test(test_options_of_a_command_may_stand_before_it),
         cmocka_unit_test(test_values_have_their_types),
         cmocka_unit_test(test_the_last_one_holds),
         cmocka_unit_test(test_a_noun_alone_lists_and_may_be_singular),

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines as people and shells meet them: help, faults, names of a broker, scripts of three
+shells, manual pages.
+
+Shells are those of the distribution. Each is asked as it asks itself: bash by its variables, fish by
+`complete -C`, zsh on a terminal."""
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import subprocess
+import time
+
+import pytest
+from harness import check
+
+USAGE = 64
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOSTILE = "$(touch pwned)"
+
+
+@pytest.fixture
+def world(rig):
+    """A broker with two topics, and a client whose name is a command."""
+    broker = rig.broker()
+    for topic in ("camera.front", "lidar"):
+        publisher = rig.client("broker-ctl", "--url", broker.url(), "--client-name", HOSTILE, "pub", topic,
+                               "--count", 1, "--stats", "--hold")
+        while not publisher.line().startswith("messages"):
+            pass
+    rig.world = broker
+    return rig
+
+
+def ctl(rig, *arguments, **options):
+    return subprocess.run([rig.program("broker-ctl"), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=30, check=False, stdin=subprocess.DEVNULL, **options)
+
+
+def words(rig, *line, url=None):
+    done = ctl(rig, "__complete", *(("--url", url) if url else ()), *line)
+    check(done.returncode == 0 and done.stderr == "", f"{done}")
+    return [row.split("\t")[0] for row in done.stdout.splitlines()]
+
+
+def test_each_command_is_there(rig):
+    text = ctl(rig, "--help").stdout
+    names = re.findall(r"^---- (.*) ----$", (ROOT / "tests/unit/tools/cli/help/broker-ctl.txt").read_text(), re.M)
+    check(len(names) > 35, names)
+    for name in names:
+        done = ctl(rig, *name.split(), "--help")
+        check(done.returncode == 0 and done.stdout.startswith("usage: broker-ctl"), f"{name}: {done}")
+        check(ctl(rig, "help", *name.split()).stdout == done.stdout, name)
+        noun = name.removesuffix(" ls")
+        check(re.search(rf"^  {re.escape(noun)}\b", text, re.M), f"{name} is not in --help")
+
+
+def test_faults_are_one_line(rig):
+    for line, said in (
+        ("", "command line: a command is missing"),
+        ("topcs", "(did you mean topics?)"),
+        ("list_queues", "broker-ctl queues lists them"),
+        ("user lst", "user lst: no such verb (did you mean list?)"),
+        ("pub t --cuont 3", "pub --cuont: no such option (did you mean --count?)"),
+        ("sub t --policy dropoldest", "(did you mean drop-oldest?)"),
+        ("kick", "kick: takes a client, or --user NAME"),
+        ("help frob", "help frob: no command of this name"),
+    ):
+        done = ctl(rig, *line.split())
+        check(done.returncode == USAGE and done.stdout == "", f"{line}: {done}")
+        check(done.stderr.count("\n") == 1 and said in done.stderr, f"{line}: {done.stderr}")
+        check(re.match(r"broker-ctl: [^:]+: .", done.stderr), f"{line}: {done.stderr}")
+
+
+def test_a_broker_s_refusal_names_the_command_once(world):
+    done = ctl(world, "--url", world.world.url(), "durable", "rm", "nothing")
+    check(done.returncode != 0 and done.stderr.count("durable rm") == 1, f"{done}")
+
+
+def test_names_of_the_broker(world):
+    url = world.world.url()
+    check(words(world, "topics", "cam", url=url) == ["camera.front"], "topics")
+    check(set(words(world, "pub", "", url=url)) >= {"camera.front", "lidar"}, "pub")
+    check(words(world, "kick", "$", url=url) == [HOSTILE], "clients")
+    # As a paused broker, and as one that is not there.
+    world.world.signal(19)
+    begin = time.monotonic()
+    check(words(world, "topics", "", url=url)[:1] == ["ls"], "the verbs come all the same")
+    took = time.monotonic() - begin
+    world.world.signal(18)
+    check(0.25 < took < 2, f"a stopped broker held the shell for {took} s")
+    check(words(world, "topics", "x", url="unix:///none/broker.sock") == [], "no broker")
+
+
+# ---- shells ----
+
+def _bash(script, line, **more):
+    """COMPREPLY of the line, as bash itself sets the variables."""
+    parts = re.findall(r"[=:]+|[^\s=:]+", line) + ([""] if line[-1].isspace() else [])
+    source = (f"source {script}\nCOMP_LINE=$1 COMP_POINT=${{#1}}\nshift\nCOMP_WORDS=(\"$@\")\n"
+              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_broker_ctl broker-ctl\nprintf '%s\\n' \"${COMPREPLY[@]}\"")
+    return subprocess.run(["bash", "--norc", "-c", source, "bash", line, *parts], capture_output=True,
+                          text=True, timeout=30, check=True, **more).stdout.split("\n")[:-1]
+
+
+def shell_of(rig, name):
+    if shutil.which(name) is None:
+        pytest.skip(f"no {name}")
+    folder = pathlib.Path(rig.program("broker-ctl")).parent
+    script = rig.folder / f"completion.{name}"
+    script.write_text(ctl(rig, "completion", name).stdout)
+    check(script.read_text() == (ROOT / f"etc/completion/broker-ctl.{name}").read_text(), name)
+    env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(rig.folder), "TERM": "dumb"}
+    if hasattr(rig, "world"):
+        env["AMB_URL"] = rig.world.url()
+    return script, {"env": env, "cwd": rig.folder}
+
+
+def test_bash(world):
+    script, where = shell_of(world, "bash")
+    check(_bash(script, "broker-ctl topi", **where) == ["topics"], "a noun")
+    check(_bash(script, "broker-ctl user s", **where) == ["set", "show"], "verbs")
+    check(_bash(script, "broker-ctl topics cam", **where) == ["camera.front"], "a topic")
+    check(_bash(script, "broker-ctl sub 'cam", **where) == ["camera.front"], "behind a quote")
+    check(_bash(script, "broker-ctl sub t --policy=drop-o", **where) == ["drop-oldest"], "behind =")
+    # Nobody's name is run, and it is quoted for the line.
+    check(_bash(script, "broker-ctl kick ", **where)[-1] == r"\$\(touch\ pwned\)", "a hostile name")
+    check(not (world.folder / "pwned").exists(), "a name was run")
+
+
+def test_fish(world):
+    script, where = shell_of(world, "fish")
+
+    def complete(line):
+        done = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
+                              capture_output=True, text=True, timeout=60, check=True, **where)
+        return [row.split("\t")[0] for row in done.stdout.splitlines()]
+
+    check(complete("broker-ctl topi") == ["topics"], "a noun")
+    check(complete("broker-ctl topics cam") == ["camera.front"], "a topic")
+    check(set(complete("broker-ctl sub t --policy drop-")) == {"drop-oldest", "drop-newest"}, "words")
+    check(HOSTILE in complete("broker-ctl kick "), "a hostile name")
+    check(not (world.folder / "pwned").exists(), "a name was run")
+
+
+def _read_until(terminal, word, seconds=30):
+    text = ""
+    deadline = time.monotonic() + seconds
+    while word not in text:
+        left = deadline - time.monotonic()
+        check(left > 0 and select.select([terminal], [], [], left)[0], f"no {word!r} in {text!r}")
+        text += os.read(terminal, 65536).decode(errors="replace")
+    return text
+
+
+def test_zsh(world):
+    script, where = shell_of(world, "zsh")
+    ours, its = pty.openpty()
+    shell = subprocess.Popen(["zsh", "-f", "-i"], stdin=its, stdout=its, stderr=its, start_new_session=True, **where)
+    os.close(its)
+    try:
+        os.write(ours, f"unsetopt zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; "
+                       f"source {script}; echo re''ady\n".encode())
+        _read_until(ours, "ready\r\n")
+        for line, whole in (("broker-ctl topi\t", "topics"), ("ls cam\t", "camera.front"),
+                            ("--timeo\t", "--timeout")):
+            os.write(ours, line.encode())
+            _read_until(ours, whole)
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
+    check(not (world.folder / "pwned").exists(), "a name was run")
+
+
+# ---- manual pages ----
+
+def test_manual_pages_are_clean():
+    if shutil.which("mandoc") is None:
+        pytest.skip("no mandoc")
+    pages = sorted((ROOT / "docs/man").glob("*.[1-8]"))
+    check(len(pages) >= 3, pages)
+    for page in pages:
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "style", page], capture_output=True, text=True,
+                              check=False, timeout=60)
+        # A page may name another one that is not installed here.
+        rows = [row for row in done.stdout.splitlines() if "referenced manual not found" not in row]
+        check(rows == [], "\n".join(rows))
+        text = subprocess.run(["mandoc", "-T", "utf8", page], capture_output=True, text=True, check=True,
+                              timeout=60).stdout
+        check(page.name.split(".")[0].upper() in text, page)
