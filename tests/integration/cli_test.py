@@ -126,7 +126,7 @@ def test_bash(world):
     check(_bash(script, "broker-ctl sub 'cam", **where) == ["camera.front"], "behind a quote")
     check(_bash(script, "broker-ctl sub t --policy=drop-o", **where) == ["drop-oldest"], "behind =")
     # Nobody's name is run, and it is quoted for the line.
-    check(_bash(script, "broker-ctl kick ", **where)[-1] == r"\$\(touch\ pwned\)", "a hostile name")
+    check(r"\$\(touch\ pwned\)" in _bash(script, "broker-ctl kick ", **where), "a hostile name")
     check(not (world.folder / "pwned").exists(), "a name was run")
 
 

@@ -192,7 +192,7 @@ def test_the_broker_says_who_may_do_what(world):
         check(row["where"].startswith(f"{world.config}:") == (line != " "), f"{row}")
     for words, text in (("nobody publish a", "no user of that name"),
                         ("alice publish a..b", "empty token"),
-                        ("alice delete a", "publish TOPIC, subscribe PATTERN")):
+                        ("alice delete a", "takes publish, subscribe or admin")):
         done = world.ctl(OPERATOR, "user", "test", *words.split())
         check(done.returncode != 0 and text in done.stderr, f"{words}: {done}")
     refused(world.ctl(ALICE, "user", "test", "bob", "publish", "a"), 'has admin = "read"')
