@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Ctrl-C at random moments in each call that waits: KeyboardInterrupt within 0.25 s each time, the next call
+works, and nothing is left behind: no descriptor, mapping, thread or block of Python's.
+
+    interrupt.py [--build DIR] [--package DIR] [--rounds N] [--late SECONDS] [--seed N]
+
+Half of the rounds are in the synchronous face, half in asyncio where the package has it.
+Exit: 0 so it is, 1 it is not, 77 no package."""
+import asyncio
+import gc
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import program
+
+LONGEST = 0.05  # before the signal
+# Beside this one, so that neither the GIL nor a busy thread delays it: prints when it has sent.
+SENDER = """
+import os, signal, sys, time
+for line in sys.stdin:
+    time.sleep(float(line))
+    began = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    os.kill(os.getppid(), signal.SIGINT)
+    print(began, flush=True)
+"""
+
+
+class Failure(Exception):
+    """It is not as promised."""
+
+
+class Interrupter:
+    """Sends SIGINT after a while, and knows how long ago that was."""
+
+    def __init__(self):
+        self.child = subprocess.Popen([sys.executable, "-c", SENDER], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.latest = 0.0
+
+    def after(self, seconds):
+        self.child.stdin.write(f"{seconds}\n")
+        self.child.stdin.flush()
+
+    def measure(self):
+        late = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(self.child.stdout.readline())) / 1e9
+        self.latest = max(self.latest, late)
+        return late
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.wait(10)
+        self.child.stdout.close()
+
+
+def waits(ambroker, conn, url):
+    """Calls that wait, by name; each is done again until the signal ends it."""
+    sub = conn.subscribe("quiet")
+    full = conn.publisher("full", confirm="delivered", window_msgs=8)
+    stuck = conn.subscribe("full", credit_msgs=1, policy="block")  # Nobody reads it.
+    calls = {
+        "next": lambda: sub.next(None),
+        "next with a timeout": lambda: sub.next(30),
+        "next_many": lambda: sub.next_many(10, None),
+        "for": lambda: list(sub),
+        "send": lambda: full.send(b"x" * 1000),
+        "send of 1 MiB": lambda: full.send(bytes(1 << 20)),
+        "flush": lambda: full.flush(None),
+        "wait_subscribers": lambda: conn.publisher("alone").wait_subscribers(1, None),
+        "request": lambda: conn.request("quiet", b"?", None),
+        "poll": lambda: conn.poll(None),
+        "admin": lambda: conn.admin("status"),
+        "connect and close": lambda: ambroker.connect(url).close(),
+        "subscribe and close": lambda: conn.subscribe("other").close(),
+    }
+    return calls, (sub, full, stuck)
+
+
+def ended(call, interrupter, moment):
+    """Runs the call again and again until Ctrl-C; how late that was."""
+    try:
+        interrupter.after(moment)
+        for _ in itertools.count():
+            call()
+    except KeyboardInterrupt:
+        return interrupter.measure()
+
+
+def still_works(conn, sub, number):
+    """After an interrupted call."""
+    payload = b"%d" % number
+    conn.publish("check", payload)
+    got = bytes(sub.next(20))
+    if got != payload:
+        raise Failure(f"after round {number}: {got} instead of {payload}")
+
+
+def synchronous(given, ambroker, url, interrupter, dice):
+    with ambroker.connect(url, name="interrupted") as conn:
+        calls, kept = waits(ambroker, conn, url)
+        check = conn.subscribe("check")
+        names = sorted(calls)
+        for number in range(given.rounds):
+            name = names[number % len(names)]
+            late = ended(calls[name], interrupter, dice.uniform(0, LONGEST))
+            if late > given.late:
+                raise Failure(f"{name}: KeyboardInterrupt came {late:.3f} s late")
+            still_works(conn, check, number)
+            if name in ("request", "next", "next with a timeout", "next_many", "for"):
+                take_leavings(ambroker, kept[0])
+        kept[2].close()  # The full topic drains.
+        conn.close(0)
+
+
+def take_leavings(ambroker, sub):
+    """Questions that nobody answered are messages of the quiet topic."""
+    try:
+        while True:
+            sub.next(0)
+    except ambroker.WouldBlock:
+        pass
+
+
+def asynchronous(given, aio, url, interrupter, dice):
+    """asyncio.run turns Ctrl-C into a cancelled task, and raises when that has ended."""
+    async def work(wait):
+        async with aio.connect(url, name="interrupted-aio") as conn:
+            sub = await conn.subscribe("quiet-aio")
+            if wait == "next":
+                await sub.next()
+            elif wait == "for":
+                async for _ in sub:
+                    pass
+            elif wait == "request":
+                await sub.close()
+                lonely = await conn.subscribe("lonely")
+                await conn.request("lonely", b"?", timeout=None)
+                await lonely.close()
+            else:
+                await asyncio.sleep(60)
+
+    kinds = ("next", "for", "request", "sleep")
+    for number in range(given.rounds):
+        kind = kinds[number % len(kinds)]
+        try:
+            interrupter.after(dice.uniform(0, LONGEST))
+            asyncio.run(work(kind))
+            raise Failure(f"asyncio: {kind} came back")
+        except KeyboardInterrupt:
+            late = interrupter.measure()
+        # Leaving the connection is part of it: its flush has a timeout of its own.
+        if late > given.late:
+            raise Failure(f"asyncio: {kind}: KeyboardInterrupt came {late:.3f} s late")
+
+
+def state():
+    """What must not grow."""
+    gc.collect()
+    return {"descriptors": program.descriptors(), "mappings": program.mappings(),
+            "threads": threading.active_count(), "blocks": sys.getallocatedblocks()}
+
+
+def compare(before, after, rounds):
+    for name in ("descriptors", "mappings", "threads"):
+        if after[name] > before[name]:
+            raise Failure(f"{name}: {before[name]} before, {after[name]} after")
+    if after["blocks"] - before["blocks"] > 500 + rounds:  # Less than one a round.
+        raise Failure(f"blocks of Python: {before['blocks']} before, {after['blocks']} after")
+
+
+def settle(before):
+    """A connection that was interrupted in its making ends when its thread does."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        after = state()
+        if all(after[name] <= before[name] for name in ("descriptors", "mappings", "threads")):
+            return after
+        time.sleep(0.05)
+    return state()
+
+
+def main():
+    given = program.options(__doc__, rounds=500, late=0.25, seed=int.from_bytes(os.urandom(4), "little"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    ambroker, aio = program.module(given), program.module(given, "ambroker.aio")
+    dice = random.Random(given.seed)
+    print(f"seed {given.seed}")
+    with program.rig(given, 1500) as rig:
+        url = rig.broker().url()
+        interrupter = Interrupter()
+        faces = [("synchronous", lambda: synchronous(given, ambroker, url, interrupter, dice))]
+        if aio is not None:
+            faces.append(("asyncio", lambda: asynchronous(given, aio, url, interrupter, dice)))
+        else:
+            print("asyncio: the package has none")
+        for name, face in faces:
+            rounds, given.rounds = given.rounds, 20
+            face()  # What is made once is made.
+            given.rounds = rounds
+            before, interrupter.latest = state(), 0.0
+            face()
+            after = settle(before)
+            compare(before, after, rounds)
+            print(f"{name}: {rounds} times KeyboardInterrupt, at most {interrupter.latest * 1000:.0f} ms late; "
+                  f"{before} before, {after} after")
+        interrupter.close()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"interrupt: {failure}")
