@@ -28,7 +28,7 @@ async def main():
         await sub.next()
 asyncio.run(main())
 """
-SETTLE = 1.0  # Spinning after the last message, and what a start leaves to be done.
+SETTLE = 2.0  # What a start leaves to be done, and the first second, which has shorter slices.
 
 
 def main():

@@ -8,6 +8,9 @@
 
 /* A signal or a close is seen within so long; ten wakes a second cost an idle reader nothing. */
 #define SLICE_NS (100 * AMB_MS)
+/* libamb spins at the begin of each slice: a reader that has waited for a second has fewer of them,
+ * and stays below a thousandth of a core. */
+#define LONG_SLICE_NS (200 * AMB_MS)
 #define SECONDS_MAX 9e9
 
 int64_t amb_py_timeout(PyObject *seconds)
@@ -99,7 +102,8 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
     int64_t begin = now_ns(), passed = 0;
     while (passed < timeout_ns) {
         int64_t left = timeout_ns - passed;
-        status = run_free(call, left < SLICE_NS ? left : SLICE_NS);
+        int64_t slice = passed < AMB_SEC ? SLICE_NS : LONG_SLICE_NS;
+        status = run_free(call, left < slice ? left : slice);
         if (status != AMB_ETIMEDOUT) {
             *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
             return status;
