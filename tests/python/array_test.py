@@ -213,3 +213,29 @@ def test_requests_have_arrays_too(ambroker, conn):
         conn.request("nobody", b"", timeout=WAIT)
     with pytest.raises(ambroker.Timeout):
         conn.request("sum", b"", timeout=0.3)
+
+
+def test_a_lease_is_written_by_dlpack(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    lease = pub.lease((3, 4), "f4")
+    raw = lease._lease
+    assert raw.__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError):
+        raw.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError):
+        raw.__dlpack__(copy=True)
+    numpy = pytest.importorskip("numpy")
+    if hasattr(numpy, "from_dlpack"):
+        array = numpy.from_dlpack(raw)
+        assert array.shape == (3, 4) and array.__array_interface__["data"][0] == raw.__array_interface__["data"][0]
+        if array.flags.writeable:  # Before NumPy 2.1 it never is.
+            array[:] = 7
+        else:
+            lease.array[:] = 7
+        lease.commit()
+        assert numpy.asarray(sub.next(WAIT)).tolist() == [[7.0] * 4] * 3
+        with pytest.raises(BufferError, match="committed"):
+            raw.__dlpack__()
+        del lease, raw
+        conn.close()
+        float(array[0, 0])  # The memory is there, whatever has become of it.

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An array library of the test's own: it takes DLPack arrays apart, reads GPU memory as only the fake
- * driver can, holds streams, and gives arrays back from a thread that Python does not know.
+ * An array library of the test's own: it takes DLPack arrays apart, and gives them back from a
+ * thread that Python does not know.
  */
-#include "tests/fakecuda/fakecuda.h"
-
 #include <dlpack/dlpack.h>
 #include <pthread.h>
 #include <string.h>
@@ -74,7 +72,7 @@ SHOWN int consumer_delete(void *managed, int is_versioned);
 SHOWN int consumer_delete(void *managed, int is_versioned)
 {
     pthread_t thread;
-    int failed =
-        pthread_create(&thread, NULL, is_versioned ? delete_versioned : delete_unversioned, managed);
+    int failed = pthread_create(&thread, NULL, is_versioned ? delete_versioned : delete_unversioned,
+                                managed);
     return failed != 0 ? failed : pthread_join(thread, NULL);
 }

@@ -220,6 +220,35 @@ def test_a_lease_of_gpu_memory(conn, consumer):
     assert msg.__cuda_array_interface__["data"][0] != 0 and msg.read() == data
 
 
+def test_a_lease_by_dlpack(conn, consumer):
+    data = numbers(5)
+    sub = conn.subscribe("a", mem="cuda:0")
+    pub = conn.publisher("a", lease_mem="cuda:0")
+    lease = pub.lease((512, 512), "f4")
+    assert lease.array.__dlpack_device__() == (CUDA, 0)
+    lease.array.__dlpack__(stream=1)  # Nobody takes it over.
+    taken = [consumer.take(lease.array.__dlpack__(stream=1, max_version=version), version is not None)
+             for version in ((1, 0), None)]
+    for (_, seen), major in zip(taken, (1, 0)):
+        assert (seen.major, seen.flags & READ_ONLY, seen.device_type, seen.ndim) == (major, 0, CUDA, 2)
+        assert list(seen.shape[:2]) == [512, 512] and list(seen.strides[:2]) == [512, 1]
+        assert seen.address == lease.array.__cuda_array_interface__["data"][0]
+    consumer.poke(taken[0][1].address, data)
+    array = lease.array
+    lease.commit()
+    assert sub.next(WAIT).read() == data
+    with pytest.raises(BufferError, match="committed"):
+        array.__dlpack__(stream=1)
+    with pytest.raises(BufferError):
+        pub.lease(4).array.__dlpack__(dl_device=(CPU, 0))
+    del array, lease
+    gc.collect()
+    consumer.peek(taken[0][1].address, 4)  # The capsules hold the memory.
+    consumer.give_back(taken[0][0])
+    consumer.give_back(taken[1][0], False)
+    pub.close()
+
+
 def test_a_held_stream_holds_a_lease_and_a_release(conn, consumer):
     """What is on the stream comes first: a commit leaves, and memory goes back, only then."""
     data = numbers()

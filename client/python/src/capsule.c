@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/python/src/capsule.h"
 
+#include "client/python/src/array.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/message.h"
 
@@ -21,15 +22,18 @@ struct unflagged {
     PyObject_HEAD PyObject *message;
 };
 
-static DLDevice device_of(const struct amb_msg *msg)
+static DLDevice device_in(enum amb_mem mem, int device)
 {
-    enum amb_mem mem = amb_msg_mem(msg);
-    int device = amb_msg_device(msg);
     return (DLDevice){.device_type = mem == AMB_MEM_CUDA           ? kDLCUDA
                                      : mem == AMB_MEM_CUDA_MANAGED ? kDLCUDAManaged
                                      : mem == AMB_MEM_PINNED       ? kDLCUDAHost
                                                                    : kDLCPU,
                       .device_id = device >= 0 ? device : 0};
+}
+
+static DLDevice device_of(const struct amb_msg *msg)
+{
+    return device_in(amb_msg_mem(msg), amb_msg_device(msg));
 }
 
 /* ---- capsules ---- */
@@ -75,11 +79,33 @@ static PyObject *wrap_unversioned(struct DLManagedTensorVersioned *managed)
     return capsule;
 }
 
+/* Takes the array. */
+static PyObject *wrap(struct DLManagedTensorVersioned *managed, bool has_version)
+{
+    if (!has_version) {
+        return wrap_unversioned(managed);
+    }
+    PyObject *capsule = PyCapsule_New(managed, VERSIONED, drop_versioned);
+    if (capsule == NULL) {
+        managed->deleter(managed);
+    }
+    return capsule;
+}
+
 /* ---- what is asked for ---- */
 
 struct wish {
     PyObject *stream, *max_version, *dl_device, *copy;
 };
+
+static bool read_wish(PyObject *args, PyObject *keywords, struct wish *out)
+{
+    static const char *const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    *out = (struct wish){Py_None, Py_None, Py_None, Py_None};
+    return PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", AMB_PY_NAMES(names),
+                                       &out->stream, &out->max_version, &out->dl_device,
+                                       &out->copy) != 0;
+}
 
 /* None: it knows no versions. */
 static bool is_versioned(PyObject *max_version, bool *out)
@@ -105,16 +131,16 @@ static bool is_here(PyObject *dl_device, DLDevice device)
     }
     bool is_same = type == (int)device.device_type && number == device.device_id;
     if (!is_same) {
-        PyErr_Format(PyExc_BufferError, "the message is on device (%d, %d): it is not moved",
+        PyErr_Format(PyExc_BufferError, "the memory is on device (%d, %d): it is not moved",
                      (int)device.device_type, (int)device.device_id);
     }
     return is_same;
 }
 
 /* -1: no order is wanted; 0 may be said by nobody. */
-static bool read_stream(PyObject *wanted, const struct amb_py_message *self, void **out)
+static bool read_stream(PyObject *wanted, void *own, void **out)
 {
-    *out = self->stream;
+    *out = own;
     if (wanted == Py_None) {
         return true;
     }
@@ -125,8 +151,17 @@ static bool read_stream(PyObject *wanted, const struct amb_py_message *self, voi
     if (PyErr_Occurred() != NULL) {
         return false;
     }
-    *out = stream == -1 ? self->stream : (void *)(uintptr_t)stream;
+    *out = stream == -1 ? own : (void *)(uintptr_t)stream;
     return true;
+}
+
+static bool is_in_place(PyObject *copy)
+{
+    int wants_copy = copy != Py_None ? PyObject_IsTrue(copy) : 0;
+    if (wants_copy > 0) {
+        PyErr_SetString(PyExc_BufferError, "nothing is copied here: copy the array");
+    }
+    return wants_copy == 0;
 }
 
 static PyObject *export(PyObject *message, const struct wish *wish, bool is_flagged)
@@ -136,11 +171,11 @@ static PyObject *export(PyObject *message, const struct wish *wish, bool is_flag
     bool has_version;
     void *stream;
     if (msg == NULL || !is_versioned(wish->max_version, &has_version) ||
-        !is_here(wish->dl_device, device_of(msg)) || !read_stream(wish->stream, self, &stream)) {
+        !is_here(wish->dl_device, device_of(msg)) ||
+        !read_stream(wish->stream, self->stream, &stream)) {
         return NULL;
     }
-    if (wish->copy != Py_None && PyObject_IsTrue(wish->copy) != 0) {
-        PyErr_SetString(PyExc_BufferError, "a message is not copied here: copy the array");
+    if (!is_in_place(wish->copy)) {
         return NULL;
     }
     if (!has_version && is_flagged) {
@@ -158,23 +193,7 @@ static PyObject *export(PyObject *message, const struct wish *wish, bool is_flag
     if (!is_flagged) {
         managed->flags &= ~(uint64_t)DLPACK_FLAG_BITMASK_READ_ONLY;
     }
-    if (!has_version) {
-        return wrap_unversioned(managed);
-    }
-    PyObject *capsule = PyCapsule_New(managed, VERSIONED, drop_versioned);
-    if (capsule == NULL) {
-        managed->deleter(managed);
-    }
-    return capsule;
-}
-
-static bool read_wish(PyObject *args, PyObject *keywords, struct wish *out)
-{
-    static const char *const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-    *out = (struct wish){Py_None, Py_None, Py_None, Py_None};
-    return PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", AMB_PY_NAMES(names),
-                                       &out->stream, &out->max_version, &out->dl_device,
-                                       &out->copy) != 0;
+    return wrap(managed, has_version);
 }
 
 PyObject *amb_py_message_dlpack(PyObject *message, PyObject *args, PyObject *keywords)
@@ -192,6 +211,78 @@ PyObject *amb_py_message_dlpack_device(PyObject *message, PyObject *unused)
     }
     DLDevice device = device_of(msg);
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+/* ---- memory that is lent to be written ---- */
+
+struct lent_array {
+    struct DLManagedTensorVersioned managed;
+    PyObject *owner;
+    int64_t shape[AMB_PY_DIMS], strides[AMB_PY_DIMS];
+};
+
+/* By a consumer's thread, with the GIL or without. After the end of Python nobody needs it. */
+static void delete_lent(struct DLManagedTensorVersioned *managed)
+{
+    struct lent_array *self = managed->manager_ctx;
+    if (Py_IsInitialized() != 0) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF(self->owner);
+        PyGILState_Release(state);
+    }
+    free(self);
+}
+
+static struct lent_array *lent_new(const struct amb_py_lent *lent)
+{
+    struct lent_array *made = calloc(1, sizeof(*made));
+    if (made == NULL) {
+        (void)PyErr_NoMemory();
+        return NULL;
+    }
+    const struct amb_tensor *tensor = lent->tensor;
+    int64_t stride = 1;
+    for (uint32_t i = tensor->ndim; i-- > 0;) {
+        made->shape[i] = (int64_t)tensor->shape[i];
+        made->strides[i] = stride;
+        stride *= made->shape[i];
+    }
+    made->owner = Py_NewRef(lent->owner);
+    made->managed = (struct DLManagedTensorVersioned){
+        .version = {.major = DLPACK_MAJOR_VERSION, .minor = DLPACK_MINOR_VERSION},
+        .manager_ctx = made,
+        .deleter = delete_lent,
+        .dl_tensor = {.data = lent->data,
+                      .device = device_in(lent->mem, lent->device),
+                      .ndim = (int32_t)tensor->ndim,
+                      .dtype = {.code = tensor->code, .bits = tensor->bits, .lanes = tensor->lanes},
+                      .shape = made->shape,
+                      .strides = made->strides}};
+    return made;
+}
+
+PyObject *amb_py_lent_dlpack(const struct amb_py_lent *lent, PyObject *args, PyObject *keywords)
+{
+    struct wish wish;
+    bool has_version;
+    if (!read_wish(args, keywords, &wish) || !is_versioned(wish.max_version, &has_version) ||
+        !is_here(wish.dl_device, device_in(lent->mem, lent->device)) || !is_in_place(wish.copy)) {
+        return NULL;
+    }
+    struct lent_array *made = lent_new(lent);
+    return made != NULL ? wrap(&made->managed, has_version) : NULL;
+}
+
+PyObject *amb_py_lent_dlpack_device(const struct amb_py_lent *lent)
+{
+    DLDevice device = device_in(lent->mem, lent->device);
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+bool amb_py_dlpack_stream(PyObject *args, PyObject *keywords, void *own, void **out)
+{
+    struct wish wish;
+    return read_wish(args, keywords, &wish) && read_stream(wish.stream, own, out);
 }
 
 /* ---- without the flag ---- */

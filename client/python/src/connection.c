@@ -213,6 +213,9 @@ static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject
     enum amb_status status = amb_pub_open(self->session->conn, topic, &options, &pub);
     amb_py_take_gil();
     PyObject *made = wrap(self, self->state->publisher, status, pub, amb_py_publisher_end);
+    if (made != NULL) {
+        amb_py_publisher_set_lease_mem(made, options.lease_mem, options.device);
+    }
     amb_py_leave(self);
     return made;
 }

@@ -2,9 +2,11 @@
 #include "client/python/src/lease.h"
 
 #include "client/python/src/array.h"
+#include "client/python/src/capsule.h"
 #include "client/python/src/dtype.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/handle.h"
+#include "client/python/src/publisher.h"
 #include "client/python/src/source.h"
 
 struct lease {
@@ -14,6 +16,8 @@ struct lease {
     struct amb_keep *keep;   /* of the views that are out */
     void *data;              /* of the host, or of a GPU */
     bool is_device;
+    enum amb_mem mem;
+    int32_t device;
     struct amb_tensor tensor;
     struct amb_py_array array;
 };
@@ -105,6 +109,7 @@ PyObject *amb_py_lease_take(PyObject *publisher, PyObject *args, PyObject *keywo
     }
     self->tensor = tensor;
     (void)amb_py_array_of(&tensor, &self->array);
+    amb_py_publisher_lease_mem(publisher, &self->mem, &self->device);
     return object;
 }
 
@@ -206,7 +211,47 @@ static PyObject *lease_nbytes(PyObject *object, void *closure)
     return PyLong_FromSsize_t(self_of(object)->array.len);
 }
 
+/* ---- DLPack ---- */
+
+static struct amb_py_lent lent_of(struct lease *self)
+{
+    return (struct amb_py_lent){.owner = (PyObject *)(void *)self,
+                                .data = self->data,
+                                .tensor = &self->tensor,
+                                .mem = self->mem,
+                                .device = self->device};
+}
+
+/* Work that the consumer puts on its stream comes behind that of whoever had the memory before. */
+static PyObject *lease_dlpack(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    struct lease *self = self_of(object);
+    void *stream;
+    if (!amb_py_dlpack_stream(args, keywords, NULL, &stream)) {
+        return NULL;
+    }
+    if (self->lease == NULL) {
+        PyErr_SetString(PyExc_BufferError,
+                        "the lease is committed or abandoned: nobody writes there any more");
+        return NULL;
+    }
+    if (self->is_device) {
+        (void)amb_lease_data_on(self->lease, stream);
+    }
+    const struct amb_py_lent lent = lent_of(self);
+    return amb_py_lent_dlpack(&lent, args, keywords);
+}
+
+static PyObject *lease_dlpack_device(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    const struct amb_py_lent lent = lent_of(self_of(object));
+    return amb_py_lent_dlpack_device(&lent);
+}
+
 static PyMethodDef methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))lease_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "The memory as an array, to be written until the commit."},
+    {"__dlpack_device__", lease_dlpack_device, METH_NOARGS, "Where it is."},
     {"commit", (PyCFunction)(void (*)(void))lease_commit, METH_VARARGS | METH_KEYWORDS,
      "commit(*, key=None, props=None, content_type=None, ttl=None, stream=None): publish it."},
     {"abandon", lease_abandon, METH_NOARGS, "abandon(): give it back unpublished."},

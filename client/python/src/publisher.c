@@ -27,6 +27,8 @@ struct loan {
 struct publisher {
     struct amb_py_handle handle; /* first */
     struct loan *oldest, *newest;
+    enum amb_mem lease_mem;
+    int32_t lease_device;
 };
 
 static struct amb_pub *pub_of(struct amb_py_handle *self)
@@ -140,6 +142,18 @@ static PyObject *publisher_send(PyObject *object, PyObject *const *args, Py_ssiz
 static struct publisher *publisher_of(PyObject *object)
 {
     return (struct publisher *)(void *)object;
+}
+
+void amb_py_publisher_set_lease_mem(PyObject *publisher, enum amb_mem mem, int32_t device)
+{
+    publisher_of(publisher)->lease_mem = mem;
+    publisher_of(publisher)->lease_device = device;
+}
+
+void amb_py_publisher_lease_mem(PyObject *publisher, enum amb_mem *mem, int32_t *device)
+{
+    *mem = publisher_of(publisher)->lease_mem;
+    *device = publisher_of(publisher)->lease_device;
 }
 
 /* Gives back what is settled; the caller is inside the gates. */
