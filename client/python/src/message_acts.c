@@ -162,15 +162,16 @@ PyObject *amb_py_message_read(PyObject *message, PyObject *args, PyObject *keywo
     if (into != Py_None) {
         return read_into(message, &act, into, (size_t)wanted, timeout_ns);
     }
-    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, wanted);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, wanted); /* Nobody else has it yet. */
     if (bytes == NULL) {
         return NULL;
     }
-    act.to = PyByteArray_AsString(bytes);
+    act.to = PyBytes_AsString(bytes);
     act.len = (size_t)wanted;
-    PyObject *result = run(message, &act, read_once, timeout_ns) ? PyBytes_FromObject(bytes) : NULL;
-    Py_DECREF(bytes);
-    return result;
+    if (!run(message, &act, read_once, timeout_ns)) {
+        Py_CLEAR(bytes);
+    }
+    return bytes;
 }
 
 PyObject *amb_py_message_reply(PyObject *message, PyObject *args, PyObject *keywords)

@@ -8,8 +8,8 @@
 
 /* A signal or a close is seen within so long; ten wakes a second cost an idle reader nothing. */
 #define SLICE_NS (100 * AMB_MS)
-/* libamb spins at the begin of each slice: a reader that has waited for a second has fewer of them,
- * and stays below a thousandth of a core. */
+/* libamb spins at the begin of each slice. A reader that has waited for a second has fewer of them:
+ * so it stays below a thousandth of a core. */
 #define LONG_SLICE_NS (200 * AMB_MS)
 #define SECONDS_MAX 9e9
 

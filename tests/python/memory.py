@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of each kind leave no memory behind; and each allocation of the extension may fail.
+
+    memory.py [--build DIR] [--package DIR] [--messages N] [--most N]
+
+messages: of each kind, after which this process and Python's heap are as large as before.
+most: each call is made with its 1st, 2nd, ... allocation failing, up to this one: of Python's allocators, and
+of malloc where the extension calls it. It raises MemoryError or works, and the next call works.
+Exit: 0 so it is, 1 it is not, 77 no package."""
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+
+import program
+
+GROWN = 8 << 20  # bytes, of the heap's unevenness
+BLOCKS = 300
+
+
+class Failure(Exception):
+    """It is not as promised."""
+
+
+def kinds(ambroker, conn):
+    """What is done, by name: each call sends, and takes what it sent."""
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    asked = conn.subscribe("question")
+    image = memoryview(bytearray(4096)).cast("f", shape=[32, 32])
+
+    def lease():
+        with pub.lease((16, 16), "f4") as array:
+            array[0, 0] = 1
+        return sub.next(20)
+
+    def post():
+        pub.post(bytearray(2000))
+        msg = sub.next(20)
+        pub.flush(20)
+        return msg
+
+    def request():
+        pending = conn._conn.request_post("question", b"?", 20)
+        asked.next(20).reply(b"!")
+        while not pending.done:
+            conn.poll(0.1)
+        return pending.result()
+
+    def views():
+        pub.send(image, key="k")
+        msg = sub.next(20)
+        return [memoryview(msg), msg.data, msg.__array_interface__, msg.__dlpack__(max_version=(1, 0)),
+                msg.unflagged.__dlpack__(), msg.read(4, 8), msg.topic, msg.key, msg.tobytes()]
+
+    def many():
+        pub.send_many([b"x", b"y"])
+        got = sub.next_many(2, 20)
+        return got if len(got) == 2 else got + [sub.next(20)]
+
+    def props():
+        conn.publish("a", b"x", props={"text": "t", "bytes": b"b", "int": 7}, content_type="c", ttl=5)
+        return sub.next(20).props
+
+    def handles():
+        conn.subscribe("b").close()
+        conn.publisher("b").close()
+
+    def refused():
+        for wrong in ("text", object(), memoryview(bytes(8))[::2]):
+            try:
+                pub.send(wrong)
+            except (TypeError, ValueError):
+                pass
+
+    return {"send": lambda: (pub.send(b"x"), sub.next(20))[1], "views": views, "props": props, "many": many,
+            "lease": lease, "post": post, "request": request, "refused": refused, "handles": handles,
+            "stat": lambda: (pub.stat(), sub.stat(), sub.position(), conn.admin("status"))}, sub
+
+
+def flat(given, ambroker, conn):
+    """Memory after many messages."""
+    calls, _ = kinds(ambroker, conn)
+    for name, call in calls.items():
+        rounds = given.messages // (20 if name in ("stat", "handles", "request") else 1)
+        for _ in range(min(2000, rounds)):
+            call()
+        gc.collect()
+        blocks, memory = sys.getallocatedblocks(), program.resident()
+        for _ in range(rounds):
+            call()
+        gc.collect()
+        more, grown = sys.getallocatedblocks() - blocks, program.resident() - memory
+        if more > BLOCKS or grown > GROWN:
+            raise Failure(f"{name}: {more} blocks and {grown >> 10} KiB more after {rounds} rounds")
+        print(f"{name}: {rounds} rounds, {more} blocks and {grown >> 10} KiB more", flush=True)
+
+
+def code_of(path):
+    """The addresses of a library's code."""
+    with open("/proc/self/maps", encoding="ascii") as file:
+        for line in file:
+            if line.rstrip().endswith(os.path.realpath(path)) and " r-xp " in line:
+                return tuple(int(word, 16) for word in line.split()[0].split("-"))
+    raise Failure(f"{path} is not mapped")
+
+
+def recover(ambroker, sub):
+    """What the failed call has left in its topic."""
+    try:
+        while True:
+            sub.next(0)
+    except ambroker.WouldBlock:
+        pass
+
+
+def one_failing(ambroker, call, begin, end):
+    """Whether the call came through, with a failure planned."""
+    begin()
+    try:
+        call()
+        worked = True
+    except (MemoryError, ambroker.NoMemory):
+        worked = False
+    except RuntimeError as error:  # How Python says it of a lock.
+        if "allocate lock" not in str(error):
+            raise
+        worked = False
+    finally:
+        end()
+    return worked
+
+
+def failing(given, ambroker, conn):
+    """Each call with its Nth allocation failing."""
+    import _testcapi  # pylint: disable=import-outside-toplevel
+    calls, sub = kinds(ambroker, conn)
+    library = ctypes.PyDLL(None)
+    library.failing_set.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_long]
+    library.failing_set.restype = ctypes.c_long
+    low, high = code_of(ambroker._amb.__file__)
+    plain = conn.subscribe("check")
+    for name, call in calls.items():
+        call()
+        recover(ambroker, sub)
+        raised = [0, 0]
+        for number in range(1, given.most + 1):
+            ways = ((lambda n=number: _testcapi.set_nomemory(n - 1, n), _testcapi.remove_mem_hooks),
+                    (lambda n=number: library.failing_set(low, high, n), lambda: library.failing_set(0, 0, 0)))
+            for way, (begin, end) in enumerate(ways):
+                raised[way] += not one_failing(ambroker, call, begin, end)
+                recover(ambroker, sub)
+        conn.publish("check", b"whole")
+        if bytes(plain.next(20)) != b"whole":
+            raise Failure(f"{name}: the connection is hurt")
+        print(f"{name}: {given.most} allocations, MemoryError {raised[0]} times of Python's, {raised[1]} of malloc",
+              flush=True)
+        if not raised[0]:
+            raise Failure(f"{name}: no allocation failed")
+
+
+def main():
+    given = program.options(__doc__, messages=1000000, most=60, url="")
+    ambroker = program.module(given)
+    if given.url:  # The child that may crash.
+        with ambroker.connect(given.url, on_event=lambda event: None) as conn:
+            failing(given, ambroker, conn)
+        return
+    with program.rig(given, 3600) as rig:
+        url = rig.broker().url()
+        with ambroker.connect(url, on_event=lambda event: None) as conn:
+            flat(given, ambroker, conn)
+        shim = given.build.resolve() / "tests" / "libpython-failing.so"
+        if "LD_PRELOAD" in os.environ or not shim.exists():
+            print("failing allocations: not with sanitizers")
+            return
+        words = [sys.executable, "-X", "faulthandler", __file__, "--build", str(given.build), "--package",
+                 str(given.package), "--most", str(given.most), "--url", url]
+        done = subprocess.run(words, env={**os.environ, "LD_PRELOAD": str(shim)}, check=False, timeout=3000)
+        if done.returncode != 0:
+            raise Failure(f"the child with failing allocations ended with {done.returncode}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"memory: {failure}")
