@@ -4,6 +4,9 @@ shells, manual pages.
 
 Shells are those of the distribution. Each is asked as it asks itself: bash by its variables, fish by
 `complete -C`, zsh on a terminal."""
+import csv
+import io
+import json
 import os
 import pathlib
 import pty
@@ -92,6 +95,50 @@ def test_names_of_the_broker(world):
     world.world.signal(18)
     check(0.25 < took < 2, f"a stopped broker held the shell for {took} s")
     check(words(world, "topics", "x", url="unix:///none/broker.sock") == [], "no broker")
+
+
+# ---- output ----
+
+def test_a_table_fits_and_columns_are_chosen(world):
+    url = ("--url", world.world.url())
+    narrow = ctl(world, *url, "topics")
+    check(max(map(len, narrow.stdout.splitlines())) <= 100, narrow.stdout)
+    check(re.search(r"topics: \d+ more columns: --wide", narrow.stderr), narrow.stderr)
+    wide = ctl(world, *url, "topics", "--wide")
+    check(wide.stderr == "" and max(map(len, wide.stdout.splitlines())) > 100, f"{wide}")
+    chosen = ctl(world, *url, "topics", "--columns", "messages,topic", "--no-header")
+    check(sorted(row.split() for row in chosen.stdout.splitlines()) == [["1", "camera.front"], ["1", "lidar"]], chosen)
+    wrong = ctl(world, *url, "topics", "--columns", "topic,nope")
+    check(wrong.returncode == USAGE and wrong.stdout == "" and
+          "topics --columns: there is no nope; there are topic, " in wrong.stderr, f"{wrong}")
+
+
+def test_forms_say_the_same(world):
+    url = ("--url", world.world.url())
+    for view in ("topics", "clients", "workers", "status", "metrics", "doctor", "memory"):
+        whole = json.loads(ctl(world, *url, "-o", "json", view).stdout)
+        lines = [json.loads(row) for row in ctl(world, *url, "-o", "jsonl", view).stdout.splitlines()]
+        rows = list(csv.DictReader(io.StringIO(ctl(world, *url, "-o", "csv", view).stdout)))
+        check(len(rows) == len(lines), f"{view}: {len(rows)} {len(lines)}")
+        inner = whole.get(view)
+        check(len(lines) == (len(inner) if isinstance(inner, list) else 1), f"{view}: {whole}")
+        for line, row in zip(lines, rows):
+            check(set(line) <= set(row), f"{view}: {line} {row}")
+    names = [row["name"] for row in csv.DictReader(io.StringIO(ctl(world, *url, "-o", "csv", "clients").stdout))]
+    check(HOSTILE in names, names)
+    done = ctl(world, *url, "sub", "a", "-o", "csv")
+    check(done.returncode == USAGE and "takes table, json or jsonl" in done.stderr, f"{done}")
+
+
+def test_a_view_is_asked_for_again(world):
+    watching = world.client("broker-ctl", "--url", world.world.url(), "topics", "--columns", "topic", "-o", "csv",
+                            "--watch", "100ms")
+    check(watching.line() == "topic", "a head")
+    check([watching.line() for _ in range(6)].count("lidar") == 3, "three times, and no other head")
+    watching.signal(2)
+    check(watching.wait() == 0, watching.log())
+    done = ctl(world, "--url", world.world.url(), "workers", "--watch", "200ms", "--timeout", "500ms")
+    check(done.returncode == 0 and done.stdout.count("worker") >= 2, f"{done}")
 
 
 # ---- shells ----

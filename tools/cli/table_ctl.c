@@ -2,12 +2,35 @@
 #include "tools/cli/forms.h"
 #include "tools/cli/tables.h"
 
-static const struct amb_config_word output_words[] = {
-    {"table", 0, false}, {"json", 1, false}, {NULL, 0, false}};
+static const struct amb_config_word output_words[] = {{"table", AMB_CLI_FORM_TABLE, false},
+                                                      {"json", AMB_CLI_FORM_JSON, false},
+                                                      {"jsonl", AMB_CLI_FORM_JSONL, false},
+                                                      {"csv", AMB_CLI_FORM_CSV, false},
+                                                      {NULL, 0, false}};
 static const struct amb_config_word shell_words[] = {
     {"bash", 0, false}, {"zsh", 1, false}, {"fish", 2, false}, {NULL, 0, false}};
 
 /* ---- views ---- */
+
+/* Of each view. */
+#define FORM_OPTIONS                                                                               \
+    {.name = "columns",                                                                            \
+     .type = AMB_CLI_TEXT,                                                                         \
+     .value = "C,...",                                                                             \
+     .min = 1,                                                                                     \
+     .max = 1024,                                                                                  \
+     .default_text = "in tables, as many as fit",                                                  \
+     .help = "these columns alone, in this order"},                                                \
+        {.name = "wide",                                                                           \
+         .type = AMB_CLI_FLAG,                                                                     \
+         .help = "all columns; without it a table has those that fit 100 characters"},             \
+        {.name = "no-header", .type = AMB_CLI_FLAG, .help = "tables and csv without their heads"}, \
+    {                                                                                              \
+        .name = "watch", .type = AMB_CLI_TIME, .value = "T", .min = 100000000,                     \
+        .help = "again each T, until a signal or --timeout"                                        \
+    }
+
+static const struct amb_cli_option view_options[] = {FORM_OPTIONS, {.name = NULL}};
 
 static const struct amb_cli_arg topics_args[] = {
     {.name = "PATTERN",
@@ -65,10 +88,12 @@ static const struct amb_cli_option object_options[] = {
      .help = "those whose name or pattern matches, as the argument"},
     ROW_OPTIONS,
     FILE_OPTION,
+    FORM_OPTIONS,
     {.name = NULL},
 };
-static const struct amb_cli_option worker_options[] = {ROW_OPTIONS, FILE_OPTION, {.name = NULL}};
-static const struct amb_cli_option broker_options[] = {FILE_OPTION, {.name = NULL}};
+static const struct amb_cli_option worker_options[] = {
+    ROW_OPTIONS, FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
+static const struct amb_cli_option broker_options[] = {FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
 
 static const struct amb_cli_arg paths_args[] = {
     {.name = "CLIENT",
@@ -185,20 +210,25 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl metrics"},
     {.name = "memory ls",
      .aliases = AMB_CLI_ALIASES("memory"),
+     .options = view_options,
      .help = "segments: used, free, held",
      .example = "broker-ctl -o json memory"},
     {.name = "transports ls",
      .aliases = AMB_CLI_ALIASES("transports"),
+     .options = view_options,
      .help = "link and lanes that each client uses, and why",
      .example = "broker-ctl transports"},
     {.name = "paths",
      .args = paths_args,
+     .options = view_options,
      .help = "the way of each client's messages: copies, rates, and why no better one",
      .example = "broker-ctl paths camera-1"},
     {.name = "doctor",
+     .options = view_options,
      .help = "what is not as it could be, and what to do about it",
      .example = "broker-ctl doctor"},
     {.name = "topo",
+     .options = view_options,
      .help = "network devices: how far from each GPU, which are used",
      .example = "broker-ctl topo"},
     {.heading = "messages",
@@ -255,6 +285,7 @@ static const struct amb_cli_command commands[] = {
      .help = "let the user in again",
      .example = "broker-ctl unblock viewer"},
     {.name = "blocked",
+     .options = view_options,
      .help = "users who are kept out, and since when",
      .example = "broker-ctl blocked"},
     {.name = "config reload",

@@ -11,6 +11,14 @@ extern const struct amb_cli_program amb_cli_broker_ctl;
 extern const struct amb_cli_program amb_cli_broker_bench;
 extern const struct amb_cli_program amb_cli_brokerd;
 
+/* The word of --output, in each program. */
+enum amb_cli_form {
+    AMB_CLI_FORM_TABLE,
+    AMB_CLI_FORM_JSON,
+    AMB_CLI_FORM_JSONL, /* broker-ctl: a row a line */
+    AMB_CLI_FORM_CSV,   /* broker-ctl */
+};
+
 #define AMB_CLI_ALIASES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* The parts of broker-ctl's. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/table.h"
 
+#include "tools/common/rows.h"
 #include "tools/common/shown.h"
 #include "tools/common/units.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 
 #define CELL_MAX 512u
-#define DEPTH_MAX 8u
+#define SEPARATOR "  "
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -94,7 +95,7 @@ static struct libscols_table *new_table(FILE *out, bool has_head)
     struct libscols_table *table = scols_new_table();
     if (table != NULL) {
         (void)scols_table_set_stream(table, out);
-        (void)scols_table_set_column_separator(table, "  ");
+        (void)scols_table_set_column_separator(table, SEPARATOR);
         (void)scols_table_set_termforce(table, SCOLS_TERMFORCE_NEVER);
         (void)scols_table_enable_noheadings(table, !has_head);
     }
@@ -134,6 +135,56 @@ static void add_columns(struct libscols_table *table, const json_t *rows)
     }
 }
 
+/* Characters of a text of UTF-8. */
+static size_t text_width(const char *text)
+{
+    size_t width = 0;
+    for (; *text != '\0'; text++) {
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return width;
+}
+
+static size_t column_width(const char *key, const json_t *rows)
+{
+    size_t width = text_width(key);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        char cell[CELL_MAX];
+        cell_text(key, json_object_get(json_array_get(rows, i), key), cell, sizeof(cell));
+        size_t len = text_width(cell);
+        width = len > width ? len : width;
+    }
+    return width;
+}
+
+/* How many columns fit, the first one at least. */
+static size_t count_fitting(struct libscols_table *table, const json_t *rows, size_t width)
+{
+    size_t count = scols_table_get_ncols(table), used = 0, kept = 0;
+    for (; kept < count; kept++) {
+        const char *key = scols_column_get_name(scols_table_get_column(table, kept));
+        used += column_width(key, rows) + (kept > 0 ? strlen(SEPARATOR) : 0);
+        if (kept > 0 && width > 0 && used > width) {
+            break;
+        }
+    }
+    return kept;
+}
+
+/* The first columns of a table, in one of its own; libsmartcols does not take out some. */
+static struct libscols_table *first_columns(struct libscols_table *table, size_t count, FILE *out,
+                                            bool has_head)
+{
+    struct libscols_table *first = new_table(out, has_head);
+    for (size_t i = 0; first != NULL && i < count; i++) {
+        struct libscols_column *column = scols_table_get_column(table, i);
+        (void)scols_table_new_column(first, scols_column_get_name(column), 0,
+                                     scols_column_get_flags(column));
+    }
+    scols_unref_table(table);
+    return first;
+}
+
 static void add_line(struct libscols_table *table, const json_t *row)
 {
     struct libscols_line *line = scols_table_new_line(table, NULL);
@@ -145,57 +196,26 @@ static void add_line(struct libscols_table *table, const json_t *row)
     }
 }
 
-static void print_rows(const json_t *rows, FILE *out)
+/* Returns how many columns were left out. */
+static size_t print_rows(const json_t *rows, const struct amb_table_form *form, FILE *out)
 {
-    struct libscols_table *table = new_table(out, true);
-    if (table == NULL) {
-        return;
+    size_t hidden = 0;
+    struct libscols_table *table = new_table(out, !form->has_no_head);
+    if (table != NULL) {
+        add_columns(table, rows);
+        size_t kept = count_fitting(table, rows, form->width);
+        hidden = scols_table_get_ncols(table) - kept;
+        table = hidden == 0 ? table : first_columns(table, kept, out, !form->has_no_head);
     }
-    add_columns(table, rows);
+    if (table == NULL) {
+        return 0;
+    }
     for (size_t i = 0; i < json_array_size(rows); i++) {
         add_line(table, json_array_get(rows, i));
     }
     (void)scols_print_table(table);
     scols_unref_table(table);
-}
-
-static bool is_rows(const json_t *value)
-{
-    if (!json_is_array(value)) {
-        return false;
-    }
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        if (!json_is_object(json_array_get(value, i))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Adds the members of `object` to `flat`, inner objects under dotted names. */
-static void flatten(json_t *object, const char *prefix, json_t *flat, unsigned depth)
-{
-    const char *key;
-    json_t *value;
-    json_object_foreach(object, key, value)
-    {
-        char name[CELL_MAX];
-        (void)snprintf(name, sizeof(name), "%.255s%.255s", prefix, key);
-        if (json_is_object(value) && depth < DEPTH_MAX) {
-            char inner[CELL_MAX + 1];
-            (void)snprintf(inner, sizeof(inner), "%s.", name);
-            flatten(value, inner, flat, depth + 1);
-        } else {
-            (void)json_object_set(flat, name, value);
-        }
-    }
-}
-
-static json_t *flattened(json_t *object)
-{
-    json_t *flat = json_object();
-    flatten(object, "", flat, 0);
-    return flat;
+    return hidden;
 }
 
 /* "key  value" lines; without keys only values. */
@@ -214,7 +234,7 @@ static void print_values(json_t *values, bool has_keys, FILE *out)
     json_object_foreach(values, key, value)
     {
         struct libscols_line *line =
-            is_rows(value) && has_keys ? NULL : scols_table_new_line(table, NULL);
+            amb_rows_are(value) && has_keys ? NULL : scols_table_new_line(table, NULL);
         if (line != NULL) {
             char text[CELL_MAX];
             cell_text(key, value, text, sizeof(text));
@@ -226,15 +246,16 @@ static void print_values(json_t *values, bool has_keys, FILE *out)
     scols_unref_table(table);
 }
 
-static void print_object(json_t *object, FILE *out)
+static size_t print_object(json_t *object, const struct amb_table_form *form, FILE *out)
 {
-    json_t *flat = flattened(object);
+    size_t hidden = 0;
+    json_t *flat = amb_rows_flattened(object);
     const char *key;
     json_t *value;
     print_values(flat, true, out);
     json_object_foreach(flat, key, value)
     {
-        if (is_rows(value)) {
+        if (amb_rows_are(value)) {
             if (json_object_size(flat) != 1) {
                 (void)fputc('\n', out);
                 amb_shown_put(out, key, strlen(key), false);
@@ -243,33 +264,44 @@ static void print_object(json_t *object, FILE *out)
             if (json_array_size(value) == 0) {
                 (void)fprintf(out, "(none)\n");
             }
-            print_rows(value, out);
+            hidden += print_rows(value, form, out);
         }
     }
     json_decref(flat);
+    return hidden;
 }
 
-static void print_any(json_t *value, FILE *out)
+static size_t print_any(json_t *value, const struct amb_table_form *form, FILE *out)
 {
     if (json_is_object(value)) {
-        print_object(value, out);
-    } else if (is_rows(value)) {
-        print_rows(value, out);
-    } else if (value != NULL) {
+        return print_object(value, form, out);
+    }
+    if (amb_rows_are(value)) {
+        return print_rows(value, form, out);
+    }
+    if (value != NULL) {
         json_t *alone = json_pack("{sO}", "", value);
         print_values(alone, false, out);
         json_decref(alone);
     }
+    return 0;
 }
 
-void amb_table_print(json_t *value, FILE *out)
+size_t amb_table_print_as(json_t *value, const struct amb_table_form *form, FILE *out)
 {
     /* Texts are UTF-8 wherever they are shown, and libsmartcols asks the thread's locale. */
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     locale_t before = utf8 != (locale_t)0 ? uselocale(utf8) : (locale_t)0;
-    print_any(value, out);
+    size_t hidden = print_any(value, form, out);
     if (utf8 != (locale_t)0) {
         (void)uselocale(before);
         freelocale(utf8);
     }
+    return hidden;
+}
+
+void amb_table_print(json_t *value, FILE *out)
+{
+    static const struct amb_table_form whole = {.width = 0};
+    (void)amb_table_print_as(value, &whole, out);
 }

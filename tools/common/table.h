@@ -12,6 +12,15 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 void amb_table_print(json_t *value, FILE *out);
+
+struct amb_table_form {
+    size_t width; /* at most so many characters: columns that do not fit are left out; 0: any */
+    bool has_no_head;
+};
+
+/* The same in a form. Returns how many columns were left out. */
+size_t amb_table_print_as(json_t *value, const struct amb_table_form *form, FILE *out);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/admin.h"
 
+#include "tools/common/output.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/counted.h"
+#include "tools/ctl/view.h"
+#include "wire/base/clock.h"
 #include "wire/counters/query.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define QUERY_MAX 1024u /* bytes of a question */
 
@@ -32,10 +36,13 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query)
     const char *word = json_string_value(json_object_get(json_array_get(value, 0), "answer"));
     enum amb_exit code = word != NULL && strcmp(word, "no") == 0 ? AMB_EXIT_FORBIDDEN : AMB_EXIT_OK;
     json_int_t not_shown = json_integer_value(json_object_get(value, "not_shown"));
-    if (!ctl->is_json) {
+    if (ctl->form != AMB_CLI_FORM_JSON) {
         (void)json_object_del(value, "not_shown");
     }
-    amb_ctl_print(ctl, value);
+    enum amb_exit printed = amb_ctl_show(ctl, value);
+    if (printed != AMB_EXIT_OK) {
+        return printed;
+    }
     if (not_shown > 0) {
         (void)fflush(stdout);
         amb_tool_error("%s: %" JSON_INTEGER_FORMAT " more %s not shown%s", query, not_shown,
@@ -71,15 +78,48 @@ static bool write_query(const struct amb_ctl *ctl, char *query, size_t size)
     return len < size;
 }
 
+/* Until the next time. False: a signal has come, the time is over, or nobody reads any more. */
+static bool wait_for_next(struct amb_ctl *ctl, int64_t every_ns)
+{
+    int64_t next_ns = amb_deadline_ns(amb_clock_monotonic_ns(), every_ns);
+    for (;;) {
+        int64_t left_ns = next_ns - amb_clock_monotonic_ns();
+        int64_t slice_ns = amb_ctl_slice_ns(ctl);
+        if (amb_ctl_stopped() || slice_ns == 0 || amb_output_is_unread()) {
+            return false;
+        }
+        if (left_ns <= 0) {
+            return true;
+        }
+        enum amb_status status = amb_poll(ctl->conn, left_ns < slice_ns ? left_ns : slice_ns);
+        if (status != AMB_OK && status != AMB_ETIMEDOUT && status != AMB_EAGAIN) {
+            return status != AMB_ESTOPPED; /* The next question tells of a lost broker. */
+        }
+    }
+}
+
+static enum amb_exit watch(struct amb_ctl *ctl, const char *query, int64_t every_ns)
+{
+    bool is_terminal = isatty(STDOUT_FILENO) != 0;
+    enum amb_exit code;
+    do {
+        (void)fputs(is_terminal ? "\033[H\033[2J" : "", stdout);
+        code = show(ctl, query);
+        ctl->has_no_head = ctl->has_no_head || ctl->form == AMB_CLI_FORM_CSV;
+    } while (code == AMB_EXIT_OK && amb_output_flush() && wait_for_next(ctl, every_ns));
+    return code;
+}
+
 static enum amb_exit ask(struct amb_ctl *ctl, const char *query)
 {
+    int64_t every_ns = amb_ctl_take_form(ctl);
     const char *file = text_of(ctl->line, "file");
     if (file != NULL) {
         return amb_ctl_counted(ctl, file, query);
     }
     enum amb_exit code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
-        code = show(ctl, query);
+        code = every_ns > 0 ? watch(ctl, query, every_ns) : show(ctl, query);
     } else if (code == AMB_EXIT_UNAVAILABLE) {
         code = amb_ctl_counted_instead(ctl, query, code);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/connect.h"
 
+#include "tools/common/rows.h"
 #include "tools/common/table.h"
 #include "wire/base/clock.h"
 
@@ -44,7 +45,8 @@ void amb_ctl_take_options(struct amb_ctl *ctl)
     ctl->credentials = amb_cli_text(line, "credentials");
     ctl->client_name = amb_cli_text(line, "client-name");
     ctl->timeout_ns = amb_cli_ns(line, "timeout", -1);
-    ctl->is_json = amb_cli_word(line, "output", 0) != 0;
+    ctl->form = (enum amb_cli_form)amb_cli_word(line, "output", AMB_CLI_FORM_TABLE);
+    ctl->is_json = ctl->form != AMB_CLI_FORM_TABLE;
 }
 
 const char *amb_ctl_url(const struct amb_ctl *ctl)
@@ -178,13 +180,29 @@ enum amb_exit amb_ctl_hold(struct amb_ctl *ctl, bool is_stdin_free)
     return amb_ctl_fail(ctl, "hold", status);
 }
 
-void amb_ctl_print(const struct amb_ctl *ctl, json_t *value)
+static void print_rows(const struct amb_ctl *ctl, json_t *value)
 {
-    if (ctl->is_json) {
+    json_t *rows = amb_rows_of(value);
+    if (rows != NULL && ctl->form == AMB_CLI_FORM_CSV) {
+        amb_rows_print_csv(rows, !ctl->has_no_head, stdout);
+    } else {
+        amb_rows_print_jsonl(rows, stdout);
+    }
+    json_decref(rows);
+}
+
+size_t amb_ctl_print(const struct amb_ctl *ctl, json_t *value)
+{
+    size_t hidden = 0;
+    if (ctl->form == AMB_CLI_FORM_JSON) {
         (void)json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         (void)fputc('\n', stdout);
+    } else if (ctl->form == AMB_CLI_FORM_TABLE) {
+        const struct amb_table_form form = {.width = ctl->width, .has_no_head = ctl->has_no_head};
+        hidden = amb_table_print_as(value, &form, stdout);
     } else {
-        amb_table_print(value, stdout);
+        print_rows(ctl, value);
     }
     json_decref(value);
+    return hidden;
 }

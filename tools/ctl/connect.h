@@ -36,5 +36,6 @@ bool amb_ctl_again(const struct amb_ctl *ctl, enum amb_status status);
 /* --hold: stays connected until a signal comes or the time of the command has passed. It also ends
  * with standard input, unless that is the source of messages. */
 enum amb_exit amb_ctl_hold(struct amb_ctl *ctl, bool is_stdin_free);
-/* As a table or as one line of JSON on standard output; takes the reference. */
-void amb_ctl_print(const struct amb_ctl *ctl, json_t *value);
+/* In the form of --output; takes the reference. Returns how many columns a table did not have room
+ * for. */
+size_t amb_ctl_print(const struct amb_ctl *ctl, json_t *value);

@@ -2,6 +2,7 @@
 #include "tools/ctl/counted.h"
 
 #include "tools/ctl/connect.h"
+#include "tools/ctl/view.h"
 #include "wire/base/clock.h"
 #include "wire/codec/url.h"
 #include "wire/counters/query.h"
@@ -82,8 +83,7 @@ static enum amb_exit show(const struct amb_ctl *ctl, const struct amb_counters_i
         amb_tool_error("%s: no memory for the answer", query);
         return AMB_EXIT_SOFTWARE;
     }
-    amb_ctl_print(ctl, value);
-    return AMB_EXIT_OK;
+    return amb_ctl_show(ctl, value);
 }
 
 enum amb_exit amb_ctl_counted(const struct amb_ctl *ctl, const char *path, const char *query)

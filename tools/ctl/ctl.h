@@ -7,6 +7,7 @@
 #pragma once
 
 #include "tools/cli/parse.h"
+#include "tools/cli/tables.h"
 #include "tools/common/exit.h"
 
 #include <amb/amb.h>
@@ -20,8 +21,12 @@ struct amb_ctl {
     const char *credentials;
     const char *client_name;
     int64_t timeout_ns; /* -1: not given */
-    bool is_json;
-    bool stays; /* reconnects when the broker is lost, instead of ending */
+    enum amb_cli_form form;
+    bool is_json;     /* no table */
+    bool has_no_head; /* of tables and CSV */
+    size_t width;     /* of tables; 0: any */
+    bool is_view;     /* it has --columns and the like */
+    bool stays;       /* reconnects when the broker is lost, instead of ending */
     int64_t start_ns;
     struct amb_conn *conn;
 };

@@ -275,6 +275,9 @@ enum amb_exit amb_ctl_sub(struct amb_ctl *ctl)
     take_queue_options(&s);
     take_lazy(&s);
     take_form(&s);
+    if (ctl->form == AMB_CLI_FORM_CSV) {
+        return amb_ctl_bad("sub --output", "csv", "takes table, json or jsonl");
+    }
     enum amb_exit code = take_start(&s);
     if (code != AMB_EXIT_OK) {
         free(s.position);

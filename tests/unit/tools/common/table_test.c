@@ -112,9 +112,54 @@ static void test_table_takes_any_json(void **state)
     assert_table("{}", "");
 }
 
+static void test_table_has_the_columns_that_fit(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t width, hidden;
+        const char *text;
+    } cases[] = {
+        {0, 0, "name  much  c\nlong  1234  x\n"},
+        {13, 0, "name  much  c\nlong  1234  x\n"},
+        {12, 1, "name  much\nlong  1234\n"},
+        {3, 2, "name\nlong\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *text = NULL;
+        size_t len = 0;
+        json_t *value = json_loads("[{\"name\":\"long\",\"much\":1234,\"c\":\"x\"}]", 0, NULL);
+        const struct amb_table_form form = {.width = cases[i].width};
+        FILE *out = open_memstream(&text, &len);
+        assert_true(value != NULL && out != NULL);
+        assert_int_equal(amb_table_print_as(value, &form, out), cases[i].hidden);
+        assert_int_equal(fclose(out), 0);
+        assert_string_equal(text, cases[i].text);
+        free(text);
+        json_decref(value);
+    }
+}
+
+static void test_table_may_have_no_head(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t len = 0;
+    json_t *value = json_loads("[{\"a\":1}]", 0, NULL);
+    const struct amb_table_form form = {.has_no_head = true};
+    FILE *out = open_memstream(&text, &len);
+    assert_true(value != NULL && out != NULL);
+    assert_int_equal(amb_table_print_as(value, &form, out), 0);
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, "1\n");
+    free(text);
+    json_decref(value);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table_has_the_columns_that_fit),
+        cmocka_unit_test(test_table_may_have_no_head),
         cmocka_unit_test(test_table_object_is_key_and_value_lines),
         cmocka_unit_test(test_table_inner_objects_are_dotted),
         cmocka_unit_test(test_table_array_has_the_union_of_keys),
