@@ -42,8 +42,8 @@ def ctl(rig, *arguments, **options):
                           timeout=30, check=False, stdin=subprocess.DEVNULL, **options)
 
 
-def words(rig, *line, url=None):
-    done = ctl(rig, "__complete", *(("--url", url) if url else ()), *line)
+def words(rig, *line, url=None, **options):
+    done = ctl(rig, "__complete", *(("--url", url) if url else ()), *line, **options)
     check(done.returncode == 0 and done.stderr == "", f"{done}")
     return [row.split("\t")[0] for row in done.stdout.splitlines()]
 
@@ -139,6 +139,52 @@ def test_a_view_is_asked_for_again(world):
     check(watching.wait() == 0, watching.log())
     done = ctl(world, "--url", world.world.url(), "workers", "--watch", "200ms", "--timeout", "500ms")
     check(done.returncode == 0 and done.stdout.count("worker") >= 2, f"{done}")
+
+
+# ---- contexts ----
+
+def test_contexts(world):
+    home = world.folder / "config"
+    env = {**os.environ, "XDG_CONFIG_HOME": str(home)}
+    env.pop("AMB_URL", None)
+
+    def run(*arguments, code=0, **more):
+        done = ctl(world, *arguments, env={**env, **more})
+        check(done.returncode == code, f"{arguments}: {done}")
+        return done
+
+    home.mkdir()
+    url = world.world.url()
+    check(run("context").stdout == "(none)\n", "none at first")
+    run("context", "add", "plant", "--url", url, "--client-name", "me")
+    run("context", "add", "gone", "--url", "unix:///none/broker.sock")
+    run("context", "add", "gone", "--url", url, code=65)
+    check((home / "ambroker/plant.context").stat().st_mode & 0o777 == 0o600, "its mode")
+    run("context", "use", "plant")
+    run("status")
+    check("me" in run("clients", "--columns", "name").stdout.split(), "the name of the context")
+    # What goes before: --url, --context, $AMB_URL, $AMB_CONTEXT, the chosen one.
+    none = "unix:///none/broker.sock"
+    run("--context", "gone", "status", code=69, AMB_URL=url)
+    run("--context", "plant", "status", AMB_URL=none, AMB_CONTEXT="gone")
+    run("status", AMB_URL=url, AMB_CONTEXT="gone")
+    run("status", code=69, AMB_CONTEXT="gone")
+    run("--url", url, "status", AMB_URL=none, AMB_CONTEXT="gone")
+    check("--context: does not go with --url" in run("--url", url, "--context", "gone", "status", code=64).stderr, "both")
+    check(words(world, "context", "use", "", env=env) == ["gone", "plant"], "completion")
+    check(words(world, "topics", "cam", env=env) == ["camera.front"], "names of its broker")
+    # Files that are wrong.
+    (home / "ambroker/plant.context").write_text("url = unix:///x\npassword = x\n")
+    check(":2: password: unknown key" in run("status", code=64).stderr, "an unknown key")
+    (home / "ambroker/plant.context").chmod(0o644)
+    check("can be read by others" in run("status", code=64).stderr, "an open file")
+    check("can be read by others" in run("context").stdout, "told in the list")
+    for name in ("../x", "a/b", ".a", "x" * 65):
+        run("context", "use", name, code=64)
+        run("context", "add", name, "--url", url, code=64)
+    run("context", "rm", "plant")
+    check(not (home / "ambroker/chosen").exists(), "none is chosen any more")
+    run("context", "use", "nothing", code=64)
 
 
 # ---- shells ----

@@ -151,6 +151,24 @@ static const struct amb_cli_arg pattern_args[] = {
 
 /* ---- about this program ---- */
 
+static const struct amb_cli_arg context_args[] = {
+    {.name = "NAME", .live = AMB_CLI_LIVE_CONTEXTS, .help = "of a context"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg context_show_args[] = {
+    {.name = "NAME",
+     .is_optional = true,
+     .live = AMB_CLI_LIVE_CONTEXTS,
+     .help = "of a context; else the chosen one"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg context_add_args[] = {
+    {.name = "NAME", .help = "of the new one: letters, digits, '.', '-', '_'"},
+    {.name = NULL},
+};
+
 static const struct amb_cli_arg help_args[] = {
     {.name = "COMMAND",
      .is_optional = true,
@@ -307,6 +325,28 @@ static const struct amb_cli_command commands[] = {
              "value. Options behind -- are brokerd's own. A file that is wrong: 65, with "
              "file:line: key: reason. Secrets are not shown.",
      .example = "broker-ctl config --role broker -- --dev -o server.workers=2"},
+    {.name = "context ls",
+     .aliases = AMB_CLI_ALIASES("context"),
+     .help = "contexts: a broker's URL and what belongs to it, under a name",
+     .example = "broker-ctl context"},
+    {.name = "context show",
+     .args = context_show_args,
+     .help = "one of them",
+     .example = "broker-ctl context show plant"},
+    {.name = "context add",
+     .args = context_add_args,
+     .help = "make one of --url, --credentials and --client-name; its file is its owner's alone",
+     .more = "A file has the path of the credentials, never a secret. One that is there is left "
+             "alone: 65.",
+     .example = "broker-ctl context add plant --url tls://plant:4733 --credentials plant.key"},
+    {.name = "context use",
+     .args = context_args,
+     .help = "choose the one that holds where neither options nor variables name a broker",
+     .example = "broker-ctl context use plant"},
+    {.name = "context rm",
+     .args = context_args,
+     .help = "forget one",
+     .example = "broker-ctl context rm plant"},
     {.name = "address",
      .options = amb_cli_address_options,
      .help = "the URLs that others can use for a broker on this machine",
@@ -318,7 +358,7 @@ static const struct amb_cli_command commands[] = {
      .args = amb_cli_local_args,
      .options = amb_cli_local_options,
      .stops = true,
-     .refuses = "url",
+     .refuses = "url context",
      .why = "has a broker of its own, and takes no URL",
      .help = "a private broker, and COMMAND for each GPU (or N times), until the last has ended",
      .example = "broker-ctl local --per-gpu -- python3 train.py"},
@@ -413,6 +453,16 @@ static const struct amb_cli_option options[] = {
              "takes nothing slower; ?interface=ib0 connects from there. A comma list is tried in "
              "order",
      .see = "transports.md#demands"},
+    {.name = "context",
+     .type = AMB_CLI_TEXT,
+     .value = "NAME",
+     .excludes = "url",
+     .min = 1,
+     .max = 64,
+     .live = AMB_CLI_LIVE_CONTEXTS,
+     .default_text = "where $AMB_URL is not set: $AMB_CONTEXT, else the chosen one",
+     .help = "the broker, and credentials, of a context",
+     .see = "#context"},
     {.name = "output",
      .letter = 'o',
      .type = AMB_CLI_WORD,
@@ -479,6 +529,8 @@ static const struct amb_cli_exit exits[] = {
 static const struct amb_cli_variable variables[] = {
     {"AMB_URL", "the broker, unless --url names one"},
     {"AMB_CONFIG", "a configuration file, which options and variables go before"},
+    {"AMB_CONTEXT", "a context, unless --context, --url or $AMB_URL is there"},
+    {"XDG_CONFIG_HOME", "its folder ambroker has the contexts; else ~/.config"},
     {"AMB_CREDENTIALS", "a file, unless --credentials names one"},
     {"AMB_TRUSTED", "interfaces on which this program may open a UCX port, for ?link=ucx"},
     {"AMB_UCX_LIBRARY", "which UCX is loaded for it"},

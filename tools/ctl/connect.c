@@ -3,6 +3,7 @@
 
 #include "tools/common/rows.h"
 #include "tools/common/table.h"
+#include "tools/ctl/contexts.h"
 #include "wire/base/clock.h"
 
 #include <poll.h>
@@ -60,6 +61,10 @@ const char *amb_ctl_url(const struct amb_ctl *ctl)
 
 enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
 {
+    enum amb_exit found = amb_ctl_use_context(ctl);
+    if (found != AMB_EXIT_OK) {
+        return found;
+    }
     struct sigaction action = {.sa_handler = on_signal};
     /* The second signal ends the process at once. */
     action.sa_flags = (int)SA_RESETHAND;

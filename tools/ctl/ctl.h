@@ -9,6 +9,7 @@
 #include "tools/cli/parse.h"
 #include "tools/cli/tables.h"
 #include "tools/common/exit.h"
+#include "tools/ctl/context.h"
 
 #include <amb/amb.h>
 #include <stdbool.h>
@@ -28,6 +29,7 @@ struct amb_ctl {
     bool is_view;     /* it has --columns and the like */
     bool stays;       /* reconnects when the broker is lost, instead of ending */
     int64_t start_ns;
+    struct amb_context context; /* that the texts above may be of */
     struct amb_conn *conn;
 };
 

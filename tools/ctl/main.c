@@ -12,6 +12,7 @@
 #include "tools/ctl/admin.h"
 #include "tools/ctl/config.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/contexts.h"
 #include "tools/ctl/key.h"
 #include "tools/ctl/local.h"
 #include "tools/ctl/names.h"
@@ -59,6 +60,11 @@ static const struct command commands[] = {
     {"config reload", amb_ctl_ask, "reload"},
     {"drain", amb_ctl_ask, "drain"},
     {"config show", amb_ctl_config, NULL},
+    {"context ls", amb_ctl_context_ls, NULL},
+    {"context show", amb_ctl_context_show, NULL},
+    {"context add", amb_ctl_context_add, NULL},
+    {"context use", amb_ctl_context_use, NULL},
+    {"context rm", amb_ctl_context_rm, NULL},
     {"address", amb_ctl_address, NULL},
     {"local", amb_ctl_local, NULL},
     {"key new", amb_ctl_key_new, NULL},
@@ -105,7 +111,9 @@ static enum amb_exit run(const struct amb_cli_line *line)
     amb_ctl_take_options(&ctl);
     amb_ctl_hint(line);
     ctl.query = command->query;
-    return command->run(&ctl);
+    enum amb_exit code = command->run(&ctl);
+    amb_context_fini(&ctl.context);
+    return code;
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/names.h"
 
+#include "tools/ctl/contexts.h"
+
 #include <amb/amb.h>
 #include <jansson.h>
 #include <signal.h>
@@ -84,21 +86,31 @@ void amb_ctl_names(enum amb_cli_live kind, const struct amb_cli_line *line,
 {
     struct source source = source_of(kind);
     struct amb_conn *conn = NULL;
-    const char *name = amb_cli_text(line, "client-name");
+    struct amb_ctl ctl = {
+        .line = line,
+        .url = amb_cli_text(line, "url"),
+        .credentials = amb_cli_text(line, "credentials"),
+        .client_name = amb_cli_text(line, "client-name"),
+    };
+    if (kind == AMB_CLI_LIVE_CONTEXTS) {
+        amb_ctl_context_names(to);
+    }
+    if (source.view == NULL || amb_ctl_use_context(&ctl) != AMB_EXIT_OK) {
+        amb_context_fini(&ctl.context);
+        return;
+    }
     struct amb_options options = {
         .size = sizeof(options),
-        .name = name != NULL ? name : "broker-ctl",
-        .credentials = amb_cli_text(line, "credentials"),
+        .name = ctl.client_name != NULL ? ctl.client_name : "broker-ctl",
+        .credentials = ctl.credentials,
         .connect_timeout_ns = NAMES_TIME_NS,
         .reconnect_attempts = AMB_NONE,
     };
-    if (source.view == NULL) {
-        return;
-    }
     start_alarm();
-    if (amb_connect(amb_cli_text(line, "url"), &options, &conn) == AMB_OK) {
+    if (amb_connect(ctl.url, &options, &conn) == AMB_OK) {
         ask(conn, &source, to);
         (void)fflush(to->out);
         (void)amb_close(conn, AMB_NOWAIT);
     }
+    amb_context_fini(&ctl.context);
 }
