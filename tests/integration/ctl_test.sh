@@ -46,7 +46,7 @@ brokerd=$(find_program brokerd)
 # Without a broker.
 expect 64 'a command is missing' "$ctl_path"
 expect 64 'frobnicate: no command' "$ctl_path" frobnicate
-expect 64 'table or json' "$ctl_path" -o xml status
+expect 64 "status -o 'xml': takes table, json, jsonl or csv" "$ctl_path" -o xml status
 expect 64 'pub TOPIC: is missing' "$ctl_path" pub
 expect 64 'number of messages' "$ctl_path" pub t --count many
 expect 64 'a time' "$ctl_path" sub t --timeout soon
