@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/view.h"
 
+#include "tools/common/output.h"
 #include "tools/common/rows.h"
 #include "tools/ctl/connect.h"
 
@@ -55,7 +56,7 @@ enum amb_exit amb_ctl_show(const struct amb_ctl *ctl, json_t *value)
         value = picked;
     }
     size_t hidden = amb_ctl_print(ctl, value);
-    if (hidden > 0) {
+    if (hidden > 0 && !amb_output_is_unread()) {
         (void)fflush(stdout);
         amb_tool_error("%s: %zu more columns: --wide has all, --columns a choice",
                        ctl->line->called, hidden);
