@@ -18,6 +18,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,7 +31,7 @@
 #define DOOR_BACKLOG 512
 #define DOOR_ACCEPTS_A_ROUND 64u
 #define DOOR_PAUSE_NS (100 * AMB_NS_PER_MS)
-#define DOOR_CLOSING_NS (5 * AMB_NS_PER_MS) /* the porter closes one sooner */
+#define DOOR_CLOSING_NS (5 * AMB_NS_PER_MS) /* the porter closes one sooner, most often */
 #define DOOR_MODE_DEFAULT 0660
 #define DOOR_LOCK_PAUSE_US 10000u
 #define DOOR_LOCK_TRIES 100
@@ -432,7 +433,9 @@ static bool door_is_crowded(const struct amb_listener *listener)
 static bool door_make_room(struct amb_control *control)
 {
     bool is_at_once = false;
-    if (door_shaking(control) > control->half_open_count) {
+    if (amb_porter_is_behind(control->porter, 0)) {
+        door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS); /* It is on its way still. */
+    } else if (door_shaking(control) > control->half_open_count) {
         amb_handshakers_evict(control->handshakers);
         door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
     } else if (!door_evict(control, &is_at_once)) {
@@ -441,6 +444,13 @@ static bool door_make_room(struct amb_control *control)
         door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
     }
     return is_at_once;
+}
+
+/* Does somebody wait there? Without a descriptor accept4 does not say, and then nobody need go. */
+static bool listener_has_one(const struct amb_listener *listener)
+{
+    struct pollfd waits = {.fd = listener->fd, .events = POLLIN};
+    return poll(&waits, 1, 0) == 1;
 }
 
 static void listener_on_events(struct amb_watch *watch, uint32_t events)
@@ -472,7 +482,7 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
             continue;
         }
         int why = errno;
-        if (why == EMFILE && door_make_room(control)) {
+        if (why == EMFILE && listener_has_one(listener) && door_make_room(control)) {
             continue;
         }
         if (why == ENFILE || why == ENOMEM || why == ENOBUFS) {
