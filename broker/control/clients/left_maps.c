@@ -63,7 +63,9 @@ void amb_left_maps_note(struct amb_client *client)
     }
     uint32_t i = line_of(left, user->number);
     if (i == AMB_LEFT_MAPS_MAX) {
-        left->others |= maps;
+        uint64_t now = maps_now(control, user->number);
+        left->others |= maps & now;
+        control->lost_maps |= maps & ~now;
         return;
     }
     left->lines[i].maps |= maps;
@@ -83,7 +85,7 @@ void amb_left_maps_look(struct amb_control *control, int64_t now_s)
     left->now_s = now_s;
     if (left->due_s != 0 && now_s >= left->due_s) {
         left->due_s = 0;
-        left->next = 0;
+        amb_left_maps_review(control); /* Nobody knows which of the others it is. */
     }
 }
 

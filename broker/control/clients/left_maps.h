@@ -23,7 +23,8 @@ struct amb_left_maps {
     uint32_t count, next; /* next: the line that is compared next; count: no more */
     int64_t now_s;        /* since 1970 */
     int64_t due_s;        /* when the time of the first of its users is over; 0: of none */
-    uint64_t others; /* of sessions without a user, or without a line: lost with the next change */
+    uint64_t others; /* of sessions without a user, or without a line: lost with the next change,
+                      * and when the time of any user is over */
     struct {
         uint32_t user; /* its number */
         uint64_t maps; /* a bit for each group */

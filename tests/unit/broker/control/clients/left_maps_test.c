@@ -165,6 +165,30 @@ static void a_full_table_counts_more_users_as_others(void **state)
     assert_int_equal(left->others, 0);
 }
 
+/* Of those that have no line nobody knows whose time is over. */
+static void the_end_of_another_s_time_retires_too(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_control *control = stepped_control();
+    struct amb_left_maps *left = &control->left_maps;
+    use(ALICE CAROL);
+    (void)lost();
+    struct amb_client *carol = connect_as(1002, &fd);
+    left->count = left->next = AMB_LEFT_MAPS_MAX;
+    note(carol);
+    amb_left_maps_look(control, CAROLS_END - 1);
+    assert_int_equal(lost(), 0);
+    amb_left_maps_look(control, CAROLS_END);
+    assert_int_equal(lost() & 1, 1);
+    assert_int_equal(left->others, 0);
+    note(carol); /* One whose session ends later loses at once. */
+    assert_int_equal(lost() & 1, 1);
+    assert_int_equal(left->others, 0);
+    left->count = left->next = 0;
+    stepped_leave(carol, fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +199,7 @@ int main(void)
         T(one_that_goes_after_a_reload_is_compared_at_once),
         T(without_users_all_are_others),
         T(a_full_table_counts_more_users_as_others),
+        T(the_end_of_another_s_time_retires_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
