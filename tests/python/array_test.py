@@ -162,6 +162,19 @@ def test_leases_are_written_in_place(ambroker, broker):
     assert (numpy.asarray(msg)[0] == 7).all()
 
 
+def test_an_empty_array_s_other_sizes_may_be_any(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    shape = (0, 1 << 62, 1 << 62)
+    lease = pub.lease(shape, "u1")
+    assert memoryview(lease._lease).shape == shape and lease._lease.nbytes == 0
+    lease._lease.__dlpack__(max_version=(1, 0))
+    lease.commit()
+    msg = sub.next(WAIT)
+    assert memoryview(msg).shape == shape and memoryview(msg).nbytes == 0
+    assert msg.__array_interface__["shape"] == shape
+    msg.__dlpack__(max_version=(1, 0))
+
+
 def test_post_holds_the_bytes_until_they_are_settled(conn):
     sub, pub = conn.subscribe("a"), conn.publisher("a")
     data = bytearray(b"x" * 500_000)

@@ -25,25 +25,24 @@ bool amb_py_array_of(const struct amb_tensor *tensor, struct amb_py_array *out)
     if (bits == 0 || bits % 8 != 0 || tensor->ndim > AMB_PY_DIMS) {
         return false;
     }
-    bool is_strided = false;
+    bool is_strided = false, is_empty = false;
     for (uint32_t i = 0; i < tensor->ndim; i++) {
         is_strided = is_strided || tensor->strides[i] != 0;
+        is_empty = is_empty || tensor->shape[i] == 0;
     }
     *out = (struct amb_py_array){.format = amb_py_format_of(tensor),
                                  .ndim = (int)tensor->ndim,
                                  .itemsize = (Py_ssize_t)(bits / 8),
-                                 .len = (Py_ssize_t)(bits / 8)};
+                                 .len = is_empty ? 0 : (Py_ssize_t)(bits / 8)};
     for (uint32_t i = tensor->ndim; i-- > 0;) {
         out->shape[i] = (Py_ssize_t)tensor->shape[i];
+        if (is_empty) { /* No element is there to be found: sizes and strides may be any. */
+            out->strides[i] = out->itemsize;
+            continue;
+        }
         out->strides[i] = is_strided ? (Py_ssize_t)tensor->strides[i] * out->itemsize : out->len;
         out->len *= out->shape[i];
-    }
-    for (uint32_t i = 0; i < tensor->ndim; i++) {
-        if (!is_strided && out->len == 0) { /* No element is there to be found. */
-            out->strides[i] = out->itemsize;
-        }
-        out->first +=
-            out->strides[i] < 0 && out->shape[i] != 0 ? (out->shape[i] - 1) * -out->strides[i] : 0;
+        out->first += out->strides[i] < 0 ? (out->shape[i] - 1) * -out->strides[i] : 0;
     }
     say_typestr(tensor, out);
     return true;

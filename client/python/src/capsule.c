@@ -242,10 +242,14 @@ static struct lent_array *lent_new(const struct amb_py_lent *lent)
     }
     const struct amb_tensor *tensor = lent->tensor;
     int64_t stride = 1;
+    bool is_empty = false;
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
+        is_empty = is_empty || tensor->shape[i] == 0;
+    }
     for (uint32_t i = tensor->ndim; i-- > 0;) {
         made->shape[i] = (int64_t)tensor->shape[i];
         made->strides[i] = stride;
-        stride *= made->shape[i];
+        stride = is_empty ? stride : stride * made->shape[i]; /* Its sizes may be any. */
     }
     made->owner = Py_NewRef(lent->owner);
     made->managed = (struct DLManagedTensorVersioned){
