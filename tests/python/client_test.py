@@ -102,6 +102,33 @@ def test_statuses_are_classes_and_builtins(ambroker, broker):
     conn.close()
 
 
+def test_arguments_that_release_the_message_find_it_released(conn):
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+
+    class Release:
+        """An argument whose reading runs Python."""
+        def __index__(self):
+            msg.release()
+            return 0
+
+        def __float__(self):
+            msg.release()
+            return 0.0
+
+        def __bool__(self):
+            msg.release()
+            return False
+
+    for call in (lambda: msg.read(Release()), lambda: msg.read(0, Release()),
+                 lambda: msg.read(timeout=Release()), lambda: msg.fetch(Release()), lambda: msg.nak(Release()),
+                 lambda: msg.reply(b"", timeout=Release()), lambda: msg.__dlpack__(max_version=(Release(), 0)),
+                 lambda: msg.__dlpack__(max_version=(1, 0), copy=Release())):
+        pub.send(b"x" * 100000)
+        msg = sub.next(WAIT)
+        with pytest.raises(ValueError, match="released"):
+            call()
+
+
 def test_views_hold_their_message(ambroker, broker):
     conn = ambroker.connect(broker.url())
     sub = conn.subscribe("a")

@@ -171,11 +171,12 @@ static PyObject *export(PyObject *message, const struct wish *wish, bool is_flag
     bool has_version;
     void *stream;
     if (msg == NULL || !is_versioned(wish->max_version, &has_version) ||
-        !is_here(wish->dl_device, device_of(msg)) ||
+        (msg = amb_py_message_get(message)) == NULL || !is_here(wish->dl_device, device_of(msg)) ||
         !read_stream(wish->stream, self->stream, &stream)) {
         return NULL;
     }
-    if (!is_in_place(wish->copy)) {
+    /* To read a wish may run Python, which may release the message. */
+    if (!is_in_place(wish->copy) || (msg = amb_py_message_get(message)) == NULL) {
         return NULL;
     }
     if (!has_version && is_flagged) {

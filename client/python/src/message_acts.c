@@ -29,9 +29,9 @@ PyObject *amb_py_message_in_progress(PyObject *message, PyObject *unused)
 
 PyObject *amb_py_message_nak(PyObject *message, PyObject *const *args, Py_ssize_t count)
 {
-    struct amb_msg *msg = amb_py_message_get(message);
     int64_t delay_ns = count > 0 && args[0] != Py_None ? amb_py_timeout(args[0]) : 0;
-    return msg != NULL && delay_ns >= 0 ? answer(message, amb_msg_nak(msg, delay_ns)) : NULL;
+    struct amb_msg *msg = delay_ns >= 0 ? amb_py_message_get(message) : NULL;
+    return msg != NULL ? answer(message, amb_msg_nak(msg, delay_ns)) : NULL;
 }
 
 PyObject *amb_py_message_term(PyObject *message, PyObject *const *args, Py_ssize_t count)
@@ -46,6 +46,9 @@ PyObject *amb_py_message_term(PyObject *message, PyObject *const *args, Py_ssize
 }
 
 /* ---- calls that wait ---- */
+
+/* Arguments may run Python, as numbers and buffers of a class of its own do, and that may release
+ * the message. So each call asks for it when they have been read. */
 
 struct act {
     struct amb_msg *msg;
@@ -91,11 +94,10 @@ static bool run(PyObject *message, struct act *act,
 
 PyObject *amb_py_message_fetch(PyObject *message, PyObject *const *args, Py_ssize_t count)
 {
-    struct act act = {.msg = amb_py_message_get(message)};
     int64_t timeout_ns = count > 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
-    return act.msg != NULL && timeout_ns >= 0 && run(message, &act, fetch_once, timeout_ns)
-               ? Py_NewRef(Py_None)
-               : NULL;
+    struct act act = {.msg = timeout_ns >= 0 ? amb_py_message_get(message) : NULL};
+    return act.msg != NULL && run(message, &act, fetch_once, timeout_ns) ? Py_NewRef(Py_None)
+                                                                         : NULL;
 }
 
 /* Memory of the caller's: a writable buffer, or a GPU's by its array interface. False: an exception
@@ -128,7 +130,8 @@ static PyObject *read_into(PyObject *message, struct act *act, PyObject *into, s
         if (target.out.len < most) {
             PyErr_Format(PyExc_ValueError, "into: %zu bytes are too few for %zu", target.out.len,
                          most);
-        } else if (run(message, act, read_once, timeout_ns)) {
+        } else if ((act->msg = amb_py_message_get(message)) != NULL &&
+                   run(message, act, read_once, timeout_ns)) {
             result = PyLong_FromSize_t(most);
         }
     }
@@ -139,21 +142,22 @@ static PyObject *read_into(PyObject *message, struct act *act, PyObject *into, s
 PyObject *amb_py_message_read(PyObject *message, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {"offset", "size", "into", "timeout", NULL};
-    struct act act = {.msg = amb_py_message_get(message)};
-    Py_ssize_t offset = 0;
+    Py_ssize_t offset = 0, wanted = 0;
     PyObject *size = Py_None, *into = Py_None, *timeout = Py_None;
-    if (act.msg == NULL ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "|nO$OO:read", AMB_PY_NAMES(names), &offset,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|nO$OO:read", AMB_PY_NAMES(names), &offset,
                                      &size, &into, &timeout)) {
         return NULL;
     }
     int64_t timeout_ns = amb_py_timeout(timeout);
-    Py_ssize_t whole = (Py_ssize_t)amb_msg_size(act.msg);
-    Py_ssize_t wanted =
-        size == Py_None ? whole - offset : PyNumber_AsSsize_t(size, PyExc_ValueError);
-    if (timeout_ns < 0 || PyErr_Occurred() != NULL) {
+    if (timeout_ns >= 0 && size != Py_None) {
+        wanted = PyNumber_AsSsize_t(size, PyExc_ValueError);
+    }
+    struct act act = {.msg = PyErr_Occurred() == NULL ? amb_py_message_get(message) : NULL};
+    if (act.msg == NULL) {
         return NULL;
     }
+    Py_ssize_t whole = (Py_ssize_t)amb_msg_size(act.msg);
+    wanted = size == Py_None ? whole - offset : wanted;
     if (offset < 0 || offset > whole || wanted < 0 || wanted > whole - offset) {
         PyErr_Format(PyExc_ValueError, "the message has %zd bytes", whole);
         return NULL;
@@ -178,14 +182,14 @@ PyObject *amb_py_message_reply(PyObject *message, PyObject *args, PyObject *keyw
 {
     PyObject *data, *result = NULL;
     int64_t timeout_ns = AMB_FOREVER;
-    struct act act = {.msg = amb_py_message_get(message)};
-    if (act.msg == NULL || !PyArg_ParseTuple(args, "O:reply", &data)) {
+    struct amb_py_source source;
+    struct act act = {.out = &source.out};
+    if (!PyArg_ParseTuple(args, "O:reply", &data)) {
         return NULL;
     }
-    struct amb_py_source source;
-    act.out = &source.out;
     if (amb_py_source_read(&source, amb_py_message_of(message)->state, data, keywords,
                            &timeout_ns) &&
+        (act.msg = amb_py_message_get(message)) != NULL &&
         run(message, &act, reply_once, timeout_ns)) {
         result = Py_NewRef(Py_None);
     }
