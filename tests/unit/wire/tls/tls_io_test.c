@@ -554,6 +554,40 @@ static void test_a_call_takes_so_many_records_and_says_that_there_are_more(void 
     tls_two_fini(&two);
 }
 
+/* As calls for another connection leave them in this thread's queue. */
+static void leave_errors(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        ERR_raise(ERR_LIB_SSL, SSL_R_BAD_LENGTH);
+    }
+}
+
+static void test_errors_of_another_connection_hurt_nobody(void **state)
+{
+    (void)state;
+    struct tls_two two;
+    uint8_t byte = 5, back = 0;
+    for (unsigned count = 1; count <= 40; count += 13) { /* More than the queue has room for. */
+        leave_errors(count);
+        open_two(&two);
+        leave_errors(count);
+        assert_int_equal(receive_bytes(two.broker, &back, 1), -1);
+        assert_int_equal(errno, EAGAIN);
+        leave_errors(count);
+        assert_int_equal(send_bytes(two.client, &byte, 1), 1);
+        tls_two_await(two.broker_fd);
+        leave_errors(count);
+        assert_int_equal(receive_bytes(two.broker, &back, 1), 1);
+        assert_int_equal(back, byte);
+        leave_errors(count);
+        amb_tls_farewell(two.client);
+        tls_two_await(two.broker_fd);
+        leave_errors(count);
+        assert_int_equal(receive_bytes(two.broker, &back, 1), 0);
+        tls_two_fini(&two);
+    }
+}
+
 static void test_an_end_is_an_end_with_a_farewell_or_without(void **state)
 {
     (void)state;
@@ -598,6 +632,7 @@ int main(void)
         cmocka_unit_test(test_a_connection_sends_with_the_least_of_memory),
         cmocka_unit_test(test_a_client_may_ask_for_short_records),
         cmocka_unit_test(test_a_call_takes_so_many_records_and_says_that_there_are_more),
+        cmocka_unit_test(test_errors_of_another_connection_hurt_nobody),
         cmocka_unit_test(test_an_end_is_an_end_with_a_farewell_or_without),
     };
     return cmocka_run_group_tests_name("tls_io", tests, setup, teardown);
