@@ -94,9 +94,11 @@ if [ "$level" != build ]; then
     # valgrind: bench-instructions counts instructions and system calls with it. openssl: a client of
     # another make, for integration-tls. nftables: the firewall of integration-fence. systemd: its
     # systemd-analyze reads our units. libpython3-dev: the Python package is built, so it is tested.
-    # python3-numpy: the older of the two that it is tested with, the other is in tools/deps.lock. fish, zsh,
-    # mandoc: integration-cli completes in these shells and judges manual pages.
-    packages+=(fish g++ iproute2 libpython3-dev mandoc nftables openssl procps python3-numpy systemd valgrind zsh)
+    # python3-numpy: the older of the two that it is tested with, the other is in tools/deps.lock.
+    # python3-uvloop: another event loop for ambroker.aio. fish, zsh, mandoc: integration-cli completes in
+    # these shells and judges manual pages.
+    packages+=(fish g++ iproute2 libpython3-dev mandoc nftables openssl procps python3-numpy python3-uvloop systemd
+        valgrind zsh)
 fi
 if [ "$level" = dev ]; then
     packages+=(clang clang-format-14 clang-tidy python3-matplotlib python3-torch)

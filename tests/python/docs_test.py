@@ -14,7 +14,7 @@ PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
 def test_docs_snippets_run(build, package, tmp_path):
     pytest.importorskip("numpy")
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     program = tmp_path / "snippets.py"
     program.write_text("\n".join(snippets), encoding="utf-8")
     path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -21,6 +21,19 @@ with ambroker.Broker(memory={"host": {"size": "64M"}}) as broker, ambroker.conne
     own: bytearray = conn.subscribe("b", into={"host": lambda size, msg: bytearray(size)}).next()
     for msg in sub:
         memoryview(msg)
+
+async def main(url: str) -> None:
+    async with ambroker.aio.connect(url, name="y") as conn:
+        sub = await conn.subscribe("a.>", start="last")
+        pub = await conn.publisher("a.b", confirm="accepted")
+        await pub.send(b"x", ttl=1.5)
+        async with pub.lease((480, 640), "f4") as array:
+            array[:] = 7
+        msg: ambroker.Message = await sub.next(1)
+        raw: bytes = await conn.read(msg, 0, 1)
+        count: int = await conn.read(msg, into=bytearray(1))
+        async for msg in sub:
+            msg.ack()
 """
 WRONG = {
     "conn.publish('a', 'text')": "arg-type",
@@ -28,6 +41,8 @@ WRONG = {
     "conn.subscribe('a', start='lst')": "call-overload",
     "conn.subscribe('a').next().toppic": "attr-defined",
     "conn.request('a', b'').read(into=1)": "call-overload",
+    "ambroker.nothing": "attr-defined",
+    "ambroker.aio.connect(nmae='x')": "call-arg",
 }
 
 

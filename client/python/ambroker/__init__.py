@@ -7,6 +7,9 @@
         msg = sub.next(timeout=1)
         memoryview(msg)                     # the payload where it lies, read-only
 """
+import importlib
+from typing import TYPE_CHECKING
+
 from ._amb import (
     Event, Message, Auth, Busy, Canceled, Closed, Cuda, Disassociated, Error, Expired,
     Forbidden, Forked, Internal, Invalid, Kicked, Kind, Limit, Lost, NoMemory, NoResponders,
@@ -22,3 +25,12 @@ __all__ = [
     "NoResponders", "NotFound", "NotSupported", "Protocol", "Rejected", "Stale", "Stopped",
     "Timeout", "TooLarge", "Topic", "Ucx", "Unknown", "Unreachable", "Version", "WouldBlock",
     "WrongState"]
+
+if TYPE_CHECKING:
+    from . import aio as aio
+else:
+    def __getattr__(name):
+        """`ambroker.aio` comes when it is asked for: asyncio takes a while to import."""
+        if name == "aio":
+            return importlib.import_module(".aio", __name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 from . import _amb
 from ._lease import Lease
@@ -22,9 +22,19 @@ _Taken = TypeVar("_Taken")  # A Message, or what a callable of into= makes.
 _LOG = logging.getLogger("ambroker")
 _LEVELS = {"lost": logging.WARNING, "restored": logging.INFO, "gap": logging.WARNING,
            "slow": logging.WARNING}
-_PUBLISHERS_MAX = 256  # that publish() keeps open
+PUBLISHERS_MAX = 256  # that publish() keeps open
 _SLICE = 0.1
-_open: weakref.WeakSet[Connection] = weakref.WeakSet()
+_HASTE_SECONDS = 0.1
+
+
+class _Open(Protocol):  # A connection of either face.
+    _conn: _amb.Connection
+
+    @property
+    def closed(self) -> bool: ...
+
+
+_open: weakref.WeakSet[_Open] = weakref.WeakSet()
 
 
 def log_event(event: _amb.Event) -> None:
@@ -32,6 +42,16 @@ def log_event(event: _amb.Event) -> None:
     level = _LEVELS.get(event.type)
     if level is not None:
         _LOG.log(level, "%s: %s (count %d)", event.type, event.text, event.count)
+
+
+def patience(kind: type[BaseException] | None) -> float:
+    """How long leaving a connection flushes: not where Ctrl-C or a cancel wants to go on."""
+    return 5.0 if kind is None or issubclass(kind, Exception) else _HASTE_SECONDS
+
+
+def at_exit(conn: _Open) -> None:
+    """It is flushed at the end of the program."""
+    _open.add(conn)
 
 
 class Publisher:
@@ -149,12 +169,12 @@ class Connection:
 
         self._conn.set_hook(tell)
         self.flush, self.drain, self.stop = self._conn.flush, self._conn.drain, self._conn.stop
-        self.fileno = self._conn.fileno
-        _open.add(self)
+        self.fileno, self.stat = self._conn.fileno, self._conn.stat
+        at_exit(self)
 
     def _tell(self, news: tuple[list[_amb.Event], list[_amb.Pending]]) -> int:
         for event in news[0]:
-            self._on_event(event)
+            _amb.call(self._on_event, event)
         return len(news[0]) + len(news[1])
 
     @property
@@ -182,7 +202,7 @@ class Connection:
             pub = self._publishers.get(topic)
             if pub is None:
                 pub = self._conn.publisher(topic)
-                while len(self._publishers) >= _PUBLISHERS_MAX:
+                while len(self._publishers) >= PUBLISHERS_MAX:
                     oldest = self._publishers.pop(next(iter(self._publishers)))
                     oldest.flush(5.0)  # Another thread may be inside: its last reference ends it.
                 self._publishers[topic] = pub
@@ -232,7 +252,7 @@ class Connection:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self.close()
+            self.close(patience(kind))
         except _amb.Error:
             if kind is None:  # Else the exception of the body says more.
                 raise
@@ -252,6 +272,6 @@ def _flush_all() -> None:
     for conn in list(_open):
         try:
             if not conn.closed:
-                conn.flush(max(0.0, deadline - time.monotonic()))
+                conn._conn.flush(max(0.0, deadline - time.monotonic()))
         except _amb.Error:
             pass

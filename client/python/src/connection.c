@@ -129,6 +129,12 @@ static PyObject *connection_news(PyObject *object, PyObject *Py_UNUSED(unused))
     return amb_py_news_take(self->state, self->session);
 }
 
+static PyObject *connection_stat(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    return Py_BuildValue("{s:K}", "events_dropped",
+                         amb_py_news_dropped(amb_py_handle_of(object)->session));
+}
+
 static PyObject *connection_set_hook(PyObject *object, PyObject *hook)
 {
     struct amb_py_news *news = &amb_py_handle_of(object)->session->news;
@@ -254,6 +260,13 @@ static PyObject *connection_stop(PyObject *object, PyObject *Py_UNUSED(unused))
     return Py_NewRef(Py_None);
 }
 
+/* From here on every call raises Closed; close is still to come. */
+static PyObject *connection_shut(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    (void)amb_gate_close(&amb_py_handle_of(object)->session->gate);
+    return Py_NewRef(Py_None);
+}
+
 /* Nobody is inside any more. Slices of it look for signals; one that raises ends it. */
 static enum amb_status flush_last(struct amb_conn *conn, int64_t timeout_ns)
 {
@@ -316,7 +329,10 @@ static PyMethodDef methods[] = {
     {"news", connection_news, METH_NOARGS, "news(): as poll, of what has come already."},
     {"set_hook", connection_set_hook, METH_O, "set_hook(f): called in waits where news are due."},
     {"fileno", connection_fileno, METH_NOARGS, "fileno(): readable when poll has something to do."},
+    {"stat", connection_stat, METH_NOARGS,
+     "stat(): events_dropped: the oldest, because nobody took them; 64 wait."},
     {"stop", connection_stop, METH_NOARGS, "stop(): ends every wait for messages, for good."},
+    {"shut", connection_shut, METH_NOARGS, "shut(): calls turn back from here on."},
     {"close", (PyCFunction)(void (*)(void))connection_close, METH_FASTCALL,
      "close(timeout=0): flush, then close whatever that says; held messages stay valid."},
     {NULL, NULL, 0, NULL},

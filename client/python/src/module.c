@@ -12,6 +12,7 @@
 #include "client/python/src/publisher.h"
 #include "client/python/src/state.h"
 #include "client/python/src/subscription.h"
+#include "client/python/src/wait.h"
 
 /* Each type: where the state has it, and its maker. */
 static const struct {
@@ -96,6 +97,9 @@ static void module_free(void *module)
 static PyMethodDef functions[] = {
     {"connect", (PyCFunction)(void (*)(void))amb_py_connect, METH_VARARGS | METH_KEYWORDS,
      "connect(url=None, **options): a Connection."},
+    {"call", amb_py_call, METH_VARARGS, "call(f, arg): what it raises goes to sys.unraisablehook."},
+    {"interruptible", amb_py_interruptible, METH_VARARGS,
+     "interruptible(call, is_over): call(), whose waits end once is_over() is true."},
     {NULL, NULL, 0, NULL},
 };
 

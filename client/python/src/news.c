@@ -97,6 +97,14 @@ bool amb_py_news_look(struct amb_py_session *session)
     return result != NULL;
 }
 
+uint64_t amb_py_news_dropped(struct amb_py_session *session)
+{
+    (void)pthread_mutex_lock(&session->news.lock);
+    uint64_t dropped = session->news.dropped;
+    (void)pthread_mutex_unlock(&session->news.lock);
+    return dropped;
+}
+
 static bool take_event(struct amb_py_news *news, struct amb_py_told *out)
 {
     (void)pthread_mutex_lock(&news->lock);
@@ -122,6 +130,21 @@ static PyObject *take_done(struct amb_py_news *news)
     }
     (void)pthread_mutex_unlock(&news->lock);
     return object;
+}
+
+PyObject *amb_py_call(PyObject *module, PyObject *args)
+{
+    PyObject *callable, *arg;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO:call", &callable, &arg)) {
+        return NULL;
+    }
+    PyObject *result = PyObject_CallFunctionObjArgs(callable, arg, NULL);
+    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_WriteUnraisable(callable);
+        return Py_NewRef(Py_None);
+    }
+    return result;
 }
 
 static PyStructSequence_Field fields[] = {

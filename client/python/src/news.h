@@ -34,5 +34,9 @@ void amb_py_asking_drop(struct amb_py_asking *asking);
 bool amb_py_news_look(struct amb_py_session *session);
 /* (events, Pendings that are done): all that have come since. NULL: an exception is raised. */
 PyObject *amb_py_news_take(const struct amb_py_state *state, struct amb_py_session *session);
+/* Events of which nobody has heard: there were more than AMB_PY_EVENTS_MAX. */
+uint64_t amb_py_news_dropped(struct amb_py_session *session);
+/* call(f, arg): what f raises goes to sys.unraisablehook, unless it is to end the program. */
+PyObject *amb_py_call(PyObject *module, PyObject *args);
 /* The type of events. */
 PyTypeObject *amb_py_event_type(PyObject *module);

@@ -323,6 +323,18 @@ static PyObject *publisher_wait_subscribers(PyObject *object, PyObject *args, Py
                                                                             : NULL;
 }
 
+/* A wait for more than there can be is one look at the link. Batches that are due leave. Failures
+ * are left to flush. */
+static PyObject *publisher_push(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    if (amb_py_try_enter(self)) {
+        (void)!amb_pub_wait_subscribers(pub_of(self), UINT32_MAX, AMB_NOWAIT);
+        amb_py_leave(self);
+    }
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *publisher_stat(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     struct amb_py_handle *self = amb_py_handle_of(object);
@@ -388,6 +400,7 @@ static PyMethodDef methods[] = {
      METH_VARARGS | METH_KEYWORDS, "wait_subscribers(count=1, timeout=None): wait for so many."},
     {"lease", (PyCFunction)(void (*)(void))amb_py_lease_take, METH_VARARGS | METH_KEYWORDS,
      "lease(shape, code, bits, timeout=None, stream=None): memory of one message."},
+    {"push", publisher_push, METH_NOARGS, "push(): what is due leaves, and nothing is waited for."},
     {"stat", publisher_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", publisher_close, METH_NOARGS,
      "close(): cancel what has not left, and end; flush comes before it."},

@@ -80,6 +80,27 @@ static PyObject *subscription_next(PyObject *object, PyObject *const *args, Py_s
     return timeout_ns < 0 ? NULL : take(amb_py_handle_of(object), timeout_ns, &status);
 }
 
+/* The next message, or None: for a loop, to which an exception would cost more than the message. */
+static PyObject *subscription_take(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    if (!amb_py_enter(self)) {
+        return NULL;
+    }
+    struct amb_msg *msg;
+    enum amb_status status = amb_next(sub_of(self), AMB_NOWAIT, &msg);
+    PyObject *result = NULL;
+    if (status == AMB_OK) {
+        result = amb_py_message_new(self->state, msg, stream_of(self));
+    } else if (status == AMB_EAGAIN) {
+        result = Py_NewRef(Py_None);
+    } else {
+        (void)amb_py_raise_of(self->state, status, self->session->conn);
+    }
+    amb_py_leave(self);
+    return result;
+}
+
 /* `for msg in sub`: until it is closed, or the connection stopped. */
 static PyObject *subscription_iternext(PyObject *object)
 {
@@ -208,6 +229,7 @@ static void subscription_dealloc(PyObject *object)
 static PyMethodDef methods[] = {
     {"next", (PyCFunction)(void (*)(void))subscription_next, METH_FASTCALL | METH_KEYWORDS,
      "next(timeout=None): the next message."},
+    {"take", subscription_take, METH_NOARGS, "take(): the next message, or None."},
     {"next_many", (PyCFunction)(void (*)(void))subscription_next_many,
      METH_FASTCALL | METH_KEYWORDS,
      "next_many(count, timeout=None): waits for one message, then takes what is there, up to count "

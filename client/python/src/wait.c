@@ -9,7 +9,7 @@
 /* A signal or a close is seen within so long; ten wakes a second cost an idle reader nothing. */
 #define SLICE_NS (100 * AMB_MS)
 /* libamb spins at the begin of each slice. A reader that has waited for a second has fewer of them:
- * so it stays below a thousandth of a core. */
+ * so it stays below a thousandth of a core. Not so in amb_py_interruptible: no signal wakes it. */
 #define LONG_SLICE_NS (200 * AMB_MS)
 #define SECONDS_MAX 9e9
 
@@ -52,6 +52,37 @@ void amb_py_take_gil(void)
     PyEval_RestoreThread(thread);
 }
 
+/* Of a thread inside amb_py_interruptible; not counted. */
+static _Thread_local PyObject *is_over;
+
+PyObject *amb_py_interruptible(PyObject *module, PyObject *args)
+{
+    PyObject *call, *question, *outer = is_over;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO:interruptible", &call, &question)) {
+        return NULL;
+    }
+    is_over = question;
+    PyObject *result = PyObject_CallNoArgs(call);
+    is_over = outer;
+    return result;
+}
+
+/* An exception is raised: by a signal, or because the thread's call is over. */
+static bool is_called_off(void)
+{
+    if (PyErr_CheckSignals() != 0) {
+        return true;
+    }
+    PyObject *answer = is_over != NULL ? PyObject_CallNoArgs(is_over) : Py_NewRef(Py_False);
+    bool is_true = answer != NULL && PyObject_IsTrue(answer) != 0;
+    Py_XDECREF(answer);
+    if (is_true && PyErr_Occurred() == NULL) {
+        PyErr_SetString(PyExc_InterruptedError, "the call is not waited for any more");
+    }
+    return PyErr_Occurred() != NULL;
+}
+
 int amb_py_is_interrupted(void *arg)
 {
     const struct amb_py_session *session = arg;
@@ -62,7 +93,7 @@ int amb_py_is_interrupted(void *arg)
         return 1;
     }
     amb_py_take_gil();
-    bool is_raised = PyErr_CheckSignals() != 0;
+    bool is_raised = is_called_off();
     amb_py_release_gil();
     return is_raised;
 }
@@ -78,7 +109,7 @@ static enum amb_status run_free(const struct amb_py_call *call, int64_t timeout_
 /* Events that are due are told between two slices. */
 static bool look_around(const struct amb_py_handle *handle)
 {
-    return PyErr_CheckSignals() == 0 && (handle == NULL || amb_py_news_look(handle->session));
+    return !is_called_off() && (handle == NULL || amb_py_news_look(handle->session));
 }
 
 static bool is_closed(const struct amb_py_handle *handle)
@@ -102,7 +133,7 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
     int64_t begin = now_ns(), passed = 0;
     while (passed < timeout_ns) {
         int64_t left = timeout_ns - passed;
-        int64_t slice = passed < AMB_SEC ? SLICE_NS : LONG_SLICE_NS;
+        int64_t slice = passed < AMB_SEC || is_over != NULL ? SLICE_NS : LONG_SLICE_NS;
         status = run_free(call, left < slice ? left : slice);
         if (status != AMB_ETIMEDOUT) {
             *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;

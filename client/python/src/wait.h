@@ -17,6 +17,10 @@ void amb_py_take_gil(void);
  *   arg  the session */
 int amb_py_is_interrupted(void *arg);
 
+/* interruptible(call, is_over): what call() gives; its waits end with InterruptedError once
+ * is_over() is true. For threads, which signals do not reach. */
+PyObject *amb_py_interruptible(PyObject *module, PyObject *args);
+
 /* Seconds, or None for ever, as libamb takes them. -1: TypeError or ValueError is raised. */
 int64_t amb_py_timeout(PyObject *seconds);
 

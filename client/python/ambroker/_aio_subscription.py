@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subscriptions of an event loop."""
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from . import _amb
+from ._waiters import Run, Waiters, deadline_of
+
+if TYPE_CHECKING:
+    from ._aio_connection import Connection
+    from ._connection import Makers
+_Taken = TypeVar("_Taken")  # A Message, or what a callable of into= makes.
+_T = TypeVar("_T")
+
+_LOOK_SECONDS = 0.01  # to the second look for memory of a GPU, which no news tells of
+_LOOK_SECONDS_MAX = 1.0
+_LARGE = 1 << 20  # bytes that are copied on a thread
+
+
+class Subscription(Generic[_Taken]):
+    """Messages of the topics of a pattern: `async for msg in await conn.subscribe("a.>")`.
+
+    A message is taken by the task that asks for it, as that runs: one that is cancelled has none.
+    """
+
+    def __init__(self, conn: Connection, sub: _amb.Subscription, into: Makers | None, is_far: bool) -> None:
+        self._conn, self._sub = conn, sub
+        self._into = dict(into) if into else None
+        self._is_far = is_far  # payloads are brought to memory that may be short
+        # Messages whose reading has failed, or was cancelled.
+        self._kept: collections.deque[_amb.Message] = collections.deque()
+        self._run = Run()
+        self._readers = 0  # tasks that wait, also those that have just been woken
+        self.waiters = Waiters(conn.loop)
+        self.position, self.stat = sub.position, sub.stat
+
+    @property
+    def id(self) -> int:
+        """The number by which events name it."""
+        return self._sub.id
+
+    async def next(self, timeout: float | None = None) -> _Taken:
+        """The next message; with into=, what the callable of its kind has made, filled in."""
+        deadline = deadline_of(self._conn.loop, timeout)
+        await self._run.step()
+        msg = self._take()
+        if msg is None:
+            if timeout == 0:
+                msg = self._sub.next(0)  # It says that there is none.
+            else:
+                msg = await self._wait(self._take, self._sub.next, deadline)
+        return msg if self._into is None else await self._landed(msg)  # type: ignore[return-value]
+
+    async def next_many(self, count: int, timeout: float | None = None) -> list[_Taken]:
+        """Waits for one message, then takes those that are there, up to count and to 1024."""
+        if self._into is not None:
+            return await self._many_landed(count, timeout)
+        deadline = deadline_of(self._conn.loop, timeout)
+        await self._run.step()
+        taken = self._sub.next_many(count, 0) if timeout == 0 else self._take_many(count)
+        if taken is None:
+            taken = await self._wait(
+                lambda: self._take_many(count), lambda wait: self._sub.next_many(count, wait), deadline)
+        return taken  # type: ignore[return-value]
+
+    def _take(self) -> _amb.Message | None:
+        return self._kept.popleft() if self._kept else self._sub.take()
+
+    def _take_many(self, count: int) -> list[_amb.Message] | None:
+        try:
+            return self._sub.next_many(count, 0)
+        except _amb.WouldBlock:
+            return None
+
+    async def _wait(self, take: Callable[[], _T | None], take_late: Callable[[float], _T],
+                    deadline: float | None) -> _T:
+        """What take() gives once it is not None. Behind the deadline take_late(timeout) says so."""
+        self._run.rest()
+        self._readers += 1
+        self._conn.waiting[self] = None
+        is_woken = False
+        pause: float | None = None
+        try:
+            while True:
+                look = deadline
+                if pause is not None:
+                    look = self._conn.loop.time() + pause
+                    look = look if deadline is None else min(look, deadline)
+                is_woken = await self.waiters.wait(look, is_woken)
+                if not is_woken and look == deadline:
+                    return take_late(1e-9)
+                taken = take()
+                if taken is not None:
+                    self.waiters.wake()  # There may be more.
+                    return taken
+                if self._is_far:
+                    pause = _LOOK_SECONDS if is_woken or pause is None else min(2 * pause, _LOOK_SECONDS_MAX)
+        finally:
+            self._readers -= 1
+            if self._readers == 0:
+                self._conn.waiting.pop(self, None)
+
+    async def _landed(self, msg: _amb.Message) -> Any:
+        """Where the copy cannot be made, or is not waited for, the message stays: it is the next one."""
+        make = self._into.get(msg.mem) if self._into is not None else None
+        if make is None:
+            return msg
+        try:
+            target = make(len(msg), msg)
+            if target is None:
+                raise TypeError("into: the callable has returned None, not memory")
+            if len(msg) < _LARGE and msg.mem == "host" and msg.path != "lazy":
+                msg.read(into=target)
+            else:
+                await self._conn.in_thread(lambda: msg.read(into=target))
+            return target
+        except BaseException:
+            self._kept.append(msg)
+            self.waiters.wake()
+            raise
+
+    async def _many_landed(self, count: int, timeout: float | None) -> list[_Taken]:
+        taken = [await self.next(timeout)]
+        try:
+            while len(taken) < count:
+                taken.append(await self.next(0))
+        except _amb.WouldBlock:
+            pass
+        return taken
+
+    async def close(self) -> None:
+        """Tasks that wait hear Closed, or their loops end."""
+        self._sub.close()
+        self.waiters.wake_all()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> _Taken:
+        try:
+            return await self.next()
+        except (_amb.Closed, _amb.Stopped):
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
