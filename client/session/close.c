@@ -69,7 +69,10 @@ static bool all_settled(void *arg)
     return !amb_pubs_are_closing(conn);
 }
 
-static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
+typedef enum amb_status (*wait_fn)(struct amb_conn *conn, const struct amb_wait *wait);
+
+/* Waits for what has been published so far. */
+static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns, wait_fn wait_for)
 {
     amb_conn_lock(conn);
     push_all(conn);
@@ -83,7 +86,7 @@ static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns)
                             .arg = conn,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_FLOW | AMB_WAIT_CONTROL | AMB_WAIT_CLOSER};
-    enum amb_status status = amb_conn_wait(conn, &wait);
+    enum amb_status status = wait_for(conn, &wait);
     if (status == AMB_OK) {
         /* A refusal is a frame, which a counter may have overtaken. */
         (void)amb_conn_progress(conn);
@@ -106,7 +109,7 @@ enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns)
         return status;
     }
     amb_conn_enter(conn);
-    status = flush_all(conn, timeout_ns);
+    status = flush_all(conn, timeout_ns, amb_conn_wait_asking);
     if (status != AMB_OK) {
         (void)amb_conn_fail(conn, status, "flush: %s", amb_conn_reason(conn, status));
     }
@@ -147,7 +150,7 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_wake_all(conn);
     struct amb_wait wait = {
         .is_ready = nothing_out, .arg = conn, .timeout_ns = timeout_ns, .flags = AMB_WAIT_CLOSER};
-    status = amb_conn_wait(conn, &wait);
+    status = amb_conn_wait_asking(conn, &wait);
     for (uint32_t i = 0; i < conn->handles.sub_high && status == AMB_OK; i++) {
         if (conn->handles.subs[i] != NULL &&
             atomic_load_explicit(&conn->handles.subs[i]->life.is_shut, memory_order_relaxed)) {
@@ -250,7 +253,7 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     }
     enum amb_status status = AMB_OK;
     if (timeout_ns > 0) {
-        status = flush_all(conn, timeout_ns);
+        status = flush_all(conn, timeout_ns, amb_conn_wait); /* Nobody calls it off. */
     }
     amb_conn_lock(conn);
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);

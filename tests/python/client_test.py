@@ -4,6 +4,7 @@ import array
 import contextlib
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import time
 
 import pytest
 
-from prompt import PROMPT, ended_by, interrupt
+from prompt import PROMPT, ended_by, interrupt, interrupted
 
 WAIT = 10
 WRONG_TIMES = (float("nan"), -1, -0.5, 1e30, float("inf"))
@@ -152,6 +153,86 @@ def test_views_hold_their_message(ambroker, broker):
     for use in (kept.tobytes, lambda: bytes(kept), lambda: kept.topic, lambda: len(kept), kept.ack):
         with pytest.raises(ValueError, match="released"):
             use()
+
+
+def test_a_detached_message_holds_nothing(ambroker, broker):
+    conn = ambroker.connect(broker.url())
+    sub, pub = conn.subscribe("a", ack="explicit", group="g"), conn.publisher("a")
+    kept = []
+    for size in (0, 3, 5000, 300_000):
+        pub.send(b"d" * size, key="k", props={"a": 1})
+        msg = sub.next(WAIT)
+        view = memoryview(msg)
+        with pytest.raises(BufferError):
+            msg.detach()
+        view.release()
+        msg.ack()
+        seq, came = msg.seq, msg.time_ns
+        assert msg.detach() is msg and sub.stat()["held_msgs"] == 0
+        assert (bytes(msg), msg.key, msg.props, msg.topic) == (b"d" * size, "k", {"a": b"1"}, "a")
+        assert (msg.seq, msg.time_ns, msg.mem, msg.subscription_id) == (seq, came, "host", 0)
+        with pytest.raises(ambroker.WrongState):
+            msg.ack()
+        kept.append(msg)
+    pub.send(kept[2])  # forwarded
+    assert bytes(sub.next(WAIT)) == b"d" * 5000
+    lazy = conn.subscribe("b", lazy="pin")
+    conn.publish("b", b"x" * 100_000)
+    msg = lazy.next(WAIT)
+    with pytest.raises(ambroker.WrongState, match="lazy"):
+        msg.detach()
+    msg.fetch(WAIT)
+    assert bytes(msg.detach()) == b"x" * 100_000
+    conn.close()
+    assert [len(bytes(one)) for one in kept] == [0, 3, 5000, 300_000]
+    kept[0].release()
+    with pytest.raises(ValueError, match="released"):
+        kept[0].detach()
+
+
+def test_a_flush_has_an_end_while_others_publish(ambroker, broker):
+    """It waits for what was published before the call, and tells events meanwhile."""
+    events = []
+    with ambroker.connect(broker.url(), on_event=events.append, timeout=60) as conn:
+        pub, other = conn.publisher("a", window_msgs=100), conn.publisher("b")
+        pub.send(b"x")
+        other.flush(WAIT)
+        is_over = threading.Event()
+
+        def publish():
+            while not is_over.is_set():
+                other.send(b"y")
+
+        thread = threading.Thread(target=publish)
+        thread.start()
+        begin = time.monotonic()
+        for _ in range(20):
+            conn.flush(WAIT)
+        is_over.set()
+        thread.join()
+        assert time.monotonic() - begin < WAIT
+        broker.signal(signal.SIGSTOP)
+        try:
+            pub.send(b"z")
+            with pytest.raises(ambroker.Timeout):
+                conn.flush(0.3)
+            with pytest.raises(ambroker.WouldBlock):
+                conn.flush(0)
+            assert interrupted(conn.flush) < PROMPT
+            assert interrupted(conn.drain) < PROMPT
+            with pytest.raises(ambroker.WouldBlock):
+                while True:
+                    pub.send(b"w", 0)
+            del events[:]
+            timer = threading.Timer(0.3, broker.signal, (signal.SIGCONT,))
+            timer.start()
+            while "room" not in [event.type for event in events]:
+                conn.flush(WAIT)
+                conn.poll(0)
+            timer.join()
+        finally:
+            broker.signal(signal.SIGCONT)
+        assert conn.stat() == {"events_dropped": 0}
 
 
 def test_closed_handles_say_so(ambroker, broker):

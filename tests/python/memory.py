@@ -46,7 +46,7 @@ def kinds(ambroker, conn):
         asked.next(20).reply(b"!")
         while not pending.done:
             conn.poll(0.1)
-        return pending.result()
+        return pending.result(False)
 
     def views():
         pub.send(image, key="k")

@@ -21,6 +21,14 @@ with ambroker.Broker(memory={"host": {"size": "64M"}}) as broker, ambroker.conne
     own: bytearray = conn.subscribe("b", into={"host": lambda size, msg: bytearray(size)}).next()
     for msg in sub:
         memoryview(msg)
+    conn.publish_object("c", {"x": 1})
+    kept: ambroker.Message = conn.subscribe("c", trust_pickle=True).next().detach()
+    print(kept.object())
+    with conn.dial("echo") as channel:
+        channel.send(b"x", timeout=1)
+        size: int = channel.recv_into(bytearray(1))
+    for channel in conn.listen("echo"):
+        channel.send_object([1])
 
 async def main(url: str) -> None:
     async with ambroker.aio.connect(url, name="y") as conn:
@@ -34,6 +42,10 @@ async def main(url: str) -> None:
         count: int = await conn.read(msg, into=bytearray(1))
         async for msg in sub:
             msg.ack()
+        channel = await conn.dial("echo", 1)
+        answer: ambroker.Message = await channel.recv(1)
+        async for channel in await conn.listen("echo"):
+            await channel.send(answer)
 """
 WRONG = {
     "conn.publish('a', 'text')": "arg-type",

@@ -150,7 +150,7 @@ struct amb_options {
     const char *certificate;
     const char *key;
     /* 1 ends a call that waits for the broker's answer, with AMB_ECANCELED. Asked ten times a
-     * second on that thread; it may block, and calls nothing of amb_. docs/api.md */
+     * second on that thread; it may block, and call amb_poll, no other of amb_. docs/api.md */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
@@ -389,8 +389,7 @@ AMB_API enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns);
  */
 AMB_API enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns);
 
-/* Waits until every earlier publish is confirmed; answers the first failure since the last flush.
- */
+/* Waits until earlier publishes are confirmed; answers the first failure since the last flush. */
 AMB_API enum amb_status amb_flush(struct amb_conn *conn, int64_t timeout_ns);
 
 /* Async-signal-safe and for good: waiting and later amb_next and amb_poll answer AMB_ESTOPPED.
@@ -429,8 +428,7 @@ AMB_CHECK enum amb_status amb_admin(struct amb_conn *conn, const char *query, in
 AMB_CHECK enum amb_status amb_publish(struct amb_conn *conn, const char *topic, const void *data,
                                       size_t len, int64_t timeout_ns);
 
-/* A round trip to the broker: errors of topic and rights appear here. ETOPIC, EFORBIDDEN, ELIMIT.
- */
+/* A round trip to the broker: errors of topic and rights come here. ETOPIC, EFORBIDDEN, ELIMIT. */
 AMB_CHECK enum amb_status amb_pub_open(struct amb_conn *conn, const char *topic,
                                        const struct amb_pub_options *options, struct amb_pub **out);
 
@@ -624,6 +622,10 @@ AMB_API struct amb_msg *amb_msg_ref(struct amb_msg *msg);
 /* Gives a reference back. */
 AMB_API void amb_msg_release(struct amb_msg *msg);
 
+/* A copy that holds neither its batch nor credit, for amb_msg_release. Not to be acknowledged;
+ * docs/api.md. ESTATE: the payload is on a GPU, or lazy and not fetched; ENOMEM, EFORKED. */
+AMB_CHECK enum amb_status amb_msg_copy(const struct amb_msg *msg, struct amb_msg **out);
+
 /* The payload, amb_msg_size bytes, read-only, aligned to 16 bytes. NULL only if the CPU cannot read
  * it: it is GPU memory, or lazy and not fetched; and not empty. */
 AMB_API const void *amb_msg_data(const struct amb_msg *msg);
@@ -656,9 +658,7 @@ AMB_API const void *amb_msg_data_on(const struct amb_msg *msg, void *stream);
  */
 AMB_API enum amb_status amb_msg_release_on(struct amb_msg *msg, void *stream);
 /* The array that the payload is, as its publisher described it: all elements lie in the payload,
- * whatever shape and strides are. NULL: nothing was said, or something that cannot be; or no memory
- * for it.
- */
+ * whatever shape and strides are. NULL: nothing, or nothing that can be, was said; or no memory. */
 AMB_API const struct amb_tensor *amb_msg_tensor(const struct amb_msg *msg);
 
 /*

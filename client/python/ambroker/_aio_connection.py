@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from . import _amb
+from . import _aio_channels, _amb
 from ._aio_publisher import Publisher
 from ._aio_subscription import Subscription
 from ._connection import PUBLISHERS_MAX, at_exit, log_event, patience
@@ -110,6 +110,12 @@ class Connection:
         pub = self._publishers.get(topic) or await self._publisher_of(topic)
         await pub.send(data, timeout, **fields)
 
+    async def publish_object(self, topic: str, value: Any, timeout: float | None = None,
+                             **fields: Unpack[SendFields]) -> None:
+        """Publishes an object of Python's; see Publisher.send_object."""
+        pub = self._publishers.get(topic) or await self._publisher_of(topic)
+        await pub.send_object(value, timeout, **fields)
+
     async def _publisher_of(self, topic: str) -> Publisher:
         async with self._opening:
             pub = self._publishers.get(topic)
@@ -122,25 +128,39 @@ class Connection:
         return pub
 
     @overload
-    async def subscribe(self, pattern: str, *, into: None = None,
+    async def subscribe(self, pattern: str, *, into: None = None, trust_pickle: bool = False,
                         **options: Unpack[SubscribeOptions]) -> Subscription[_amb.Message]: ...
     @overload
-    async def subscribe(self, pattern: str, *, into: Makers,
+    async def subscribe(self, pattern: str, *, into: Makers, trust_pickle: bool = False,
                         **options: Unpack[SubscribeOptions]) -> Subscription[Any]: ...
 
-    async def subscribe(self, pattern: str, *, into: Makers | None = None,
+    async def subscribe(self, pattern: str, *, into: Makers | None = None, trust_pickle: bool = False,
                         **options: Unpack[SubscribeOptions]) -> Subscription[Any]:
         """A Subscription to the topics of a pattern.
+
+        trust_pickle: Message.object() may load pickles. Whoever may publish to these topics may
+        then run what he wants in this process.
 
         into: {"host": f, "cuda": g}: a payload is copied to where the callable of its kind of
         memory says; it is given the length and the Message.
         """
         sub = await self.in_thread(self._conn.subscribe, pattern, **options)
+        if trust_pickle:
+            sub.trust_pickle()
         is_far = options.get("mem") not in (None, "host", "as_sent")
         return Subscription(self, sub, into, is_far)
 
-    async def request(self, topic: str, data: _Data, timeout: float | None = 5.0,
-                      **fields: Unpack[SendFields]) -> _amb.Message:
+    async def listen(self, name: str, *, trust_pickle: bool = False) -> _aio_channels.Listener:
+        """A Listener, whose channels others dial."""
+        return await _aio_channels.listen(self, name, trust_pickle)
+
+    async def dial(self, name: str, timeout: float | None = 5.0, *,
+                   trust_pickle: bool = False) -> _aio_channels.Channel:
+        """A Channel to whoever listens; NoResponders: nobody does."""
+        return await _aio_channels.dial(self, name, timeout, trust_pickle)
+
+    async def request(self, topic: str, data: _Data, timeout: float | None = 5.0, *,
+                      trust_pickle: bool = False, **fields: Unpack[SendFields]) -> _amb.Message:
         """Publishes a request and waits for the first reply, a Message."""
         asked = await self.in_thread(self._conn.request_post, topic, data, timeout, **fields)
         self._asked[asked] = Waiters(self.loop)
@@ -151,7 +171,7 @@ class Connection:
                 await self._asked[asked].wait(None)
         finally:
             del self._asked[asked]
-        return asked.result()
+        return asked.result(trust_pickle)
 
     async def reply(self, request: _amb.Message, data: _Data, timeout: float | None = None,
                     **fields: Unpack[SendFields]) -> None:

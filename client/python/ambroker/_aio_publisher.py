@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from . import _amb
+from . import _amb, _objects
 from ._lease import Lease
 from ._waiters import Run, Waiters, deadline_of
 
@@ -110,6 +110,11 @@ class Publisher:
     async def send(self, data: _Data, timeout: float | None = None, **fields: Unpack[SendFields]) -> None:
         """Publishes a copy of bytes, an array or a Message. It waits for room alone."""
         await self.attempt(lambda wait: self._pub.send(data, wait, **fields), timeout)
+
+    async def send_object(self, value: Any, timeout: float | None = None, **fields: Unpack[SendFields]) -> None:
+        """Publishes an object of Python's, pickled; what has buffers is not copied into the pickle."""
+        parts = _objects.Parts(value)
+        await self.attempt(lambda wait: _objects.send(self._pub, parts, wait, fields), timeout)
 
     async def post(self, data: _Data, timeout: float | None = None, **fields: Unpack[SendFields]) -> int:
         """Publishes from where it lies; it must stay as it is until its sequence is settled."""

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
-from . import _amb
+from . import _amb, _channels, _objects
 from ._lease import Lease
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ class Publisher:
     def id(self) -> int:
         """The number by which events name it."""
         return self._pub.id
+
+    def send_object(self, value: Any, timeout: float | None = None, **fields: Unpack[SendFields]) -> None:
+        """Publishes an object of Python's, pickled; what has buffers is not copied into the pickle."""
+        _objects.send(self._pub, _objects.Parts(value), timeout, fields)
 
     def lease(self, shape: int | Sequence[int], dtype: Any = "u1", *, timeout: float | None = None,
               stream: _Stream = None, **fields: Unpack[LeaseFields]) -> Lease:
@@ -197,6 +201,12 @@ class Connection:
             pub = self._publisher_of(topic)
         pub.send(data, timeout, **fields)
 
+    def publish_object(self, topic: str, value: Any, timeout: float | None = None,
+                       **fields: Unpack[SendFields]) -> None:
+        """Publishes an object of Python's; see Publisher.send_object."""
+        pub = self._publishers.get(topic) or self._publisher_of(topic)
+        _objects.send(pub, _objects.Parts(value), timeout, fields)
+
     def _publisher_of(self, topic: str) -> _amb.Publisher:
         with self._lock:
             pub = self._publishers.get(topic)
@@ -209,21 +219,36 @@ class Connection:
         return pub
 
     @overload
-    def subscribe(self, pattern: str, *, into: None = None,
+    def subscribe(self, pattern: str, *, into: None = None, trust_pickle: bool = False,
                   **options: Unpack[SubscribeOptions]) -> Subscription[_amb.Message]: ...
     @overload
-    def subscribe(self, pattern: str, *, into: Makers, **options: Unpack[SubscribeOptions]) -> Subscription[Any]: ...
+    def subscribe(self, pattern: str, *, into: Makers, trust_pickle: bool = False,
+                  **options: Unpack[SubscribeOptions]) -> Subscription[Any]: ...
 
-    def subscribe(self, pattern: str, *, into: Makers | None = None,
+    def subscribe(self, pattern: str, *, into: Makers | None = None, trust_pickle: bool = False,
                   **options: Unpack[SubscribeOptions]) -> Subscription[Any]:
         """A Subscription to the topics of a pattern.
+
+        trust_pickle: Message.object() may load pickles. Whoever may publish to these topics may
+        then run what he wants in this process.
 
         into: {"host": f, "cuda": g}: a payload is copied to where the callable of its kind of
         memory says; it is given the length and the Message.
         """
-        return Subscription(self._conn.subscribe(pattern, **options), into)
+        sub = self._conn.subscribe(pattern, **options)
+        if trust_pickle:
+            sub.trust_pickle()
+        return Subscription(sub, into)
 
-    def request(self, topic: str, data: _Data, timeout: float | None = 5.0,
+    def listen(self, name: str, *, trust_pickle: bool = False) -> _channels.Listener:
+        """A Listener, whose channels others dial."""
+        return _channels.Listener(self, name, trust_pickle)
+
+    def dial(self, name: str, timeout: float | None = 5.0, *, trust_pickle: bool = False) -> _channels.Channel:
+        """A Channel to whoever listens; NoResponders: nobody does."""
+        return _channels.dial(self, name, timeout, trust_pickle)
+
+    def request(self, topic: str, data: _Data, timeout: float | None = 5.0, *, trust_pickle: bool = False,
                 **fields: Unpack[SendFields]) -> _amb.Message:
         """Publishes a request and waits for the first reply, a Message."""
         asked = self._conn.request_post(topic, data, timeout, **fields)
@@ -234,7 +259,7 @@ class Connection:
                 self.poll(_SLICE if self._pending == 1 else _SLICE / 20)
         finally:
             self._pending -= 1
-        return asked.result()
+        return asked.result(trust_pickle)
 
     def admin(self, query: str = "status", timeout: float | None = 5.0) -> dict[str, Any]:
         """The broker's answer to "status", "topics", "clients", ...: a dict."""

@@ -64,40 +64,47 @@ PyObject *amb_py_connect(PyObject *module, PyObject *args, PyObject *keywords)
 
 /* ---- waits ---- */
 
-static enum amb_status flush_once(void *arg, int64_t timeout_ns)
-{
-    return amb_flush(arg, timeout_ns);
-}
-
-static enum amb_status drain_once(void *arg, int64_t timeout_ns)
-{
-    return amb_drain(arg, timeout_ns);
-}
-
 static enum amb_status poll_once(void *arg, int64_t timeout_ns)
 {
     return amb_poll(arg, timeout_ns);
 }
 
-/* A call of the connection whose one argument is a timeout. */
-static enum amb_status run_once(struct amb_py_handle *self, PyObject *const *args, Py_ssize_t count,
-                                enum amb_status (*once)(void *arg, int64_t timeout_ns))
+struct flushing {
+    struct amb_conn *conn;
+    enum amb_status (*call)(struct amb_conn *conn, int64_t timeout_ns);
+    int64_t timeout_ns;
+};
+
+/* A slice would begin anew, with what has been published meanwhile. Signals end it, and events are
+ * told: is_interrupted. */
+static enum amb_status flush_once(void *arg, int64_t timeout_ns)
 {
-    const struct amb_py_call call = {.run = once, .arg = self->session->conn};
-    int64_t timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
-    return timeout_ns < 0 ? AMB_EINVAL : amb_py_run(self, &call, timeout_ns);
+    const struct flushing *flushing = arg;
+    (void)timeout_ns;
+    return flushing->call(flushing->conn, flushing->timeout_ns);
+}
+
+/* A call of the connection whose one argument is a timeout. */
+static PyObject *flush(PyObject *object, PyObject *const *args, Py_ssize_t count,
+                       enum amb_status (*once)(struct amb_conn *conn, int64_t timeout_ns))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    struct flushing flushing = {.conn = self->session->conn,
+                                .call = once,
+                                .timeout_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER};
+    const struct amb_py_call call = {.run = flush_once, .arg = &flushing, .is_slow = true};
+    bool is_done = flushing.timeout_ns >= 0 && amb_py_run(self, &call, AMB_NOWAIT) == AMB_OK;
+    return is_done ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *connection_flush(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    enum amb_status status = run_once(amb_py_handle_of(object), args, count, flush_once);
-    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    return flush(object, args, count, amb_flush);
 }
 
 static PyObject *connection_drain(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    enum amb_status status = run_once(amb_py_handle_of(object), args, count, drain_once);
-    return status == AMB_OK ? Py_NewRef(Py_None) : NULL;
+    return flush(object, args, count, amb_drain);
 }
 
 static PyObject *connection_poll(PyObject *object, PyObject *const *args, Py_ssize_t count)
@@ -267,12 +274,13 @@ static PyObject *connection_shut(PyObject *object, PyObject *Py_UNUSED(unused))
     return Py_NewRef(Py_None);
 }
 
-/* Nobody is inside any more. Slices of it look for signals; one that raises ends it. */
+/* Nobody is inside any more. A signal ends it. */
 static enum amb_status flush_last(struct amb_conn *conn, int64_t timeout_ns)
 {
     bool is_raised;
-    const struct amb_py_call call = {.run = flush_once, .arg = conn};
-    return amb_py_wait(NULL, &call, timeout_ns, &is_raised);
+    struct flushing flushing = {.conn = conn, .call = amb_flush, .timeout_ns = timeout_ns};
+    const struct amb_py_call call = {.run = flush_once, .arg = &flushing, .is_slow = true};
+    return amb_py_wait(NULL, &call, AMB_NOWAIT, &is_raised);
 }
 
 /* Calls of other threads turn back first, so that a flush has an end. */
@@ -292,6 +300,7 @@ static PyObject *connection_close(PyObject *object, PyObject *const *args, Py_ss
     struct amb_conn *conn = atomic_exchange(&self->handle, NULL);
     if (conn != NULL) {
         session->conn = NULL;
+        session->is_ending = true;
         status = flush_last(conn, timeout_ns);
         amb_py_release_gil();
         enum amb_status closed = amb_close(conn, AMB_NOWAIT);
@@ -321,7 +330,7 @@ static PyMethodDef methods[] = {
      "request_post(topic, data, timeout, **fields): a Pending."},
     {"admin", connection_admin, METH_VARARGS, "admin(query, timeout): a Message of JSON."},
     {"flush", (PyCFunction)(void (*)(void))connection_flush, METH_FASTCALL,
-     "flush(timeout=None): wait until the broker has confirmed all."},
+     "flush(timeout=None): wait until the broker has confirmed what was published so far."},
     {"drain", (PyCFunction)(void (*)(void))connection_drain, METH_FASTCALL,
      "drain(timeout=None): take no new messages, and wait for those under way."},
     {"poll", (PyCFunction)(void (*)(void))connection_poll, METH_FASTCALL,

@@ -6,6 +6,7 @@
 #include "client/python/src/message.h"
 
 #include "client/python/src/capsule.h"
+#include "client/python/src/errors.h"
 #include "client/python/src/message_acts.h"
 #include "client/python/src/message_fields.h"
 #include "client/python/src/wait.h"
@@ -31,6 +32,11 @@ PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg, vo
     self->msg = msg;
     self->stream = stream;
     return object;
+}
+
+void amb_py_message_trust(PyObject *message)
+{
+    amb_py_message_of(message)->is_trusted = true;
 }
 
 /* GPU memory goes back when the work on its stream has run; that may be waited for. */
@@ -131,12 +137,49 @@ static PyObject *message_release(PyObject *object, PyObject *Py_UNUSED(unused))
     return Py_NewRef(Py_None);
 }
 
+/* From here on it is a copy, which holds neither its neighbours nor credit. */
+static PyObject *message_detach(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_message *self = amb_py_message_of(object);
+    struct amb_msg *msg = amb_py_message_get(object), *copy;
+    if (msg == NULL) {
+        return NULL;
+    }
+    if (self->views > 0) {
+        PyErr_SetString(PyExc_BufferError, "views of the message are out");
+        return NULL;
+    }
+    enum amb_status status = amb_msg_copy(msg, &copy);
+    if (status != AMB_OK) {
+        return amb_py_raise(self->state, status,
+                            status == AMB_ESTATE ? "the payload is a GPU's, or lazy and not fetched"
+                                                 : NULL);
+    }
+    give_back(self);
+    self->msg = copy;
+    return Py_NewRef(object);
+}
+
 static PyObject *message_tobytes(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     const void *data = data_of(object);
     return data != NULL ? PyBytes_FromStringAndSize(
                               data, (Py_ssize_t)amb_msg_size(amb_py_message_of(object)->msg))
                         : NULL;
+}
+
+static PyObject *message_object(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    const struct amb_py_message *self = amb_py_message_of(object);
+    if (!self->is_trusted) {
+        return amb_py_raise(self->state, AMB_EFORBIDDEN,
+                            "to load a pickle is to run its writer's code: subscribe with "
+                            "trust_pickle=True where the writers may");
+    }
+    PyObject *objects = PyImport_ImportModule("ambroker._objects");
+    PyObject *loaded = objects != NULL ? PyObject_CallMethod(objects, "load", "O", object) : NULL;
+    Py_XDECREF(objects);
+    return loaded;
 }
 
 /* ---- the flat bytes ---- */
@@ -238,7 +281,12 @@ static PyObject *message_interface(PyObject *object, void *closure)
 static PyMethodDef methods[] = {
     {"release", message_release, METH_NOARGS,
      "release(): give the memory back; BufferError while views of it are out."},
+    {"detach", message_detach, METH_NOARGS,
+     "detach(): itself, now a copy that holds neither its batch nor credit; acknowledge it "
+     "before."},
     {"tobytes", message_tobytes, METH_NOARGS, "tobytes(): a copy of the payload."},
+    {"object", message_object, METH_NOARGS,
+     "object(): the object that was published; refused unless the subscription trusts pickles."},
     {"ack", amb_py_message_ack, METH_NOARGS, "ack(): it is done with."},
     {"nak", (PyCFunction)(void (*)(void))amb_py_message_nak, METH_FASTCALL,
      "nak(delay=0): it shall come again, after so many seconds."},

@@ -14,6 +14,7 @@ struct amb_py_message {
     void *stream;        /* of a GPU: work that reads it is put there */
     Py_ssize_t views;
     bool is_described; /* array says what views are */
+    bool is_trusted;   /* its pickle may be loaded */
     struct amb_py_array array;
 };
 
@@ -24,6 +25,8 @@ static inline struct amb_py_message *amb_py_message_of(PyObject *object)
 
 /* Takes the message. NULL: an exception is raised, and the message released. */
 PyObject *amb_py_message_new(struct amb_py_state *state, struct amb_msg *msg, void *stream);
+/* Its pickle may be loaded. */
+void amb_py_message_trust(PyObject *message);
 /* NULL: an exception is raised, for it has been released. */
 struct amb_msg *amb_py_message_get(PyObject *object);
 /* NULL: an exception is raised. */

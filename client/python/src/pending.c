@@ -114,7 +114,7 @@ static PyObject *pending_done(PyObject *object, void *closure)
     return PyBool_FromLong(is_done(self_of(object)));
 }
 
-static PyObject *pending_result(PyObject *object, PyObject *Py_UNUSED(unused))
+static PyObject *pending_result(PyObject *object, PyObject *is_trusted)
 {
     const struct pending *self = self_of(object);
     if (!is_done(self)) {
@@ -124,7 +124,11 @@ static PyObject *pending_result(PyObject *object, PyObject *Py_UNUSED(unused))
     if (asking->status != AMB_OK) {
         return amb_py_raise(self->state, asking->status, NULL);
     }
-    return amb_py_message_new(self->state, amb_msg_ref(asking->reply), NULL);
+    PyObject *reply = amb_py_message_new(self->state, amb_msg_ref(asking->reply), NULL);
+    if (reply != NULL && PyObject_IsTrue(is_trusted) > 0) {
+        amb_py_message_trust(reply);
+    }
+    return reply;
 }
 
 static void pending_dealloc(PyObject *object)
@@ -142,7 +146,7 @@ static void pending_dealloc(PyObject *object)
 PyTypeObject *amb_py_pending_type(PyObject *module)
 {
     static PyMethodDef methods[] = {
-        {"result", pending_result, METH_NOARGS, "result(): the answer, or its exception."},
+        {"result", pending_result, METH_O, "result(trust_pickle): the answer, or its exception."},
         {NULL, NULL, 0, NULL},
     };
     static PyGetSetDef getters[] = {

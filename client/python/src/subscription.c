@@ -17,6 +17,7 @@
 struct subscription {
     struct amb_py_handle handle; /* first */
     void *stream;                /* of GPU messages */
+    bool trusts_pickle;
 };
 
 static struct amb_sub *sub_of(struct amb_py_handle *self)
@@ -32,6 +33,16 @@ static void *stream_of(struct amb_py_handle *self)
 void amb_py_subscription_set_stream(PyObject *object, void *stream)
 {
     ((struct subscription *)(void *)object)->stream = stream;
+}
+
+/* Takes the message. NULL: an exception is raised. */
+static PyObject *wrap(struct amb_py_handle *self, struct amb_msg *msg)
+{
+    PyObject *object = amb_py_message_new(self->state, msg, stream_of(self));
+    if (object != NULL && ((struct subscription *)(void *)self)->trusts_pickle) {
+        amb_py_message_trust(object);
+    }
+    return object;
 }
 
 /* ---- next ---- */
@@ -53,7 +64,7 @@ static PyObject *take(struct amb_py_handle *self, int64_t timeout_ns, enum amb_s
     struct taking taking = {.sub = sub_of(self)};
     const struct amb_py_call call = {.run = next_once, .arg = &taking};
     *status = amb_py_run(self, &call, timeout_ns);
-    return *status == AMB_OK ? amb_py_message_new(self->state, taking.msg, stream_of(self)) : NULL;
+    return *status == AMB_OK ? wrap(self, taking.msg) : NULL;
 }
 
 /* The timeout of a call whose arguments are (..., timeout=None). -1: an exception is raised. */
@@ -91,7 +102,7 @@ static PyObject *subscription_take(PyObject *object, PyObject *Py_UNUSED(unused)
     enum amb_status status = amb_next(sub_of(self), AMB_NOWAIT, &msg);
     PyObject *result = NULL;
     if (status == AMB_OK) {
-        result = amb_py_message_new(self->state, msg, stream_of(self));
+        result = wrap(self, msg);
     } else if (status == AMB_EAGAIN) {
         result = Py_NewRef(Py_None);
     } else {
@@ -135,7 +146,7 @@ static PyObject *list_of(struct amb_py_handle *self, const struct taking_many *t
             amb_msg_release(taking->msgs[i]);
             continue;
         }
-        PyObject *msg = amb_py_message_new(self->state, taking->msgs[i], stream_of(self));
+        PyObject *msg = wrap(self, taking->msgs[i]);
         if (msg == NULL || PyList_SetItem(list, (Py_ssize_t)i, msg) != 0) {
             Py_CLEAR(list);
         }
@@ -205,6 +216,12 @@ static PyObject *subscription_stat(PyObject *object, PyObject *Py_UNUSED(unused)
                          info.lost, "last_seq", info.last_seq, "staged_bytes", info.staged_bytes);
 }
 
+static PyObject *subscription_trust_pickle(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    ((struct subscription *)(void *)object)->trusts_pickle = true;
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *subscription_id(PyObject *object, void *closure)
 {
     (void)closure;
@@ -236,6 +253,8 @@ static PyMethodDef methods[] = {
      "and to 1024."},
     {"position", subscription_position, METH_NOARGS,
      "position(): its place in its topics, for start= of another one."},
+    {"trust_pickle", subscription_trust_pickle, METH_NOARGS,
+     "trust_pickle(): messages from here on may be loaded by object()."},
     {"stat", subscription_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", subscription_close, METH_NOARGS, "close(): wakes those who wait, and ends."},
     {NULL, NULL, 0, NULL},

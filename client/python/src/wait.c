@@ -85,15 +85,16 @@ static bool is_called_off(void)
 
 int amb_py_is_interrupted(void *arg)
 {
-    const struct amb_py_session *session = arg;
+    struct amb_py_session *session = arg;
     if (without_gil == NULL) {
         return 0;
     }
-    if (amb_gate_is_closed(&session->gate)) {
+    if (amb_gate_is_closed(&session->gate) && !session->is_ending) {
         return 1;
     }
     amb_py_take_gil();
-    bool is_raised = is_called_off();
+    bool is_raised =
+        is_called_off() || (session->conn != NULL && !amb_py_news_look(session)); /* events, too */
     amb_py_release_gil();
     return is_raised;
 }

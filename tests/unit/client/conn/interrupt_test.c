@@ -105,6 +105,11 @@ static void a_round_trip_turns_back_and_leaves_nothing(void **state)
     assert_int_equal(amb_admin(s.conn, "status", AMB_FOREVER, &msg), AMB_ECANCELED);
     assert_null(msg);
     assert_int_equal(program.ends, 4);
+    /* A message that was published stays. A close is not asked about. */
+    assert_int_equal(amb_pub_send(pub, "y", 1, AMB_SEC), AMB_OK);
+    assert_int_equal(amb_flush(s.conn, AMB_FOREVER), AMB_ECANCELED);
+    assert_int_equal(amb_flush(s.conn, AMB_NOWAIT), AMB_EAGAIN);
+    assert_int_equal(program.ends, 5);
     session_close(&s);
 }
 
