@@ -430,6 +430,11 @@ def child(package, program, *args):
                             env={**os.environ, "PYTHONPATH": str(package)})
 
 
+def complaints(err):
+    """Without those of asyncio about slow turns, which a busy machine has."""
+    return [line for line in err.splitlines() if not line.startswith("Executing <")]
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_ctrl_c_ends_a_program(package, rig, stopped):
     """Also where the broker does not answer, in the end of `async with`."""
@@ -443,7 +448,7 @@ def test_ctrl_c_ends_a_program(package, rig, stopped):
     out, err = process.communicate(timeout=60)
     late = time.monotonic() - begin
     broker.signal(signal.SIGCONT)
-    assert (out, err) == ("interrupted\n", "") and late < 3 * PROMPT
+    assert (out, complaints(err)) == ("interrupted\n", []) and late < 3 * PROMPT
 
 
 def test_a_program_ends_with_all_of_it_open(package, broker):
@@ -465,7 +470,8 @@ print("over")
 """
     process = child(package, program, broker.url())
     begin = time.monotonic()
-    assert process.communicate(timeout=60) == ("over\n", "") and process.returncode == 0
+    out, err = process.communicate(timeout=60)
+    assert (out, complaints(err), process.returncode) == ("over\n", [], 0)
     assert time.monotonic() - begin < 30
 
 
