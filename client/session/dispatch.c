@@ -205,10 +205,11 @@ static bool read_some(struct amb_conn *conn)
         return false;
     }
     if (fd_count != 0) {
-        if (conn->control.passed_fd >= 0) {
-            (void)close(conn->control.passed_fd);
-        }
+        int former = conn->control.passed_fd;
         conn->control.passed_fd = fd;
+        if (former >= 0) {
+            (void)close(former);
+        }
     }
     conn->control.heard_ns = amb_clock_monotonic_ns();
     size_t used = 0;

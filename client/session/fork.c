@@ -45,7 +45,7 @@ static void after_fork_child(void)
     AMB_LIST_FOR_EACH (node, &registry) {
         struct amb_conn *conn = AMB_CONTAINER_OF(node, struct amb_conn, registry);
         atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_FORKED, memory_order_relaxed);
-        if (conn->link != NULL) {
+        if (conn->link != NULL && !conn->link_state.is_closing) { /* Else its number is free. */
             int fd = amb_link_fd(conn->link);
             close_fd(&fd);
         }

@@ -97,11 +97,13 @@ void amb_conn_close_link(struct amb_conn *conn)
     }
 }
 
+/* Forgotten first: the number may be another one's at once, which a child of fork would close. */
 static void close_fd(int *fd)
 {
-    if (*fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
+    int number = *fd;
+    *fd = -1;
+    if (number >= 0) {
+        (void)close(number);
     }
 }
 

@@ -3,8 +3,42 @@
  */
 #include "tests/unit/client/session.h"
 
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static atomic_bool has_forker;
+static atomic_int looks, losses;
+static _Thread_local bool is_inside;
+
+/* As another thread may: it gets the number that was closed, and forks. Its child has it. */
+static void take_and_fork(int fd)
+{
+    is_inside = true;
+    int own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, fd);
+    pid_t pid = own == fd ? fork() : -1;
+    if (pid == 0) {
+        _exit(fcntl(own, F_GETFD) < 0);
+    }
+    int status = 0;
+    if (pid > 0 && waitpid(pid, &status, 0) == pid) {
+        atomic_fetch_add(&looks, 1);
+        atomic_fetch_add(&losses, status != 0);
+    }
+    (void)syscall(SYS_close, own);
+    is_inside = false;
+}
+
+int close(int fd)
+{
+    int result = (int)syscall(SYS_close, fd);
+    if (atomic_load(&has_forker) && !is_inside) {
+        take_and_fork(fd);
+    }
+    return result;
+}
 
 static int child(struct session *s, struct amb_pub *pub, struct amb_sub *sub, struct amb_msg *held)
 {
@@ -74,6 +108,20 @@ static void a_child_does_not_keep_the_session_alive(void **state)
     fake_broker_stop(s.fake);
 }
 
+static void a_child_keeps_what_has_a_number_that_was_ours(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    atomic_store(&looks, 0);
+    atomic_store(&has_forker, true);
+    enum amb_status status = amb_close(s.conn, AMB_SEC);
+    atomic_store(&has_forker, false);
+    fake_broker_stop(s.fake);
+    assert_int_equal(status, AMB_OK);
+    assert_true(atomic_load(&looks) > 3);
+    assert_int_equal(atomic_load(&losses), 0);
+}
+
 int main(void)
 {
     static struct fake_options ring = {.link = AMB_LINK_RING};
@@ -82,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BOTH(a_child_is_told_and_the_parent_goes_on),
         BOTH(a_child_does_not_keep_the_session_alive),
+        BOTH(a_child_keeps_what_has_a_number_that_was_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
