@@ -21,6 +21,7 @@ import time
 import program
 
 LONGEST = 0.05  # before the signal
+KEPT_MAX = 8  # threads that ambroker.aio keeps for its next calls
 LONG = (1.05, 1.3)  # ... of one round in twenty: after a second the slices of a wait are longer
 # Beside this one, so that neither the GIL nor a busy thread delays it: prints when it has sent. The time
 # is that behind the call: whatever keeps this process before it is not the fault of ours.
@@ -167,14 +168,17 @@ def asynchronous(given, aio, url, interrupter, dice):
 def state():
     """What must not grow."""
     gc.collect()
+    kept = sum(thread.name == "ambroker" for thread in threading.enumerate())
     return {"descriptors": program.descriptors(), "mappings": program.mappings(),
-            "threads": threading.active_count(), "blocks": sys.getallocatedblocks()}
+            "threads": threading.active_count() - kept, "kept": kept, "blocks": sys.getallocatedblocks()}
 
 
 def compare(before, after, rounds):
     for name in ("descriptors", "mappings", "threads"):
         if after[name] > before[name]:
             raise Failure(f"{name}: {before[name]} before, {after[name]} after")
+    if after["kept"] > KEPT_MAX:
+        raise Failure(f"{after['kept']} threads of ambroker.aio, which keeps {KEPT_MAX}")
     if after["blocks"] - before["blocks"] > 500 + rounds:  # Less than one a round.
         raise Failure(f"blocks of Python: {before['blocks']} before, {after['blocks']} after")
 
@@ -184,7 +188,8 @@ def settle(before):
     end = time.monotonic() + 5
     while time.monotonic() < end:
         after = state()
-        if all(after[name] <= before[name] for name in ("descriptors", "mappings", "threads")):
+        are_over = all(after[name] <= before[name] for name in ("descriptors", "mappings", "threads"))
+        if are_over and after["kept"] <= KEPT_MAX:
             return after
         time.sleep(0.05)
     return state()
