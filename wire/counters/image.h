@@ -46,7 +46,8 @@ uint64_t amb_counters_word(const struct amb_counters_image *image, uint32_t bloc
 uint64_t amb_counters_recent(const struct amb_counters_image *image, uint32_t block,
                              const struct amb_counters_metric *metric, uint64_t now_ns);
 /* Copies a slot as it was at one moment. False: it is free, or somebody writes it again and again,
- * or its writer has died meanwhile. */
+ * or its writer has died meanwhile. `out` then has words of several moments: free if its kind is
+ * 0, else torn. */
 bool amb_counters_numbers(const struct amb_counters_image *image, uint32_t slot,
                           uint64_t out[AMB_NUMBERS_WORDS]);
 bool amb_counters_texts(const struct amb_counters_image *image, uint32_t slot,

@@ -110,16 +110,24 @@ static void add_numbers(const struct amb_counters_view *view, struct object *obj
     }
 }
 
+/* Where one of its slots is torn, it has none: a sum without that one would run backwards. */
 static void find_numbers(const struct amb_counters_view *view, struct object *object)
 {
-    uint64_t id = object->texts[AMB_SLOT_ID], numbers[AMB_NUMBERS_WORDS];
+    uint64_t id = object->texts[AMB_SLOT_ID], numbers[AMB_NUMBERS_WORDS] = {0};
+    bool is_torn = false;
     for (uint32_t at = hash(id) & view->mask; view->table[at] != NONE; at = (at + 1) & view->mask) {
-        if (amb_counters_numbers(view->image, view->table[at], numbers) &&
-            numbers[AMB_SLOT_ID] == id &&
-            amb_counters_scope_of(numbers) == view->query.source->scope) {
+        bool is_whole = amb_counters_numbers(view->image, view->table[at], numbers);
+        if (numbers[AMB_SLOT_ID] != id ||
+            amb_counters_scope_of(numbers) != view->query.source->scope) {
+            continue;
+        }
+        if (is_whole) {
             add_numbers(view, object, numbers);
+        } else {
+            is_torn = true;
         }
     }
+    object->has_numbers = object->has_numbers && !is_torn;
 }
 
 /* False: it is gone, or is not asked for. */
@@ -143,7 +151,7 @@ static bool is_wanted(const struct amb_counters_query *query, const struct objec
 static bool make_table(struct amb_counters_view *view)
 {
     uint32_t slots = view->image->header->slot_count, size = 16;
-    uint64_t numbers[AMB_NUMBERS_WORDS];
+    uint64_t numbers[AMB_NUMBERS_WORDS] = {0};
     while (size < 2 * slots) {
         size *= 2;
     }
@@ -154,8 +162,9 @@ static bool make_table(struct amb_counters_view *view)
     memset(view->table, 0xff, sizeof(*view->table) * size);
     view->mask = size - 1;
     for (uint32_t slot = 0; slot < slots; slot++) {
-        if (!amb_counters_numbers(view->image, slot, numbers) ||
-            amb_counters_scope_of(numbers) != view->query.source->scope) {
+        /* One that is torn is there, too. */
+        (void)amb_counters_numbers(view->image, slot, numbers);
+        if (amb_counters_scope_of(numbers) != view->query.source->scope) {
             continue;
         }
         uint32_t at = hash(numbers[AMB_SLOT_ID]) & view->mask;

@@ -138,6 +138,22 @@ static void test_rows_have_what_slots_have(void **state)
     json_decref(json);
 }
 
+/* Worker 1 has died, or stands still, while it writes that slot. */
+static void test_a_torn_slot_takes_no_part_of_a_sum_away(void **state)
+{
+    (void)state;
+    unsigned pages;
+    _Atomic uint64_t *sequence = &counters.numbers[numbers_of[0] - 1].words[AMB_SLOT_SEQUENCE];
+    uint64_t before = atomic_fetch_or(sequence, 1);
+    json_t *json = answer("topics", &pages), *rows = json_object_get(json, "topics");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "topic")),
+                        "t.0");
+    assert_null(json_object_get(json_array_get(rows, 0), "spilled"));
+    assert_int_equal(number(json_array_get(rows, 2), "spilled"), 1);
+    json_decref(json);
+    atomic_store(sequence, before);
+}
+
 static void test_rows_are_sorted_and_cut(void **state)
 {
     (void)state;
@@ -238,6 +254,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_have_what_slots_have),
+        cmocka_unit_test(test_a_torn_slot_takes_no_part_of_a_sum_away),
         cmocka_unit_test(test_rows_are_sorted_and_cut),
         cmocka_unit_test(test_objects_without_a_slot_are_counted),
         cmocka_unit_test(test_names_are_shown_as_text),
