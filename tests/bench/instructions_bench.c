@@ -5,8 +5,11 @@
  * same instructions run every time, so a counter of instructions (instructions.py runs this under
  * callgrind) sees regressions whatever the machine does meanwhile.
  *
- *     instructions-bench SIZE MESSAGES [lease]
+ *     instructions-bench SIZE MESSAGES [lease|stream]
  *     instructions-bench waits LINK ROUNDS PART
+ *
+ * $AMB_BENCH_CONFIG: the broker's configuration, for users and roles; $AMB_CREDENTIALS is the
+ * clients'.
  *
  * Messages come in batches, as many as a window takes. With "lease" they are handed over one by
  * one; nobody writes or reads a payload. The second form is in instructions_waits.c.
@@ -199,6 +202,7 @@ static void read_config(void)
     const char *options[] = {"server.workers=1", "server.spin=0", "memory.host.size=256M",
                              "log.level=error"};
     struct amb_config_source source = {
+        .path = getenv("AMB_BENCH_CONFIG"),
         .options = options,
         .option_count = sizeof(options) / sizeof(options[0]),
         .listen = listen,
@@ -265,7 +269,7 @@ struct ends {
     struct amb_pub *pub;
     struct amb_sub *sub;
     size_t size;
-    bool is_lease, is_measured;
+    bool is_lease, is_stream, is_measured;
     uint64_t round; /* published, when the last one ended */
     uint64_t published, received, bytes;
     char payload[SIZE_MAX_BYTES];
@@ -275,8 +279,10 @@ static void connect_ends(struct ends *ends)
 {
     struct amb_options *options =
         AMB_OPTIONS(.progress = AMB_PROGRESS_POLL, .reconnect_attempts = AMB_NONE);
-    bench_must("connect", amb_connect(bench_url, options, &ends->pub_conn));
-    bench_must("connect", amb_connect(bench_url, options, &ends->sub_conn));
+    char url[sizeof(bench_url) + 16];
+    (void)snprintf(url, sizeof(url), "%s%s", bench_url, ends->is_stream ? "?link=stream" : "");
+    bench_must("connect", amb_connect(url, options, &ends->pub_conn));
+    bench_must("connect", amb_connect(url, options, &ends->sub_conn));
     bench_must("subscribe",
                amb_subscribe(ends->sub_conn, "count", AMB_SUB(.slow = AMB_SLOW_BLOCK), &ends->sub));
     bench_must("open", amb_pub_open(ends->pub_conn, "count", NULL, &ends->pub));
@@ -369,6 +375,22 @@ void bench_measure(struct ends *ends, unsigned rounds)
     }
 }
 
+/* Bytes that are still in a socket come, too. */
+static void settle(struct ends *ends)
+{
+    for (unsigned i = 0; i < 1000 && ends->received != ends->published; i++) {
+        bench_pass(AMB_NS_PER_MS);
+        enum amb_status status = amb_pub_flush(ends->pub, 0, AMB_NOWAIT);
+        if (status != AMB_OK && status != AMB_EAGAIN && status != AMB_ETIMEDOUT) {
+            bench_fail("flush", status);
+        }
+        (void)amb_poll(ends->pub_conn, AMB_NOWAIT);
+        bench_broker();
+        bench_receive(ends);
+        bench_broker();
+    }
+}
+
 /* Until a segment is mapped and the like: things of the first moments. */
 static void warm(struct ends *ends)
 {
@@ -381,6 +403,7 @@ static void warm(struct ends *ends)
     bench_freeze();
     run_round(ends);
     run_round(ends);
+    settle(ends);
 }
 
 int main(int argc, char **argv)
@@ -390,9 +413,11 @@ int main(int argc, char **argv)
         return bench_waits(argc - 2, argv + 2);
     }
     ends.is_lease = argc == 4 && strcmp(argv[3], "lease") == 0;
-    if (argc != 3 + ends.is_lease || (ends.size = strtoul(argv[1], NULL, 10)) < 1 ||
+    ends.is_stream = argc == 4 && strcmp(argv[3], "stream") == 0;
+    if (argc != 3 + ends.is_lease + ends.is_stream ||
+        (ends.size = strtoul(argv[1], NULL, 10)) < 1 ||
         ends.size > (ends.is_lease ? LEASE_MAX_BYTES : SIZE_MAX_BYTES)) {
-        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES [lease]\n"
+        (void)fprintf(stderr, "usage: instructions-bench SIZE MESSAGES [lease|stream]\n"
                               "       instructions-bench waits LINK ROUNDS PART\n");
         return 64;
     }
@@ -410,6 +435,7 @@ int main(int argc, char **argv)
     unsigned rounds = (unsigned)(strtoul(argv[2], NULL, 10) / round_messages(&ends)) + 1;
     ends.is_measured = true;
     bench_measure(&ends, rounds);
+    settle(&ends);
     if (ends.received - received != ends.published - published || ends.received == received) {
         (void)fprintf(stderr, "instructions-bench: %llu of %llu arrived\n",
                       (unsigned long long)(ends.received - received),
