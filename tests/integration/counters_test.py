@@ -105,6 +105,17 @@ def young(age, before, after):
     check(age <= YOUNG_S + starved, f"the figures are {age} s old, without {starved} s of them")
 
 
+def test_watch_keeps_its_pace_when_the_broker_has_gone(rig, build, folder):
+    broker = Broker(rig, build, folder)
+    watching = rig.start([f"{build}/tools/broker-ctl", "status", "-o", "jsonl", "--watch", "200ms", "--timeout", "3s",
+                          "--url", broker.url])
+    watching.line()
+    broker.process.kill()
+    watching.all_lines()
+    answers = watching.log().count(" is gone; last active ")
+    check(2 <= answers <= 16, f"{answers} answers of the counters file in 3 s, one each 200 ms")
+
+
 def test_a_broker_that_is_killed_leaves_its_figures(rig, build, folder, options):
     ctl = f"{build}/tools/broker-ctl"
     former = None

@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define QUERY_MAX 1024u /* bytes of a question */
@@ -78,6 +79,13 @@ static bool write_query(const struct amb_ctl *ctl, char *query, size_t size)
     return len < size;
 }
 
+/* At most so long; a signal ends it. */
+static void sleep_ns(int64_t ns)
+{
+    struct timespec rest = {.tv_sec = ns / AMB_SEC, .tv_nsec = ns % AMB_SEC};
+    (void)nanosleep(&rest, NULL);
+}
+
 /* Until the next time. False: a signal has come, the time is over, or nobody reads any more. */
 static bool wait_for_next(struct amb_ctl *ctl, int64_t every_ns)
 {
@@ -91,9 +99,13 @@ static bool wait_for_next(struct amb_ctl *ctl, int64_t every_ns)
         if (left_ns <= 0) {
             return true;
         }
-        enum amb_status status = amb_poll(ctl->conn, left_ns < slice_ns ? left_ns : slice_ns);
+        slice_ns = left_ns < slice_ns ? left_ns : slice_ns;
+        enum amb_status status = amb_poll(ctl->conn, slice_ns);
+        if (status == AMB_ESTOPPED) {
+            return false;
+        }
         if (status != AMB_OK && status != AMB_ETIMEDOUT && status != AMB_EAGAIN) {
-            return status != AMB_ESTOPPED; /* The next question tells of a lost broker. */
+            sleep_ns(slice_ns); /* A lost connection is no wait; the next question tells of it. */
         }
     }
 }
