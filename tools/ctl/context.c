@@ -55,18 +55,24 @@ static char *trim(char *text)
     return text;
 }
 
-static bool set(struct amb_context *context, const char *key, const char *value)
+/* NULL: it is set. */
+static const char *set(struct amb_context *context, const char *key, const char *value)
 {
-    if (strcmp(key, "url") == 0) {
-        context->url = value;
-    } else if (strcmp(key, "credentials") == 0) {
-        context->credentials = value;
-    } else if (strcmp(key, "client-name") == 0) {
-        context->client_name = value;
-    } else {
-        return false;
+    const struct {
+        const char *key, **value;
+    } all[] = {{"url", &context->url},
+               {"credentials", &context->credentials},
+               {"client-name", &context->client_name}};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (strcmp(key, all[i].key) == 0) {
+            if (*all[i].value != NULL) {
+                return "is there twice";
+            }
+            *all[i].value = value;
+            return NULL;
+        }
     }
-    return true;
+    return "unknown key (url, credentials, client-name)";
 }
 
 /* One line, which is written to. NULL: it is good. */
@@ -86,7 +92,7 @@ static const char *take_line(struct amb_context *context, char *line, char *show
         return "has no value";
     }
     (void)amb_text_show(key, shown, SHOWN_MAX);
-    return set(context, key, value) ? NULL : "unknown key (url, credentials, client-name)";
+    return set(context, key, value);
 }
 
 bool amb_context_parse(char *text, const char *path, struct amb_context *out,
@@ -109,6 +115,11 @@ bool amb_context_parse(char *text, const char *path, struct amb_context *out,
             return false;
         }
         line = feed != NULL ? feed + 1 : NULL;
+    }
+    if (context.url == NULL) {
+        (void)snprintf(why, AMB_CONTEXT_WHY_MAX, "%s: has no url", path);
+        free(text);
+        return false;
     }
     *out = context;
     return true;

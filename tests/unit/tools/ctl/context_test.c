@@ -62,8 +62,8 @@ static void test_a_file_has_three_keys(void **state)
     assert_string_equal(context.credentials, "/k");
     assert_string_equal(context.client_name, "x y");
     amb_context_fini(&context);
-    assert_true(amb_context_parse(strdup(""), "F", &context, why));
-    assert_null(context.url);
+    assert_true(amb_context_parse(strdup("url = a"), "F", &context, why));
+    assert_null(context.credentials);
     amb_context_fini(&context);
 }
 
@@ -76,6 +76,9 @@ static void test_faults_have_their_line(void **state)
         {"url = a\ntoken = x\n", "F:2: token: unknown key (url, credentials, client-name)"},
         {"url\n", "F:1: has no '='"},
         {"\n\nurl =  \n", "F:3: has no value"},
+        {"url = a\n\nurl = b\n", "F:3: url: is there twice"},
+        {"", "F: has no url"},
+        {"credentials = /k\n", "F: has no url"},
         {"\033[2J = x", "F:1: ?[2J: unknown key (url, credentials, client-name)"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
