@@ -163,8 +163,8 @@ bool amb_context_chosen(char *out, char why[AMB_CONTEXT_WHY_MAX])
     }
     size_t len = strlen(path);
     (void)snprintf(path + len, sizeof(path) - len, "/chosen");
-    if (access(path, F_OK) != 0 && errno == ENOENT) {
-        return true;
+    if (access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) {
+        return true; /* EACCES here is the folder's; a file that cannot be read is refused. */
     }
     if (amb_private_file_read(path, AMB_CONTEXT_NAME_MAX + 1, &file, reason) != AMB_OK) {
         (void)snprintf(why, AMB_CONTEXT_WHY_MAX, "%s", reason);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -135,6 +136,27 @@ static void test_one_may_be_chosen(void **state)
     assert_non_null(strstr(why, "chosen:1: "));
 }
 
+static void test_a_folder_out_of_reach_has_none_chosen(void **state)
+{
+    (void)state;
+    char name[AMB_CONTEXT_NAME_MAX + 1], why[AMB_CONTEXT_WHY_MAX];
+    assert_int_equal(setenv("XDG_CONFIG_HOME", "/dev/null", 1), 0);
+    assert_true(amb_context_chosen(name, why));
+    assert_string_equal(name, "");
+    assert_int_equal(setenv("XDG_CONFIG_HOME", home, 1), 0);
+    assert_int_equal(chmod(home, 0), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) { /* Not as root, who may look into any folder. */
+        bool is_other = geteuid() != 0 || setuid(65534) == 0;
+        _exit(is_other && amb_context_chosen(name, why) && name[0] == '\0' ? 0 : 1);
+    }
+    int ended = -1;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(chmod(home, 0700), 0);
+    assert_int_equal(ended, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +165,7 @@ int main(void)
         cmocka_unit_test(test_names_never_lead_away),
         cmocka_unit_test(test_files_are_their_owner_s_alone),
         cmocka_unit_test(test_one_may_be_chosen),
+        cmocka_unit_test(test_a_folder_out_of_reach_has_none_chosen),
     };
     return cmocka_run_group_tests(tests, make_home, remove_home);
 }
