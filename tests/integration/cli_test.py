@@ -185,6 +185,10 @@ def test_contexts(world):
     run("context", "rm", "plant")
     check(not (home / "ambroker/chosen").exists(), "none is chosen any more")
     run("context", "use", "nothing", code=64)
+    # It holds in any folder.
+    run("context", "add", "here", "--url", url, "--credentials", "./a.key")
+    here = json.loads(run("context", "show", "here", "-o", "json").stdout)
+    check(here["credentials"] == f"{os.getcwd()}/a.key", here)
 
 
 # ---- shells ----

@@ -196,9 +196,22 @@ static bool make_folder(const struct amb_ctl *ctl)
     return true;
 }
 
+/* The path as it is from any folder; NULL stays it, and so does one that is whole. */
+static const char *whole_path(const char *path, char *out, size_t size)
+{
+    if (path == NULL || path[0] == '/' || getcwd(out, size) == NULL) {
+        return path;
+    }
+    path += strncmp(path, "./", 2) == 0 ? 2 : 0;
+    size_t len = strlen(out);
+    (void)snprintf(out + len, size - len, "/%s", path);
+    return out;
+}
+
 enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
 {
     char path[AMB_CONTEXT_PATH_MAX], text[TEXT_MAX], why[AMB_PRIVATE_WHY_MAX] = "";
+    char credentials[TEXT_MAX]; /* Cut, it is still too long for a text. */
     struct amb_url url;
     const char *name = ctl->line->args[0];
     if (ctl->url == NULL) {
@@ -214,8 +227,9 @@ enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
     }
     const struct {
         const char *key, *value;
-    } all[] = {
-        {"url", ctl->url}, {"credentials", ctl->credentials}, {"client-name", ctl->client_name}};
+    } all[] = {{"url", ctl->url},
+               {"credentials", whole_path(ctl->credentials, credentials, sizeof(credentials))},
+               {"client-name", ctl->client_name}};
     size_t len = 0;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].value != NULL && strpbrk(all[i].value, "\n\r") != NULL) {
