@@ -82,6 +82,19 @@ def test_a_broker_s_refusal_names_the_command_once(world):
     check(done.returncode != 0 and done.stderr.count("durable rm") == 1, f"{done}")
 
 
+def test_an_argument_never_becomes_an_option_of_the_broker(world):
+    for line, said in (
+        (("kick", "--", "--user root"), "kick: a client has no blank; give its number, which clients shows"),
+        (("kick", HOSTILE), "kick: a client has no blank"),
+        (("kick", "--user", "a b"), "kick: a user has no blank"),
+        (("topics", "a top=1"), "topics: an argument has no blank"),
+        (("topics", "--match", "a top=1"), "topics --match 'a top=1': takes a word"),
+        (("durable", "rm", "a b"), "durable rm: an argument has no blank"),
+    ):
+        done = ctl(world, "--url", world.world.url(), *line)
+        check(done.returncode == USAGE and done.stdout == "" and said in done.stderr, f"{line}: {done}")
+
+
 def test_names_of_the_broker(world):
     url = world.world.url()
     check(words(world, "topics", "cam", url=url) == ["camera.front"], "topics")

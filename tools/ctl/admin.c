@@ -60,6 +60,17 @@ static const char *text_of(const struct amb_cli_line *line, const char *name)
     return has_it ? amb_cli_text(line, name) : NULL;
 }
 
+/* The broker takes a question apart at blanks: behind one an argument would be an option of its.
+ * False: it has been said. Texts of options are words by their type. */
+static bool is_one_word(const struct amb_ctl *ctl, const char *word, const char *rule)
+{
+    if (strchr(word, ' ') == NULL) {
+        return true;
+    }
+    amb_tool_error("%s: %s", ctl->line->called, rule);
+    return false;
+}
+
 /* The question: the broker's word, the arguments that were typed, and choices as "sort=COLUMN".
  * False: it is too long. */
 static bool write_query(const struct amb_ctl *ctl, char *query, size_t size)
@@ -141,6 +152,11 @@ static enum amb_exit ask(struct amb_ctl *ctl, const char *query)
 enum amb_exit amb_ctl_ask(struct amb_ctl *ctl)
 {
     char query[QUERY_MAX];
+    for (size_t i = 0; i < ctl->line->arg_count; i++) {
+        if (!is_one_word(ctl, ctl->line->args[i], "an argument has no blank")) {
+            return AMB_EXIT_USAGE;
+        }
+    }
     if (!write_query(ctl, query, sizeof(query))) {
         amb_tool_error("%s: the argument is too long", ctl->line->called);
         return AMB_EXIT_USAGE;
@@ -155,6 +171,11 @@ enum amb_exit amb_ctl_kick(struct amb_ctl *ctl)
     const char *user = amb_cli_text(line, "user");
     if ((user != NULL) == (line->arg_count > 0)) {
         amb_tool_error("%s: takes a client, or --user NAME", line->called);
+        return AMB_EXIT_USAGE;
+    }
+    const char *rule = user != NULL ? "a user has no blank"
+                                    : "a client has no blank; give its number, which clients shows";
+    if (!is_one_word(ctl, user != NULL ? user : line->args[0], rule)) {
         return AMB_EXIT_USAGE;
     }
     (void)snprintf(query, sizeof(query), "%s%s %s", ctl->query, user != NULL ? " --user" : "",
