@@ -446,8 +446,8 @@ static const struct amb_cli_option options[] = {
      .type = AMB_CLI_TEXT,
      .value = "URL",
      .default_text =
-         "$AMB_URL, else client.url of the file that $AMB_CONFIG names, else the URL of "
-         "the credentials, else unix:///run/ambroker/broker.sock",
+         "$AMB_URL, else that of a context, else client.url of the file that $AMB_CONFIG "
+         "names, else the URL of the credentials, else unix:///run/ambroker/broker.sock",
      .help = "unix:///path, tcp://host:port or tls://host:port, with ?pin=sha256/... of its key. "
              "?link=ring, stream or ucx insists on a link; ?expect=ring, zero-copy, rdma or nvlink "
              "takes nothing slower; ?interface=ib0 connects from there. A comma list is tried in "
