@@ -40,8 +40,8 @@ start || fail "brokerd does not start"
 await_used 0 "after order"
 "$fake" classes || fail "classes"
 await_used 0 "after classes"
-grep -q gpu_why <<<"$("$build/tools/broker-ctl" transports)" || fail "transports"
-grep -q 'gpu 0' <<<"$("$build/tools/broker-ctl" doctor)" || fail "doctor"
+grep -q gpu_why <<<"$("$build/tools/broker-ctl" --wide transports)" || fail "transports"
+grep -q 'gpu 0' <<<"$("$build/tools/broker-ctl" --wide doctor)" || fail "doctor"
 
 # The publisher is killed while a subscriber still reads: right bytes, then all of it is free.
 death

@@ -59,7 +59,7 @@ die
 start "while a message is held" 9>&-
 await_pool "no room" "while a message is held"
 grep -q 'no room for a pool' "$dir/log" || fail "no word of it in the log"
-grep -q 'no room for a pool' <<<"$("$build/tools/broker-ctl" doctor)" || fail "no word of it in doctor"
+grep -q 'no room for a pool' <<<"$("$build/tools/broker-ctl" --wide doctor)" || fail "no word of it in doctor"
 "$build/tools/broker-ctl" sub t --count 1 --timeout 20 >"$dir/sub" 2>"$dir/sub.err" &
 pids+=($!)
 "$build/tools/broker-ctl" pub t --count 1 --size 100 --wait-subscribers 1 --timeout 20 >/dev/null ||

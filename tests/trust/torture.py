@@ -115,7 +115,7 @@ def fresh_asker(rig, broker):
 
 def turns(most, step, options, dice):
     """The numbers whose turn it is."""
-    return [int(options["at"])] if "at" in options else range(dice.randrange(1, step + 1), most + 1, step)
+    return [int(options["at"])] if "at" in options else range(dice.randrange(1, min(step, most) + 1), most + 1, step)
 
 
 def torture_broker(rig, options, sanitized, dice, folder):
