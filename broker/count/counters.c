@@ -4,9 +4,8 @@
 #include "broker/count/counters_file.h"
 #include "broker/count/metrics.h"
 #include "wire/base/assert.h"
-#include "wire/base/log.h"
+#include "wire/base/file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,24 +42,15 @@ static void lay_out(struct amb_counters_header *header, const struct amb_counter
         header->texts_at + pages((uint64_t)header->slot_count * header->texts_bytes);
 }
 
-static void read_boot_id(char *out, size_t size)
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, out, size - 1);
-    out[got > 0 ? got : 0] = '\0';
-    out[strcspn(out, "\n")] = '\0';
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-}
-
 static void describe(struct amb_counters_header *header, const struct amb_counters_options *options)
 {
     header->pid = (uint64_t)getpid();
     header->epoch = options->epoch;
     header->started_ns = options->now_ns;
     header->started_real_ns = options->real_ns;
-    read_boot_id(header->boot_id, sizeof(header->boot_id));
+    if (!amb_file_line("", AMB_COUNTERS_BOOT_ID, header->boot_id, sizeof(header->boot_id))) {
+        header->boot_id[0] = '\0';
+    }
     (void)snprintf(header->name, sizeof(header->name), "%s", options->name);
     (void)snprintf(header->version, sizeof(header->version), "%s", options->version);
     (void)snprintf(header->ucx, sizeof(header->ucx), "%s", options->ucx);

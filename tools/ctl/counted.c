@@ -4,6 +4,7 @@
 #include "tools/ctl/connect.h"
 #include "tools/ctl/view.h"
 #include "wire/base/clock.h"
+#include "wire/base/file.h"
 #include "wire/codec/url.h"
 #include "wire/counters/query.h"
 #include "wire/counters/view.h"
@@ -19,15 +20,9 @@
 /* On this machine, since it was started, and with its process there. */
 static bool is_alive(const struct amb_counters_header *header)
 {
-    char boot[sizeof(header->boot_id)] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    bool is_read = file != NULL && fgets(boot, sizeof(boot), file) != NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    boot[strcspn(boot, "\n")] = '\0';
-    return header->has_ended == 0 && is_read && strcmp(boot, header->boot_id) == 0 &&
-           header->pid != 0 && header->pid <= INT32_MAX &&
+    char boot[sizeof(header->boot_id)];
+    return header->has_ended == 0 && amb_file_line("", AMB_COUNTERS_BOOT_ID, boot, sizeof(boot)) &&
+           strcmp(boot, header->boot_id) == 0 && header->pid != 0 && header->pid <= INT32_MAX &&
            (kill((pid_t)header->pid, 0) == 0 || errno == EPERM);
 }
 

@@ -22,6 +22,7 @@
 #define AMB_COUNTERS_MAGIC UINT64_C(0x3130544e43424d41) /* "AMBCNT01" */
 #define AMB_COUNTERS_LAYOUT 1u
 #define AMB_COUNTERS_SUFFIX ".counters" /* behind the name of the socket that it lies beside */
+#define AMB_COUNTERS_BOOT_ID "/proc/sys/kernel/random/boot_id" /* of header.boot_id */
 #define AMB_COUNTERS_PAGE 4096u
 #define AMB_COUNTERS_METRICS_MAX 512u
 #define AMB_COUNTERS_BLOCKS_MAX 65u        /* the broker, and 64 workers */
