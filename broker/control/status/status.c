@@ -5,6 +5,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/queues.h"
+#include "broker/control/status/pieces.h"
 #include "broker/control/status/rights_answer.h"
 #include "broker/control/status/status_answer.h"
 #include "broker/control/status/status_private.h"
@@ -44,15 +45,7 @@ void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json)
         amb_client_send_error(client, id, AMB_ENOMEM, "no memory for the answer");
         return;
     }
-    Amb__Control__AdminReply reply = AMB__CONTROL__ADMIN_REPLY__INIT;
-    reply.json.data = (uint8_t *)text;
-    reply.json.len = strlen(text);
-    reply.last = 1;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    message.id = id;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY;
-    message.admin_reply = &reply;
-    amb_client_send(client, &message, NULL, 0);
+    amb_pieces_send(client, id, text, true);
     free(text);
 }
 

@@ -29,7 +29,7 @@ const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin 
 /* Of a client without an obstacle at AMB_ADMIN_READ. Answers with AdminReply pieces, or Error:
  * EINVAL, ENOMEM, ETOOLARGE. Of "user test" also ENOTFOUND. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);
-/* An answer in one piece. Takes json; NULL: there was no memory for it, which is the answer. */
+/* An answer that is whole. Takes json; NULL: there was no memory for it, which is the answer. */
 void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json);
 /* user: "", or the owner of the name, as tables show it. ENOTFOUND, EBUSY, EINVAL: several have it.
  * *why: static. */
