@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of broker-ctl: "status", "topics", "subs", "queues", "clients", "workers", "memory",
- * "transports", "paths", "doctor", "topo".
- * "topics PATTERN" are those that match; "paths NAME" are those of clients of that name. "user test
- * NAME publish WHAT" asks for rights (rights_answer.h). Each worker writes its knowledge of
- * its shard into a JSON object of its own, on its own thread, some rows a turn. The control thread
- * puts them together with its own knowledge and answers. An answer has AMB_STATUS_ROWS_MAX rows at
- * most, and "not_shown" says how many there are beside. Of subscriptions, queues and clients these
- * are the eldest: the control thread says up to which id, and workers make rows of just those.
+ * The questions of broker-ctl. Views of the counters ("status", "metrics", "workers", "topics",
+ * "subs", "queues", "clients") are made by the observer (views.h). "user test NAME publish WHAT"
+ * asks for rights (rights_answer.h). The others are tables: "memory", "transports", "paths",
+ * "doctor", "topo".
+ *
+ * "paths NAME" are those of clients of that name. Each worker writes its knowledge of its shard
+ * into a JSON object of its own, on its own thread, some rows a turn. The control thread puts them
+ * together with its own knowledge and answers. A table has AMB_STATUS_ROWS_MAX rows at most, and
+ * "not_shown" says how many there are beside. Of clients these are the eldest: the control thread
+ * says up to which id, and workers make rows of just those.
  *
  * Threads: the control thread; the collecting order runs on workers. Memory: the JSON of an answer.
  */

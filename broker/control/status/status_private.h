@@ -50,7 +50,7 @@ struct amb_status_query {
     uint64_t id;
     const struct amb_status_view *view;
     uint64_t last_id;                /* of its rows: others are left out; UINT64_MAX: none is */
-    char pattern[AMB_TOPIC_MAX + 1]; /* of topics, or a client's name; "": all */
+    char pattern[AMB_TOPIC_MAX + 1]; /* a client's name; "": all */
     size_t pattern_len;
     unsigned unanswered; /* orders */
     uint64_t omitted;    /* rows */

@@ -15,13 +15,10 @@
 #include "broker/shard/shard.h"
 #include "broker/tls/handshaker.h"
 #include "wire/link/link.h"
-#include "wire/link/ucxlib/ucx_release.h"
-#include "wire/tls/tls.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const json_t *find_by_id(const struct amb_status_query *query, unsigned shard,
                                 const char *list, uint64_t id)

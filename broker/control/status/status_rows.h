@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of broker-ctl. The control thread puts the rows of all workers together, with its own
- * knowledge of subscriptions, queues and clients.
+ * The tables of broker-ctl that views.h does not make. The control thread puts the rows of all
+ * workers together, with its own knowledge of clients and of the machine.
  *
  * Threads: the control thread.
  */

@@ -4,7 +4,6 @@
 #include "broker/config/config.h"
 #include "broker/control/status/paths.h"
 #include "broker/control/status/status_private.h"
-
 #include "broker/memory/bufpool.h"
 #include "broker/memory/segment.h"
 #include "broker/session/session.h"
@@ -40,7 +39,6 @@ static int rows_put(json_t *rows, uint64_t id, json_t *row)
 static bool walk_may(struct amb_status_walk *walk)
 {
     if (walk->order->row_budget == 0) {
-        walk->order->omitted++;
         return false;
     }
     walk->order->row_budget--;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of one worker: itself, its memory and, by order, its sessions, subscriptions, queues and
- * topics.
+ * Rows of one worker: its memory and, by order, its sessions.
  *
  * Threads: the shard's worker.
  */
@@ -18,6 +17,5 @@ struct amb_status_order {
     uint64_t at;         /* where the walk is, */
     bool is_done;        /* ... and whether that is its end */
     uint32_t row_budget; /* rows that may be made */
-    uint64_t omitted;    /* rows that were not */
 };
 extern const struct amb_order_kind amb_status_collect;
