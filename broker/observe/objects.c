@@ -36,14 +36,16 @@ struct walk {
     struct amb_shard *shard;
     struct amb_observe_pass *pass;
     unsigned cost;
+    bool is_full; /* There was no free slot: that search is long, and not made again. */
 };
 
 /* Takes a slot where the object has none yet. False: there is none. */
 static bool may_write(struct walk *walk, uint32_t *slot)
 {
     walk->cost += SLOT_COST;
-    if (*slot == 0) {
+    if (*slot == 0 && !walk->is_full) {
         *slot = amb_counters_take_numbers(walk->shard->counters);
+        walk->is_full = *slot == 0;
     }
     walk->pass->unlisted += *slot == 0;
     return *slot != 0;
