@@ -121,9 +121,11 @@ struct waiting {
 static uint64_t gpu_bytes_from(const struct amb_log *log, uint64_t position, unsigned *budget)
 {
     uint64_t bytes = 0;
-    for (; position<log->hi && * budget> 0; position++, --*budget) {
+    while (*budget > 0 && position < log->hi) {
         const struct amb_entry *entry = amb_log_at(log, position);
         bytes += entry->segment->gpu != NULL ? amb_entry_charge(entry) : 0;
+        position++;
+        --*budget;
     }
     return bytes;
 }
@@ -138,8 +140,8 @@ static struct waiting waiting_of(struct walk *walk, const struct amb_list_node *
             waiting.topics = CURSORS_MAX;
             break;
         }
-        const struct amb_log *log =
-            &cursor->topic->log; /* It may be trimmed past a parked reader. */
+        const struct amb_log *log = &cursor->topic->log;
+        /* It may be trimmed past a parked reader. */
         uint64_t position = cursor->position < log->lo ? log->lo : cursor->position;
         waiting.bytes += amb_log_bytes_from(log, position);
         waiting.gpu_bytes += gpu_bytes_from(log, position, &entries);
