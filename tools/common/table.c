@@ -157,14 +157,17 @@ static size_t column_width(const char *key, const json_t *rows)
     return width;
 }
 
-/* How many columns fit, the first one at least. */
+/* How many columns fit, the first one at least. Width 0: all, and no cell is looked at. */
 static size_t count_fitting(struct libscols_table *table, const json_t *rows, size_t width)
 {
     size_t count = scols_table_get_ncols(table), used = 0, kept = 0;
+    if (width == 0) {
+        return count;
+    }
     for (; kept < count; kept++) {
         const char *key = scols_column_get_name(scols_table_get_column(table, kept));
         used += column_width(key, rows) + (kept > 0 ? strlen(SEPARATOR) : 0);
-        if (kept > 0 && width > 0 && used > width) {
+        if (kept > 0 && used > width) {
             break;
         }
     }
