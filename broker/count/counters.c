@@ -160,7 +160,6 @@ void amb_counters_view(const struct amb_counters *counters, struct amb_counters_
 {
     *out = (struct amb_counters_image){
         .base = counters->base,
-        .size = counters->size,
         .header = counters->header,
         .metrics = (const void *)((const uint8_t *)counters->base + counters->header->metrics_at),
     };

@@ -105,8 +105,7 @@ enum amb_status amb_counters_check(const void *bytes, size_t size, struct amb_co
             return refuse(why, "its metric table does not fit the file");
         }
     }
-    *out = (struct amb_counters_image){
-        .base = bytes, .size = size, .header = header, .metrics = metrics};
+    *out = (struct amb_counters_image){.base = bytes, .header = header, .metrics = metrics};
     return AMB_OK;
 }
 
@@ -199,13 +198,10 @@ static enum amb_status load_file(int fd, struct amb_counters_image *out,
         (void)snprintf(why, AMB_COUNTERS_WHY_MAX, "no memory for it");
         return AMB_ENOMEM;
     }
-    enum amb_status status = AMB_EPROTO;
+    enum amb_status status = read_at(fd, copy, size, 0)
+                                 ? amb_counters_check(copy, size, out, why)
+                                 : refuse(why, "it was cut while it was read");
     uint32_t torn = 0;
-    if (!read_at(fd, copy, size, 0)) {
-        status = refuse(why, "it was cut while it was read");
-    } else {
-        status = amb_counters_check(copy, size, out, why);
-    }
     if (status == AMB_OK &&
         (!load_slots(fd, copy, out->header->numbers_at, sizeof(struct amb_numbers_slot),
                      out->header->slot_count, &torn) ||

@@ -22,7 +22,6 @@
 struct amb_counters_image {
     const uint8_t *base;
     uint8_t *owned; /* the copy; NULL: the broker's own mapping */
-    size_t size;
     const struct amb_counters_header *header;
     const struct amb_counters_metric *metrics;
     uint32_t torn; /* slots that were being written, and are left out */
@@ -58,9 +57,4 @@ const char *amb_counters_text(const uint64_t slot[AMB_TEXTS_WORDS], uint32_t num
 static inline enum amb_counters_scope amb_counters_scope_of(const uint64_t *slot)
 {
     return (enum amb_counters_scope)(slot[AMB_SLOT_KIND] & 0xffff);
-}
-
-static inline uint64_t amb_counters_worker_of(const uint64_t *slot)
-{
-    return slot[AMB_SLOT_KIND] >> 16;
 }
