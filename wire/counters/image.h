@@ -31,7 +31,7 @@ struct amb_counters_image {
  * none, is cut, or of another layout. ENOMEM. `why` has a sentence. */
 AMB_MUST_CHECK enum amb_status amb_counters_load(const char *path, struct amb_counters_image *out,
                                                  char why[AMB_COUNTERS_WHY_MAX]);
-/* Checks bytes that are there; they stay the caller's. `size` beyond the file's length is well.
+/* Checks bytes that are there; they stay the caller's. `size` may be more than the file's length.
  * EPROTO. */
 AMB_MUST_CHECK enum amb_status amb_counters_check(const void *bytes, size_t size,
                                                   struct amb_counters_image *out,

@@ -90,8 +90,8 @@ static const char *text_figure(const struct object *object,
 
 /* ---- objects ---- */
 
-/* All workers that have the object have counted: their figures are added up where the table says
- * so. Else the first one's is it. */
+/* An object may have a slot of each worker. Figures are added up where the table says so; of others
+ * the first slot's is taken. */
 static void add_numbers(const struct amb_counters_view *view, struct object *object,
                         const uint64_t *numbers)
 {
@@ -110,7 +110,7 @@ static void add_numbers(const struct amb_counters_view *view, struct object *obj
     }
 }
 
-/* Where one of its slots is torn, it has none: a sum without that one would run backwards. */
+/* An object with a torn slot gets no figures: a sum without that slot would run backwards. */
 static void find_numbers(const struct amb_counters_view *view, struct object *object)
 {
     uint64_t id = object->texts[AMB_SLOT_ID], numbers[AMB_NUMBERS_WORDS] = {0};
