@@ -51,14 +51,10 @@ static void add_words(struct asking *asking, const struct amb_config_word *words
 /* Is it the first name with this noun? Each noun is listed once. */
 static bool is_first_of(const struct amb_cli_program *program, const char *noun, const char *name)
 {
-    const struct amb_cli_command *command = NULL;
-    const char *other, *verb;
-    char first[AMB_CLI_NAME_MAX];
-    size_t at;
-    while ((other = amb_cli_name_next(program, &command, &at)) != NULL) {
-        amb_cli_name_split(other, first, &verb);
-        if (strcmp(first, noun) == 0) {
-            return other == name;
+    struct amb_cli_names others = {.program = program};
+    while (amb_cli_names_next(&others)) {
+        if (strcmp(others.noun, noun) == 0) {
+            return others.name == name;
         }
     }
     return false;
@@ -66,30 +62,21 @@ static bool is_first_of(const struct amb_cli_program *program, const char *noun,
 
 static void add_nouns(struct asking *asking)
 {
-    const struct amb_cli_program *program = asking->walk.line->program;
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    char noun[AMB_CLI_NAME_MAX];
-    size_t at;
-    while ((name = amb_cli_name_next(program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, noun, &verb);
-        if (is_first_of(program, noun, name)) {
-            const struct amb_cli_command *alone = amb_cli_command_named(program, noun);
-            amb_cli_candidate(&asking->to, noun, alone != NULL ? alone->help : "");
+    struct amb_cli_names names = {.program = asking->walk.line->program};
+    while (amb_cli_names_next(&names)) {
+        if (is_first_of(names.program, names.noun, names.name)) {
+            const struct amb_cli_command *alone = amb_cli_command_named(names.program, names.noun);
+            amb_cli_candidate(&asking->to, names.noun, alone != NULL ? alone->help : "");
         }
     }
 }
 
 static void add_verbs(struct asking *asking, const char *wanted)
 {
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    char noun[AMB_CLI_NAME_MAX];
-    size_t at;
-    while ((name = amb_cli_name_next(asking->walk.line->program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, noun, &verb);
-        if (strcmp(noun, wanted) == 0 && verb[0] != '\0') {
-            amb_cli_candidate(&asking->to, verb, command->help);
+    struct amb_cli_names names = {.program = asking->walk.line->program};
+    while (amb_cli_names_next(&names)) {
+        if (strcmp(names.noun, wanted) == 0 && names.verb[0] != '\0') {
+            amb_cli_candidate(&asking->to, names.verb, names.command->help);
         }
     }
 }

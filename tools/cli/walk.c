@@ -30,27 +30,6 @@ enum amb_status amb_cli_walk_fail(struct amb_cli_walk *walk, const char *what, c
 
 /* ---- names ---- */
 
-const char *amb_cli_name_next(const struct amb_cli_program *program,
-                              const struct amb_cli_command **command, size_t *at)
-{
-    if (program->commands == NULL) {
-        return NULL;
-    }
-    if (*command == NULL) {
-        *command = program->commands;
-        *at = 0;
-    }
-    const char *const *aliases = (*command)->aliases;
-    if (*at > 0 && (aliases == NULL || aliases[*at - 1] == NULL)) {
-        ++*command;
-        *at = 0;
-    }
-    if ((*command)->name == NULL) {
-        return NULL;
-    }
-    return (*at)++ == 0 ? (*command)->name : (*command)->aliases[*at - 2];
-}
-
 void amb_cli_name_split(const char *name, char *noun, const char **verb)
 {
     size_t len = strcspn(name, " ");
@@ -58,15 +37,34 @@ void amb_cli_name_split(const char *name, char *noun, const char **verb)
     *verb = name[len] == ' ' ? name + len + 1 : "";
 }
 
+bool amb_cli_names_next(struct amb_cli_names *names)
+{
+    if (names->program->commands == NULL) {
+        return false;
+    }
+    if (names->command == NULL) {
+        names->command = names->program->commands;
+        names->at = 0;
+    }
+    const char *const *aliases = names->command->aliases;
+    if (names->at > 0 && (aliases == NULL || aliases[names->at - 1] == NULL)) {
+        names->command++;
+        names->at = 0;
+    }
+    if (names->command->name == NULL) {
+        return false;
+    }
+    names->name = names->at == 0 ? names->command->name : names->command->aliases[names->at - 1];
+    names->at++;
+    amb_cli_name_split(names->name, names->noun, &names->verb);
+    return true;
+}
+
 bool amb_cli_noun_has_verbs(const struct amb_cli_program *program, const char *noun)
 {
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    char first[AMB_CLI_NAME_MAX];
-    size_t at;
-    while ((name = amb_cli_name_next(program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, first, &verb);
-        if (strcmp(first, noun) == 0 && verb[0] != '\0') {
+    struct amb_cli_names names = {.program = program};
+    while (amb_cli_names_next(&names)) {
+        if (strcmp(names.noun, noun) == 0 && names.verb[0] != '\0') {
             return true;
         }
     }
@@ -84,19 +82,15 @@ static bool is_other_number(const char *word, const char *noun)
 
 static bool find_noun(const struct amb_cli_program *program, const char *word, char *out)
 {
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    size_t at;
-    char noun[AMB_CLI_NAME_MAX];
+    struct amb_cli_names names = {.program = program};
     bool is_found = false;
-    while ((name = amb_cli_name_next(program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, noun, &verb);
-        if (strcmp(noun, word) == 0) {
-            memcpy(out, noun, sizeof(noun));
+    while (amb_cli_names_next(&names)) {
+        if (strcmp(names.noun, word) == 0) {
+            memcpy(out, names.noun, sizeof(names.noun));
             return true;
         }
-        if (!is_found && verb[0] != '\0' && is_other_number(word, noun)) {
-            memcpy(out, noun, sizeof(noun));
+        if (!is_found && names.verb[0] != '\0' && is_other_number(word, names.noun)) {
+            memcpy(out, names.noun, sizeof(names.noun));
             is_found = true;
         }
     }
@@ -106,17 +100,13 @@ static bool find_noun(const struct amb_cli_program *program, const char *word, c
 /* The first word of a command that was probably meant. */
 static bool find_nearest(const struct amb_cli_program *program, const char *word, char *out)
 {
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    size_t at;
-    char noun[AMB_CLI_NAME_MAX];
+    struct amb_cli_names names = {.program = program};
     unsigned limit = strlen(word) <= 4 ? 2 : 3; /* the first that is too far */
     bool is_found = false;
-    while ((name = amb_cli_name_next(program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, noun, &verb);
-        unsigned distance = amb_text_distance(noun, word, limit);
+    while (amb_cli_names_next(&names)) {
+        unsigned distance = amb_text_distance(names.noun, word, limit);
         if (distance < limit) {
-            memcpy(out, noun, sizeof(noun));
+            memcpy(out, names.noun, sizeof(names.noun));
             limit = distance;
             is_found = true;
         }
@@ -145,24 +135,21 @@ static enum amb_status refuse_noun(struct amb_cli_walk *walk, const char *word)
 static void list_verbs(const struct amb_cli_walk *walk, const char *word, char *out, size_t size,
                        const char **near)
 {
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    char noun[AMB_CLI_NAME_MAX];
-    size_t at, len = 0;
+    struct amb_cli_names names = {.program = walk->line->program};
+    size_t len = 0;
     unsigned limit = strlen(word) <= 4 ? 2 : 3;
     *near = "";
     out[0] = '\0';
-    while ((name = amb_cli_name_next(walk->line->program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, noun, &verb);
-        if (strcmp(noun, walk->noun) != 0 || verb[0] == '\0') {
+    while (amb_cli_names_next(&names)) {
+        if (strcmp(names.noun, walk->noun) != 0 || names.verb[0] == '\0') {
             continue;
         }
-        int n = snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "", verb);
+        int n = snprintf(out + len, size - len, "%s%s", len > 0 ? ", " : "", names.verb);
         len += n > 0 && (size_t)n < size - len ? (size_t)n : 0;
-        unsigned distance = amb_text_distance(verb, word, limit);
+        unsigned distance = amb_text_distance(names.verb, word, limit);
         if (distance < limit) {
             limit = distance;
-            *near = verb;
+            *near = names.verb;
         }
     }
 }
@@ -283,14 +270,10 @@ static void look_at(struct search *search, const struct amb_cli_option *options)
 static void look_at_commands(const struct amb_cli_program *program, const char *noun,
                              struct search *search)
 {
-    char first[AMB_CLI_NAME_MAX];
-    const struct amb_cli_command *command = NULL;
-    const char *name, *verb;
-    size_t at;
-    while ((name = amb_cli_name_next(program, &command, &at)) != NULL) {
-        amb_cli_name_split(name, first, &verb);
-        if (noun[0] == '\0' || strcmp(first, noun) == 0) {
-            look_at(search, command->options);
+    struct amb_cli_names names = {.program = program};
+    while (amb_cli_names_next(&names)) {
+        if (noun[0] == '\0' || strcmp(names.noun, noun) == 0) {
+            look_at(search, names.command->options);
         }
     }
 }

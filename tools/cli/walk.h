@@ -35,7 +35,15 @@ bool amb_cli_noun_has_verbs(const struct amb_cli_program *program, const char *n
 /* The first word of a command's name or alias, in AMB_CLI_NAME_MAX bytes; the second one, or "". */
 void amb_cli_name_split(const char *name, char *noun, const char **verb);
 
-/* Each name and alias of a program's commands in turn: *command and *at are NULL and 0 at first.
- * NULL behind the last one. */
-const char *amb_cli_name_next(const struct amb_cli_program *program,
-                              const struct amb_cli_command **command, size_t *at);
+/* Each name and alias of a program's commands in turn; zero but for the program at first. */
+struct amb_cli_names {
+    const struct amb_cli_program *program;
+    const struct amb_cli_command *command;
+    size_t at; /* 1: the command's name, then its aliases */
+    const char *name;
+    char noun[AMB_CLI_NAME_MAX]; /* its first word */
+    const char *verb;            /* the second one, or "" */
+};
+
+/* False behind the last one. */
+bool amb_cli_names_next(struct amb_cli_names *names);
