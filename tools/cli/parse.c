@@ -119,17 +119,13 @@ static enum amb_status check_together(struct amb_cli_walk *walk)
 static enum amb_status check_word(struct amb_cli_walk *walk, const struct amb_cli_arg *arg,
                                   const char *text)
 {
-    const struct amb_config_word *word = amb_config_word_find(arg->words, text);
-    if (word != NULL && !word->not_yet) {
+    if (amb_cli_word_named(arg->words, text) != NULL) {
         return AMB_OK;
     }
     char allowed[ALLOWED_MAX], shown[VALUE_SHOWN_MAX], what[VALUE_SHOWN_MAX + 2];
-    const char *near = amb_cli_word_nearest(arg->words, text);
     (void)snprintf(what, sizeof(what), "'%s'", amb_text_show(text, shown, sizeof(shown)));
-    return amb_cli_walk_fail(walk, what, "%s takes %s%s%s%s", arg->name,
-                             amb_cli_words_shown(arg->words, allowed, sizeof(allowed)),
-                             near != NULL ? " (did you mean " : "", near != NULL ? near : "",
-                             near != NULL ? "?)" : "");
+    return amb_cli_walk_fail(walk, what, "%s takes %s", arg->name,
+                             amb_cli_words_instead(arg->words, text, allowed, sizeof(allowed)));
 }
 
 static enum amb_status check_arguments(struct amb_cli_walk *walk)

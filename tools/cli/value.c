@@ -8,12 +8,19 @@
 #include <string.h>
 
 #define ALLOWED_MAX 320u
-#define NEAR_MAX 3u /* edits between a word and the one that was probably meant */
 
-const char *amb_cli_word_nearest(const struct amb_config_word *words, const char *text)
+const struct amb_config_word *amb_cli_word_named(const struct amb_config_word *words,
+                                                 const char *text)
+{
+    const struct amb_config_word *word = amb_config_word_find(words, text);
+    return word != NULL && !word->not_yet ? word : NULL;
+}
+
+/* The word that was probably meant; NULL: none is near. */
+static const char *nearest(const struct amb_config_word *words, const char *text)
 {
     const char *best = NULL;
-    unsigned limit = strlen(text) <= 4 ? 2 : NEAR_MAX; /* the first that is too far */
+    unsigned limit = amb_cli_too_far(strlen(text));
     for (; words->word != NULL; words++) {
         unsigned distance = words->not_yet ? limit : amb_text_distance(words->word, text, limit);
         if (distance < limit) {
@@ -49,6 +56,17 @@ const char *amb_cli_words_shown(const struct amb_config_word *words, char *out, 
     return out;
 }
 
+const char *amb_cli_words_instead(const struct amb_config_word *words, const char *text, char *out,
+                                  size_t size)
+{
+    const char *near = nearest(words, text);
+    size_t len = strlen(amb_cli_words_shown(words, out, size));
+    if (near != NULL) {
+        (void)snprintf(out + len, size - len, " (did you mean %s?)", near);
+    }
+    return out;
+}
+
 static bool is_in_range(const struct amb_cli_option *option, uint64_t number)
 {
     return number >= option->min && (option->max == 0 || number <= option->max);
@@ -57,12 +75,11 @@ static bool is_in_range(const struct amb_cli_option *option, uint64_t number)
 static bool take_word(const struct amb_cli_option *option, const char *text,
                       struct amb_cli_value *out)
 {
-    const struct amb_config_word *word = amb_config_word_find(option->words, text);
-    if (word == NULL || word->not_yet) {
-        return false;
+    const struct amb_config_word *word = amb_cli_word_named(option->words, text);
+    if (word != NULL) {
+        out->word = word->value;
     }
-    out->word = word->value;
-    return true;
+    return word != NULL;
 }
 
 static bool take(const struct amb_cli_option *option, const char *text, struct amb_cli_value *out)
@@ -99,10 +116,9 @@ bool amb_cli_value_take(const struct amb_cli_option *option, const char *text,
         return true;
     }
     char allowed[ALLOWED_MAX];
-    const char *near =
-        option->type == AMB_CLI_WORD ? amb_cli_word_nearest(option->words, text) : NULL;
-    (void)snprintf(why, size, "takes %s%s%s%s", amb_cli_allowed(option, allowed, sizeof(allowed)),
-                   near != NULL ? " (did you mean " : "", near != NULL ? near : "",
-                   near != NULL ? "?)" : "");
+    (void)snprintf(why, size, "takes %s",
+                   option->type == AMB_CLI_WORD
+                       ? amb_cli_words_instead(option->words, text, allowed, sizeof(allowed))
+                       : amb_cli_allowed(option, allowed, sizeof(allowed)));
     return false;
 }

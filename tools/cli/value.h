@@ -16,10 +16,20 @@ struct amb_cli_value {
     double rate;
 };
 
+/* The first edit distance at which another word of this length was probably not meant. */
+static inline unsigned amb_cli_too_far(size_t len)
+{
+    return len <= 4 ? 2 : 3;
+}
+
 /* False: `why` has a sentence of what is wrong: "takes a number of messages, from 1". */
 bool amb_cli_value_take(const struct amb_cli_option *option, const char *text,
                         struct amb_cli_value *out, char *why, size_t size);
-/* The word that was probably meant; NULL: none is near. */
-const char *amb_cli_word_nearest(const struct amb_config_word *words, const char *text);
+/* The word, if it is one and supported; else NULL. */
+const struct amb_config_word *amb_cli_word_named(const struct amb_config_word *words,
+                                                 const char *text);
+/* The words in place of a text that is none: "a, b or c (did you mean b?)". Returns out. */
+const char *amb_cli_words_instead(const struct amb_config_word *words, const char *text, char *out,
+                                  size_t size);
 /* "a, b or c"; those that are not supported yet are left out. Returns out. */
 const char *amb_cli_words_shown(const struct amb_config_word *words, char *out, size_t size);

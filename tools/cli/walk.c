@@ -101,7 +101,7 @@ static bool find_noun(const struct amb_cli_program *program, const char *word, c
 static bool find_nearest(const struct amb_cli_program *program, const char *word, char *out)
 {
     struct amb_cli_names names = {.program = program};
-    unsigned limit = strlen(word) <= 4 ? 2 : 3; /* the first that is too far */
+    unsigned limit = amb_cli_too_far(strlen(word));
     bool is_found = false;
     while (amb_cli_names_next(&names)) {
         unsigned distance = amb_text_distance(names.noun, word, limit);
@@ -137,7 +137,7 @@ static void list_verbs(const struct amb_cli_walk *walk, const char *word, char *
 {
     struct amb_cli_names names = {.program = walk->line->program};
     size_t len = 0;
-    unsigned limit = strlen(word) <= 4 ? 2 : 3;
+    unsigned limit = amb_cli_too_far(strlen(word));
     *near = "";
     out[0] = '\0';
     while (amb_cli_names_next(&names)) {
@@ -331,7 +331,7 @@ static void give(struct amb_cli_walk *walk, const struct amb_cli_option *option,
 static enum amb_status take_long(struct amb_cli_walk *walk, char *word)
 {
     struct search search = {.name = word + 2, .len = strcspn(word + 2, "=")};
-    search.limit = search.len <= 4 ? 2 : 3;
+    search.limit = amb_cli_too_far(search.len);
     char *value = word[2 + search.len] == '=' ? word + 3 + search.len : NULL;
     if (search.len < AMB_CLI_NAME_MAX) {
         look(walk, &search);
