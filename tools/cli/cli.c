@@ -42,18 +42,9 @@ const struct amb_cli_option *amb_cli_option_find(const struct amb_cli_program *p
     return own != NULL ? own : amb_cli_option_named(program->options, name);
 }
 
-bool amb_cli_list_has(const char *list, const char *word)
+bool amb_cli_list_has(const char *list, const char *name)
 {
-    size_t len = strlen(word);
-    for (const char *at = list; at != NULL && *at != '\0';) {
-        size_t part = strcspn(at, " ");
-        if (part == len && strncmp(at, word, len) == 0) {
-            return true;
-        }
-        at += part;
-        at += strspn(at, " ");
-    }
-    return false;
+    return list != NULL && amb_text_list_has(list, name);
 }
 
 bool amb_cli_takes(const struct amb_cli_command *command, const struct amb_cli_option *option)

@@ -54,7 +54,7 @@ struct amb_cli_option {
     /* The form of a TEXT: what it takes, where `text` is not such a one; else NULL. */
     const char *(*fault)(const char *text);
     const char *right, *wrong; /* of a form: a value, and one that is none */
-    const char *excludes;      /* names of options that do not go with it: "size url" */
+    const char *excludes;      /* names of options that do not go with it: "size,url" */
     const char *needs;         /* an option that it does not go without */
     const char *former;        /* another name, which is shown nowhere */
     const char *default_text;
@@ -132,8 +132,8 @@ const struct amb_cli_option *amb_cli_option_named(const struct amb_cli_option *o
 const struct amb_cli_option *amb_cli_option_find(const struct amb_cli_program *program,
                                                  const struct amb_cli_command *command,
                                                  const char *name);
-/* Does the blank-separated list have the word? NULL has none. */
-bool amb_cli_list_has(const char *list, const char *word);
+/* Does the list have the name, as "size,url"? NULL has none. */
+bool amb_cli_list_has(const char *list, const char *name);
 /* Is the option, one of the program's, taken by the command? */
 bool amb_cli_takes(const struct amb_cli_command *command, const struct amb_cli_option *option);
 /* The command of this very name or alias; NULL: none. */

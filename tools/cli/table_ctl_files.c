@@ -120,7 +120,7 @@ const struct amb_cli_option amb_cli_key_new_options[] = {
      .help = "authorities of the broker's certificate, copied into FILE"},
     {.name = "token",
      .type = AMB_CLI_FLAG,
-     .excludes = "user ca url",
+     .excludes = "user,ca,url",
      .help = "a token of 256 random bits in place of a key; the file has nothing else"},
     {.name = NULL},
 };
