@@ -49,7 +49,8 @@ bool amb_cli_list_has(const char *list, const char *name)
 
 bool amb_cli_takes(const struct amb_cli_command *command, const struct amb_cli_option *option)
 {
-    return option->name == NULL || !amb_cli_list_has(command->refuses, option->name);
+    return command == NULL || option->name == NULL ||
+           !amb_cli_list_has(command->refuses, option->name);
 }
 
 const struct amb_cli_command *amb_cli_command_named(const struct amb_cli_program *program,

@@ -134,7 +134,7 @@ const struct amb_cli_option *amb_cli_option_find(const struct amb_cli_program *p
                                                  const char *name);
 /* Does the list have the name, as "size,url"? NULL has none. */
 bool amb_cli_list_has(const char *list, const char *name);
-/* Is the option, one of the program's, taken by the command? */
+/* Is the option, one of the program's, taken by the command? NULL refuses none. */
 bool amb_cli_takes(const struct amb_cli_command *command, const struct amb_cli_option *option);
 /* The command of this very name or alias; NULL: none. */
 const struct amb_cli_command *amb_cli_command_named(const struct amb_cli_program *program,

@@ -148,8 +148,7 @@ static void add_options_of(struct asking *asking, const struct amb_cli_option *o
 {
     char shown[AMB_CLI_NAME_MAX];
     for (; options != NULL && amb_cli_is_option(options); options++) {
-        bool is_taken = command == NULL || amb_cli_takes(command, options);
-        if (is_taken && is_still_wanted(asking->walk.line, options)) {
+        if (amb_cli_takes(command, options) && is_still_wanted(asking->walk.line, options)) {
             amb_cli_candidate(&asking->to, amb_cli_option_shown(options, shown), options->help);
         }
     }
@@ -157,15 +156,11 @@ static void add_options_of(struct asking *asking, const struct amb_cli_option *o
 
 static void add_options(struct asking *asking)
 {
-    const struct amb_cli_line *line = asking->walk.line;
-    const struct amb_cli_command *command = line->command;
-    if (command == NULL && asking->walk.noun[0] != '\0') {
-        command = amb_cli_command_named(line->program, asking->walk.noun);
-    }
+    const struct amb_cli_command *command = amb_cli_walk_command(&asking->walk);
     if (command != NULL) {
         add_options_of(asking, command->options, NULL);
     }
-    add_options_of(asking, line->program->options, command);
+    add_options_of(asking, asking->walk.line->program->options, command);
 }
 
 /* "--policy=la": the value of an option in one word. False: it is none. */
@@ -205,7 +200,7 @@ static void add(struct asking *asking, const char *word)
     } else if (walk->noun[0] == '\0') {
         add_nouns(asking);
     } else {
-        const struct amb_cli_command *alone = amb_cli_command_named(line->program, walk->noun);
+        const struct amb_cli_command *alone = amb_cli_walk_command(walk);
         if (!walk->has_ended) {
             add_verbs(asking, walk->noun);
         }

@@ -43,8 +43,7 @@ static const struct amb_cli_option *row_of(const struct amb_cli_line *line,
     char letter[2];
     const struct amb_cli_option *row =
         amb_cli_option_find(line->program, line->command, key_of(option, letter));
-    bool is_taken = row != NULL && (line->command == NULL || amb_cli_takes(line->command, row));
-    return is_taken ? row : NULL;
+    return row != NULL && amb_cli_takes(line->command, row) ? row : NULL;
 }
 
 static enum amb_status refuse_here(struct amb_cli_walk *walk, const struct amb_cli_given *given)

@@ -356,15 +356,16 @@ static enum amb_status take_long(struct amb_cli_walk *walk, char *word)
     return AMB_OK;
 }
 
-static const struct amb_cli_option *find_letter(const struct amb_cli_walk *walk, char letter)
+const struct amb_cli_command *amb_cli_walk_command(const struct amb_cli_walk *walk)
 {
     const struct amb_cli_line *line = walk->line;
+    return line->command != NULL ? line->command : amb_cli_command_named(line->program, walk->noun);
+}
+
+static const struct amb_cli_option *find_letter(const struct amb_cli_walk *walk, char letter)
+{
     const char name[2] = {letter, '\0'};
-    const struct amb_cli_command *command = line->command;
-    if (command == NULL && walk->noun[0] != '\0') {
-        command = amb_cli_command_named(line->program, walk->noun);
-    }
-    return amb_cli_option_find(line->program, command, name);
+    return amb_cli_option_find(walk->line->program, amb_cli_walk_command(walk), name);
 }
 
 static bool is_given(const struct amb_cli_walk *walk, const struct amb_cli_option *option)

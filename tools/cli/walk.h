@@ -30,6 +30,9 @@ enum amb_status amb_cli_walk_fail(struct amb_cli_walk *walk, const char *what, c
 enum amb_status amb_cli_refuse_verb(struct amb_cli_walk *walk, const char *word);
 /* "--count", or "-c" as it was given; out has AMB_CLI_NAME_MAX bytes. Returns out. */
 const char *amb_cli_given_shown(const struct amb_cli_option *option, bool is_letter, char *out);
+/* The command as far as it has come: of a noun without its verb the one that the noun alone is.
+ * NULL: none. */
+const struct amb_cli_command *amb_cli_walk_command(const struct amb_cli_walk *walk);
 /* Does the noun have verbs, and so commands of two words? */
 bool amb_cli_noun_has_verbs(const struct amb_cli_program *program, const char *noun);
 /* The first word of a command's name or alias, in AMB_CLI_NAME_MAX bytes; the second one, or "". */
