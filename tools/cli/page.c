@@ -3,22 +3,12 @@
 
 #include "tools/cli/help.h"
 #include "tools/cli/walk.h"
+#include "wire/config/config_reference.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LABEL_MAX 256u
-
-/* A cell of a table: signs that Markdown would read are written so that it does not. */
-static void put_cell(const char *text, FILE *out)
-{
-    for (; *text != '\0'; text++) {
-        if (strchr("|<*", *text) != NULL) {
-            (void)fputc('\\', out);
-        }
-        (void)fputc(*text, out);
-    }
-}
 
 static void put_option(const struct amb_cli_option *option, FILE *out)
 {
@@ -30,7 +20,7 @@ static void put_option(const struct amb_cli_option *option, FILE *out)
         (void)fprintf(out, ", `-%c`", option->letter);
     }
     (void)fputs(" | ", out);
-    put_cell(amb_cli_option_body(option, body), out);
+    amb_config_cell_print(amb_cli_option_body(option, body), out);
     if (option->see != NULL) {
         (void)fprintf(out, " ([more](%s))", option->see);
     }
@@ -58,7 +48,7 @@ static void put_commands(const struct amb_cli_program *program, FILE *out)
         (void)amb_cli_args_shown(c, args, sizeof(args));
         (void)amb_cli_plain_name(c, name);
         (void)fprintf(out, "| `%s%s%s` | ", name, args[0] != '\0' ? " " : "", args);
-        put_cell(c->help, out);
+        amb_config_cell_print(c->help, out);
         (void)fputs(" |", out);
         const char *before = " ";
         for (const char *const *alias = c->aliases; alias != NULL && *alias != NULL; alias++) {
@@ -75,7 +65,7 @@ static void put_exits(const struct amb_cli_program *program, FILE *out)
     (void)fputs("| code | meaning |\n|---|---|\n", out);
     for (const struct amb_cli_exit *row = program->exits; row->help != NULL; row++) {
         (void)fprintf(out, "| %u | ", row->code);
-        put_cell(row->help, out);
+        amb_config_cell_print(row->help, out);
         (void)fputs(" |\n", out);
     }
 }

@@ -23,8 +23,7 @@ void amb_config_default_print(const struct amb_config_key *key, FILE *out)
     }
 }
 
-/* A table cell: '|' and '<' would be read as Markdown. */
-static void print_cell(const char *text, FILE *out)
+void amb_config_cell_print(const char *text, FILE *out)
 {
     for (; *text != '\0'; text++) {
         if (*text == '|' || *text == '<' || *text == '*') {
@@ -49,10 +48,10 @@ static void print_row(const struct amb_config_key *key, FILE *out)
         }
         amb_config_allowed(key, allowed, sizeof(allowed));
         (void)fprintf(out, "` | ");
-        print_cell(allowed, out);
+        amb_config_cell_print(allowed, out);
         (void)fprintf(out, " | %s | ", amb_config_apply_name(key->apply));
     }
-    print_cell(key->help, out);
+    amb_config_cell_print(key->help, out);
     (void)fprintf(out, " |\n");
 }
 
