@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what comes from the tables of the command lines, for the files in docs/, etc/ and tests/.
- */
+/* Prints files of docs/, etc/ and tests/ that come from the tables of the command lines. */
 #include "tools/cli/help.h"
 #include "tools/cli/man.h"
 #include "tools/cli/page.h"
@@ -15,16 +14,6 @@ static const struct amb_cli_program *const programs[] = {
     &amb_cli_brokerd,
     NULL,
 };
-
-static const struct amb_cli_program *program_named(const char *name)
-{
-    for (size_t i = 0; programs[i] != NULL; i++) {
-        if (strcmp(programs[i]->name, name) == 0) {
-            return programs[i];
-        }
-    }
-    return NULL;
-}
 
 /* Of the program and of each of its commands. */
 static void print_help(const struct amb_cli_program *program)
@@ -53,7 +42,8 @@ static bool print_page(const char *path)
 int main(int argc, char **argv)
 {
     const char *what = argc > 2 ? argv[1] : "";
-    const struct amb_cli_program *program = argc > 2 ? program_named(argv[2]) : NULL;
+    const struct amb_cli_program *program =
+        argc > 2 ? amb_cli_program_named(programs, argv[2]) : NULL;
     bool is_good = true;
     if (strcmp(what, "page") == 0 && argc == 3) {
         is_good = print_page(argv[2]);

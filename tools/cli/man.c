@@ -2,13 +2,10 @@
 #include "tools/cli/man.h"
 
 #include "tools/cli/help.h"
-#include "tools/cli/value.h"
 #include "wire/config/config_mdoc.h"
 
 #include <ctype.h>
 #include <string.h>
-
-#define WORD_MAX 64u
 
 static void put_capital(const char *text, FILE *out)
 {

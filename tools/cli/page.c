@@ -70,7 +70,7 @@ static void put_exits(const struct amb_cli_program *program, FILE *out)
     }
 }
 
-static const struct amb_cli_program *program_named(amb_cli_programs programs, const char *name)
+const struct amb_cli_program *amb_cli_program_named(amb_cli_programs programs, const char *name)
 {
     for (; *programs != NULL; programs++) {
         if (strcmp((*programs)->name, name) == 0) {
@@ -86,7 +86,7 @@ static bool put_block(amb_cli_programs programs, const char *mark, FILE *out)
     const char *rest;
     char name[AMB_CLI_NAME_MAX];
     amb_cli_name_split(mark, name, &rest);
-    const struct amb_cli_program *program = program_named(programs, name);
+    const struct amb_cli_program *program = amb_cli_program_named(programs, name);
     if (program == NULL) {
         return false;
     }

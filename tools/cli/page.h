@@ -20,5 +20,7 @@
 /* The programs that a page may name; NULL ends them. */
 typedef const struct amb_cli_program *const *amb_cli_programs;
 
+/* NULL: there is none of that name. */
+const struct amb_cli_program *amb_cli_program_named(amb_cli_programs programs, const char *name);
 /* Copies the page and makes each table anew. False: a mark names nothing, which is in `why`. */
 bool amb_cli_page_print(amb_cli_programs programs, FILE *page, FILE *out, char *why, size_t size);
