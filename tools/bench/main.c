@@ -260,10 +260,8 @@ static enum amb_exit answer(const struct amb_cli_line *line)
         .topic = "bench",
         .slow = AMB_SLOW_BLOCK,
     };
-    if (line->wants_help && line->command != NULL) {
-        amb_cli_help_command(&amb_cli_broker_bench, line->command, stdout);
-    } else if (line->wants_help) {
-        amb_cli_help_program(&amb_cli_broker_bench, stdout);
+    if (line->wants_help) {
+        amb_cli_help_line(line, stdout);
     } else if (line->wants_version) {
         (void)printf("broker-bench %s\n", amb_version());
     } else {

@@ -229,3 +229,14 @@ void amb_cli_help_noun(const struct amb_cli_program *program, const char *noun, 
         }
     }
 }
+
+void amb_cli_help_line(const struct amb_cli_line *line, FILE *out)
+{
+    if (line->command != NULL) {
+        amb_cli_help_command(line->program, line->command, out);
+    } else if (line->called[0] != '\0') {
+        amb_cli_help_noun(line->program, line->called, out);
+    } else {
+        amb_cli_help_program(line->program, out);
+    }
+}

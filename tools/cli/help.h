@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "tools/cli/cli.h"
+#include "tools/cli/parse.h"
 
 #include <stdio.h>
 
@@ -17,6 +17,8 @@ void amb_cli_help_command(const struct amb_cli_program *program,
                           const struct amb_cli_command *command, FILE *out);
 /* Each command of a noun in a line. */
 void amb_cli_help_noun(const struct amb_cli_program *program, const char *noun, FILE *out);
+/* Of a line that wants help: one of these, by the command as far as it was named. */
+void amb_cli_help_line(const struct amb_cli_line *line, FILE *out);
 
 /* ---- parts that pages share ---- */
 

@@ -11,18 +11,6 @@
 
 #define WORDS_MAX 4 /* "broker-ctl", a noun, a verb, and one too many */
 
-enum amb_exit amb_ctl_help_on(const struct amb_cli_line *line)
-{
-    if (line->command != NULL) {
-        amb_cli_help_command(line->program, line->command, stdout);
-    } else if (line->called[0] != '\0') {
-        amb_cli_help_noun(line->program, line->called, stdout);
-    } else {
-        amb_cli_help_program(line->program, stdout);
-    }
-    return AMB_EXIT_OK;
-}
-
 /* "help user add" is "user add --help", with its faults. */
 enum amb_exit amb_ctl_help(struct amb_ctl *ctl)
 {
@@ -40,9 +28,9 @@ enum amb_exit amb_ctl_help(struct amb_ctl *ctl)
         amb_tool_error("help %s", error);
         return amb_exit_of(status);
     }
-    enum amb_exit code = amb_ctl_help_on(&line);
+    amb_cli_help_line(&line, stdout);
     amb_cli_fini(&line);
-    return code;
+    return AMB_EXIT_OK;
 }
 
 enum amb_exit amb_ctl_version(struct amb_ctl *ctl)

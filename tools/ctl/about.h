@@ -11,7 +11,5 @@ enum amb_exit amb_ctl_help(struct amb_ctl *ctl);
 enum amb_exit amb_ctl_version(struct amb_ctl *ctl);
 enum amb_exit amb_ctl_completion(struct amb_ctl *ctl);
 
-/* Of --help: of the command as far as it was named. */
-enum amb_exit amb_ctl_help_on(const struct amb_cli_line *line);
 /* One line where a pattern looks like one of another program's. It goes on all the same. */
 void amb_ctl_hint(const struct amb_cli_line *line);

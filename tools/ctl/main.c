@@ -5,6 +5,7 @@
 #include "tools/ctl/ctl.h"
 
 #include "tools/cli/complete.h"
+#include "tools/cli/help.h"
 #include "tools/cli/tables.h"
 #include "tools/common/output.h"
 #include "tools/ctl/about.h"
@@ -103,7 +104,8 @@ static enum amb_exit run(const struct amb_cli_line *line)
         amb_assert(command != NULL); /* integration-cli runs each */
     }
     if (line->wants_help) {
-        return amb_ctl_help_on(line);
+        amb_cli_help_line(line, stdout);
+        return AMB_EXIT_OK;
     }
     if (line->wants_version) {
         return amb_ctl_version(&ctl);
