@@ -125,7 +125,7 @@ static void take_rest(struct amb_bench *bench, const struct amb_cli_line *line)
         bench->topic = amb_cli_text(line, "topic");
     }
     bench->json_file = amb_cli_text(line, "json");
-    bench->is_json = amb_cli_word(line, "output", 0) != 0;
+    bench->is_json = amb_cli_word(line, "output", AMB_CLI_FORM_TABLE) == AMB_CLI_FORM_JSON;
     if (amb_cli_has(line, "tolerance")) {
         bench->tolerance = (double)amb_cli_number(line, "tolerance", 0) / 100;
     }

@@ -9,7 +9,7 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 static const struct amb_config_word output_words[] = {
-    {"table", 0, false}, {"json", 1, false}, {NULL, 0, false}};
+    {"table", AMB_CLI_FORM_TABLE, false}, {"json", AMB_CLI_FORM_JSON, false}, {NULL, 0, false}};
 static const struct amb_config_word slow_words[] = {{"block", AMB_SLOW_BLOCK, false},
                                                     {"drop-oldest", AMB_SLOW_DROP_OLDEST, false},
                                                     {NULL, 0, false}};
