@@ -26,7 +26,6 @@ struct amb_ctl {
     bool is_json;     /* no table */
     bool has_no_head; /* of tables and CSV */
     size_t width;     /* of tables; 0: any */
-    bool is_view;     /* it has --columns and the like */
     bool stays;       /* reconnects when the broker is lost, instead of ending */
     int64_t start_ns;
     struct amb_context context; /* that the texts above may be of */

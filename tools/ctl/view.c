@@ -10,11 +10,16 @@
 #define COLUMNS_MAX 1024u /* bytes of all names of columns */
 #define TABLE_WIDTH 100u
 
+/* Has the command --columns and the like? */
+static bool is_view(const struct amb_cli_line *line)
+{
+    return amb_cli_option_named(line->command->options, "columns") != NULL;
+}
+
 int64_t amb_ctl_take_form(struct amb_ctl *ctl)
 {
     const struct amb_cli_line *line = ctl->line;
-    ctl->is_view = amb_cli_option_named(line->command->options, "columns") != NULL;
-    if (!ctl->is_view) {
+    if (!is_view(line)) {
         return 0;
     }
     bool is_wide = amb_cli_has(line, "wide") || amb_cli_has(line, "columns");
@@ -47,7 +52,7 @@ static json_t *pick(const struct amb_ctl *ctl, json_t *value)
 
 enum amb_exit amb_ctl_show(const struct amb_ctl *ctl, json_t *value)
 {
-    if (ctl->is_view && amb_cli_has(ctl->line, "columns")) {
+    if (is_view(ctl->line) && amb_cli_has(ctl->line, "columns")) {
         json_t *picked = pick(ctl, value);
         json_decref(value);
         if (picked == NULL) {
