@@ -29,18 +29,29 @@ bool amb_context_folder(char *out)
     } else if (home != NULL && home[0] == '/') {
         len = snprintf(out, AMB_CONTEXT_PATH_MAX, "%s/.config/ambroker", home);
     }
-    return len > 0 &&
-           (size_t)len < AMB_CONTEXT_PATH_MAX - AMB_CONTEXT_NAME_MAX - sizeof("/.context");
+    return len > 0 && (size_t)len < AMB_CONTEXT_PATH_MAX - AMB_CONTEXT_NAME_MAX -
+                                        sizeof("/" AMB_CONTEXT_SUFFIX);
 }
 
-bool amb_context_path(const char *name, char *out)
+/* The folder leaves room for any of its files. */
+static bool path_in_folder(const char *file, const char *suffix, char *out)
 {
     if (!amb_context_folder(out)) {
         return false;
     }
     size_t len = strlen(out);
-    (void)snprintf(out + len, AMB_CONTEXT_PATH_MAX - len, "/%s.context", name);
+    (void)snprintf(out + len, AMB_CONTEXT_PATH_MAX - len, "/%s%s", file, suffix);
     return true;
+}
+
+bool amb_context_path(const char *name, char *out)
+{
+    return path_in_folder(name, AMB_CONTEXT_SUFFIX, out);
+}
+
+bool amb_context_chosen_path(char *out)
+{
+    return path_in_folder("chosen", "", out);
 }
 
 /* ---- a file ---- */
@@ -158,11 +169,9 @@ bool amb_context_chosen(char *out, char why[AMB_CONTEXT_WHY_MAX])
     char path[AMB_CONTEXT_PATH_MAX], reason[AMB_PRIVATE_WHY_MAX];
     struct amb_private_file file;
     out[0] = '\0';
-    if (!amb_context_folder(path)) {
+    if (!amb_context_chosen_path(path)) {
         return true;
     }
-    size_t len = strlen(path);
-    (void)snprintf(path + len, sizeof(path) - len, "/chosen");
     if (access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) {
         return true; /* EACCES here is the folder's; a file that cannot be read is refused. */
     }

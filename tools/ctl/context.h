@@ -2,9 +2,10 @@
 /*
  * Contexts: a broker's URL and what belongs to it under a name, one file each in
  * $XDG_CONFIG_HOME/ambroker (else ~/.config/ambroker). A file is its owner's alone, and has no
- * secrets: credentials are named by their path. prod.context   lines "url = ...", "credentials =
- * ...", "client-name = ..."; '#' begins a comment chosen         the name of the one that holds
- * without --context Threads: any. Memory: amb_context_fini.
+ * secrets: credentials are named by their path.
+ *   NAME.context   lines "url = ...", "credentials = ...", "client-name = ..."; '#': a comment
+ *   chosen         the name of the context that holds without --context
+ * Threads: any. Memory: amb_context_fini.
  */
 #pragma once
 
@@ -14,6 +15,7 @@
 #define AMB_CONTEXT_NAME_MAX 64u
 #define AMB_CONTEXT_PATH_MAX 512u
 #define AMB_CONTEXT_WHY_MAX 640u
+#define AMB_CONTEXT_SUFFIX ".context" /* of the name of a file */
 
 struct amb_context {
     char *text;                                  /* the others point into it */
@@ -26,6 +28,8 @@ bool amb_context_name_is(const char *name);
 bool amb_context_folder(char *out);
 /* folder/name.context; the same. */
 bool amb_context_path(const char *name, char *out);
+/* folder/chosen; the same. */
+bool amb_context_chosen_path(char *out);
 /* Takes a file's text apart, and keeps it. False: why has "PATH:LINE: ...". `text` is freed then.
  */
 bool amb_context_parse(char *text, const char *path, struct amb_context *out,

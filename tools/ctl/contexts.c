@@ -14,8 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUFFIX ".context"
-#define CHOSEN "/chosen"
 #define TEXT_MAX 4096u
 
 static enum amb_exit failed(const struct amb_ctl *ctl, const char *why)
@@ -76,8 +74,8 @@ static json_t *all_names(void)
     int count = amb_context_folder(folder) ? scandir(folder, &entries, NULL, alphasort) : -1;
     for (int i = 0; i < count; i++) {
         char *name = entries[i]->d_name;
-        size_t len = strlen(name), end = strlen(SUFFIX);
-        if (len > end && strcmp(name + len - end, SUFFIX) == 0) {
+        size_t len = strlen(name), end = strlen(AMB_CONTEXT_SUFFIX);
+        if (len > end && strcmp(name + len - end, AMB_CONTEXT_SUFFIX) == 0) {
             name[len - end] = '\0';
             if (amb_context_name_is(name)) {
                 (void)json_array_append_new(names, json_string(name));
@@ -196,7 +194,7 @@ static bool make_folder(const struct amb_ctl *ctl)
     return true;
 }
 
-/* The path as it is from any folder; NULL stays it, and so does one that is whole. */
+/* A relative path, made absolute; an absolute one and NULL stay as they are. */
 static const char *whole_path(const char *path, char *out, size_t size)
 {
     if (path == NULL || path[0] == '/' || getcwd(out, size) == NULL) {
@@ -254,11 +252,9 @@ enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
 static enum amb_exit choose(const struct amb_ctl *ctl, const char *name)
 {
     char path[AMB_CONTEXT_PATH_MAX], young[AMB_CONTEXT_PATH_MAX + 16], why[AMB_PRIVATE_WHY_MAX];
-    if (!amb_context_folder(path)) {
+    if (!amb_context_chosen_path(path)) {
         return AMB_EXIT_USAGE;
     }
-    size_t len = strlen(path);
-    (void)snprintf(path + len, sizeof(path) - len, CHOSEN);
     (void)snprintf(young, sizeof(young), "%s.%d", path, (int)getpid());
     (void)unlink(young);
     if (amb_private_file_create(young, name, why) != AMB_OK) {
@@ -296,9 +292,8 @@ enum amb_exit amb_ctl_context_rm(struct amb_ctl *ctl)
         amb_tool_error("%s: %s: %s", ctl->line->called, path, strerror(errno));
         return AMB_EXIT_USAGE;
     }
-    if (amb_context_chosen(chosen, why) && strcmp(chosen, name) == 0 && amb_context_folder(path)) {
-        size_t len = strlen(path);
-        (void)snprintf(path + len, sizeof(path) - len, CHOSEN);
+    if (amb_context_chosen(chosen, why) && strcmp(chosen, name) == 0 &&
+        amb_context_chosen_path(path)) {
         (void)unlink(path);
     }
     return AMB_EXIT_OK;
