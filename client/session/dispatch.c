@@ -15,6 +15,7 @@
 #include "client/memory/view.h"
 #include "client/message/sub.h"
 #include "client/request/replies.h"
+#include "client/session/life.h"
 #include "client/session/lost.h"
 #include "wire/tls/tls_io.h"
 
@@ -207,9 +208,7 @@ static bool read_some(struct amb_conn *conn)
     if (fd_count != 0) {
         int former = conn->control.passed_fd;
         conn->control.passed_fd = fd;
-        if (former >= 0) {
-            (void)close(former);
-        }
+        amb_conn_close_fd(&former);
     }
     conn->control.heard_ns = amb_clock_monotonic_ns();
     size_t used = 0;

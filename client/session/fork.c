@@ -10,8 +10,7 @@
 #include "client/conn/conn.h"
 #include "client/memory/aside.h"
 #include "client/memory/later.h"
-
-#include <unistd.h>
+#include "client/session/life.h"
 
 /* The only state of the library that is not a connection's: the list of them, for fork. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -32,14 +31,6 @@ static void after_fork_parent(void)
     (void)pthread_mutex_unlock(&registry_lock);
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0) {
-        (void)close(*fd);
-        *fd = -1;
-    }
-}
-
 static void after_fork_child(void)
 {
     AMB_LIST_FOR_EACH (node, &registry) {
@@ -47,18 +38,18 @@ static void after_fork_child(void)
         atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_FORKED, memory_order_relaxed);
         if (conn->link != NULL && !conn->link_state.is_closing) { /* Else its number is free. */
             int fd = amb_link_fd(conn->link);
-            close_fd(&fd);
+            amb_conn_close_fd(&fd);
         }
         if (conn->notify.user_fd != conn->notify.event_fd) {
-            close_fd(&conn->notify.user_fd);
+            amb_conn_close_fd(&conn->notify.user_fd);
         }
-        close_fd(&conn->control.fd);
-        close_fd(&conn->control.passed_fd);
-        close_fd(&conn->link_state.epoll_fd);
-        close_fd(&conn->driver.wake_fd);
-        close_fd(&conn->io.wake_fd);
-        close_fd(&conn->notify.event_fd);
-        close_fd(&conn->notify.timer_fd);
+        amb_conn_close_fd(&conn->control.fd);
+        amb_conn_close_fd(&conn->control.passed_fd);
+        amb_conn_close_fd(&conn->link_state.epoll_fd);
+        amb_conn_close_fd(&conn->driver.wake_fd);
+        amb_conn_close_fd(&conn->io.wake_fd);
+        amb_conn_close_fd(&conn->notify.event_fd);
+        amb_conn_close_fd(&conn->notify.timer_fd);
     }
     amb_asides_unlock();
     amb_later_unlock();

@@ -84,6 +84,15 @@ void amb_conn_free(struct amb_conn *conn)
 
 /* ---- the end ---- */
 
+void amb_conn_close_fd(int *fd)
+{
+    int number = *fd;
+    *fd = -1;
+    if (number >= 0) {
+        (void)close(number);
+    }
+}
+
 void amb_conn_close_link(struct amb_conn *conn)
 {
     if (conn->link == NULL || conn->link_state.is_closing) {
@@ -94,16 +103,6 @@ void amb_conn_close_link(struct amb_conn *conn)
     if (amb_link_close(conn->link)) {
         conn->link = NULL;
         conn->link_state.is_closed = true;
-    }
-}
-
-/* Forgotten first: the number may be another one's at once, which a child of fork would close. */
-static void close_fd(int *fd)
-{
-    int number = *fd;
-    *fd = -1;
-    if (number >= 0) {
-        (void)close(number);
     }
 }
 
@@ -156,16 +155,16 @@ void amb_conn_teardown(struct amb_conn *conn)
     if (conn->notify.user_fd == conn->notify.event_fd) {
         conn->notify.user_fd = -1;
     }
-    close_fd(&conn->notify.user_fd);
-    close_fd(&conn->link_state.epoll_fd);
+    amb_conn_close_fd(&conn->notify.user_fd);
+    amb_conn_close_fd(&conn->link_state.epoll_fd);
     if (conn->control.tls != NULL) {
         amb_tls_farewell(conn->control.tls);
         amb_tls_destroy(&conn->control.tls);
     }
-    close_fd(&conn->control.fd);
-    close_fd(&conn->control.passed_fd);
-    close_fd(&conn->driver.wake_fd);
-    close_fd(&conn->io.wake_fd);
-    close_fd(&conn->notify.event_fd);
-    close_fd(&conn->notify.timer_fd);
+    amb_conn_close_fd(&conn->control.fd);
+    amb_conn_close_fd(&conn->control.passed_fd);
+    amb_conn_close_fd(&conn->driver.wake_fd);
+    amb_conn_close_fd(&conn->io.wake_fd);
+    amb_conn_close_fd(&conn->notify.event_fd);
+    amb_conn_close_fd(&conn->notify.timer_fd);
 }

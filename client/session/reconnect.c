@@ -68,25 +68,15 @@ static void end_ucx(struct amb_conn *conn)
     }
 }
 
-/* Forgotten first: the number may be another one's at once, which a child of fork would close. */
-static void close_fd(int *fd)
-{
-    int number = *fd;
-    *fd = -1;
-    if (number >= 0) {
-        (void)close(number);
-    }
-}
-
 /* Nothing of the session that was stays but what the program holds. */
 static void clear(struct amb_conn *conn)
 {
     amb_arrival_take_back(conn);
     end_ucx(conn);
     amb_tls_destroy(&conn->control.tls);
-    close_fd(&conn->control.fd);
-    close_fd(&conn->control.passed_fd);
-    close_fd(&conn->link_state.epoll_fd);
+    amb_conn_close_fd(&conn->control.fd);
+    amb_conn_close_fd(&conn->control.passed_fd);
+    amb_conn_close_fd(&conn->link_state.epoll_fd);
     conn->control.out_len = 0;
     amb_control_reader_fini(&conn->control.reader);
     amb_control_reader_init(&conn->control.reader);
