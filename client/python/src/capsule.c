@@ -98,7 +98,7 @@ struct wish {
     PyObject *stream, *max_version, *dl_device, *copy;
 };
 
-static bool read_wish(PyObject *args, PyObject *keywords, struct wish *out)
+static bool parse_wish(PyObject *args, PyObject *keywords, struct wish *out)
 {
     static const char *const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
     *out = (struct wish){Py_None, Py_None, Py_None, Py_None};
@@ -164,19 +164,25 @@ static bool is_in_place(PyObject *copy)
     return wants_copy == 0;
 }
 
+/* The wish for memory on a device, whose stream is `own`. False: an exception is raised. */
+static bool read_wish(const struct wish *wish, DLDevice device, void *own, bool *has_version,
+                      void **stream)
+{
+    return is_versioned(wish->max_version, has_version) && is_here(wish->dl_device, device) &&
+           read_stream(wish->stream, own, stream) && is_in_place(wish->copy);
+}
+
 static PyObject *export(PyObject *message, const struct wish *wish, bool is_flagged)
 {
     struct amb_py_message *self = amb_py_message_of(message);
     struct amb_msg *msg = amb_py_message_get(message);
     bool has_version;
     void *stream;
-    if (msg == NULL || !is_versioned(wish->max_version, &has_version) ||
-        (msg = amb_py_message_get(message)) == NULL || !is_here(wish->dl_device, device_of(msg)) ||
-        !read_stream(wish->stream, self->stream, &stream)) {
+    if (msg == NULL || !read_wish(wish, device_of(msg), self->stream, &has_version, &stream)) {
         return NULL;
     }
-    /* To read a wish may run Python, which may release the message. */
-    if (!is_in_place(wish->copy) || (msg = amb_py_message_get(message)) == NULL) {
+    msg = amb_py_message_get(message); /* To read a wish may run Python, which may release it. */
+    if (msg == NULL) {
         return NULL;
     }
     if (!has_version && is_flagged) {
@@ -200,7 +206,7 @@ static PyObject *export(PyObject *message, const struct wish *wish, bool is_flag
 PyObject *amb_py_message_dlpack(PyObject *message, PyObject *args, PyObject *keywords)
 {
     struct wish wish;
-    return read_wish(args, keywords, &wish) ? export(message, &wish, true) : NULL;
+    return parse_wish(args, keywords, &wish) ? export(message, &wish, true) : NULL;
 }
 
 PyObject *amb_py_message_dlpack_device(PyObject *message, PyObject *unused)
@@ -242,15 +248,10 @@ static struct lent_array *lent_new(const struct amb_py_lent *lent)
         return NULL;
     }
     const struct amb_tensor *tensor = lent->tensor;
-    int64_t stride = 1;
-    bool is_empty = false;
+    const struct amb_py_array *array = lent->array;
     for (uint32_t i = 0; i < tensor->ndim; i++) {
-        is_empty = is_empty || tensor->shape[i] == 0;
-    }
-    for (uint32_t i = tensor->ndim; i-- > 0;) {
-        made->shape[i] = (int64_t)tensor->shape[i];
-        made->strides[i] = stride;
-        stride = is_empty ? stride : stride * made->shape[i]; /* Its sizes may be any. */
+        made->shape[i] = array->shape[i];
+        made->strides[i] = array->strides[i] / array->itemsize; /* DLPack counts elements. */
     }
     made->owner = Py_NewRef(lent->owner);
     made->managed = (struct DLManagedTensorVersioned){
@@ -266,12 +267,13 @@ static struct lent_array *lent_new(const struct amb_py_lent *lent)
     return made;
 }
 
-PyObject *amb_py_lent_dlpack(const struct amb_py_lent *lent, PyObject *args, PyObject *keywords)
+PyObject *amb_py_lent_dlpack(const struct amb_py_lent *lent, PyObject *args, PyObject *keywords,
+                             void **stream)
 {
     struct wish wish;
     bool has_version;
-    if (!read_wish(args, keywords, &wish) || !is_versioned(wish.max_version, &has_version) ||
-        !is_here(wish.dl_device, device_in(lent->mem, lent->device)) || !is_in_place(wish.copy)) {
+    if (!parse_wish(args, keywords, &wish) ||
+        !read_wish(&wish, device_in(lent->mem, lent->device), NULL, &has_version, stream)) {
         return NULL;
     }
     struct lent_array *made = lent_new(lent);
@@ -284,12 +286,6 @@ PyObject *amb_py_lent_dlpack_device(const struct amb_py_lent *lent)
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
-bool amb_py_dlpack_stream(PyObject *args, PyObject *keywords, void *own, void **out)
-{
-    struct wish wish;
-    return read_wish(args, keywords, &wish) && read_stream(wish.stream, own, out);
-}
-
 /* ---- without the flag ---- */
 
 static PyObject *message_of(PyObject *unflagged)
@@ -300,7 +296,7 @@ static PyObject *message_of(PyObject *unflagged)
 static PyObject *unflagged_dlpack(PyObject *object, PyObject *args, PyObject *keywords)
 {
     struct wish wish;
-    return read_wish(args, keywords, &wish) ? export(message_of(object), &wish, false) : NULL;
+    return parse_wish(args, keywords, &wish) ? export(message_of(object), &wish, false) : NULL;
 }
 
 static PyObject *unflagged_device(PyObject *object, PyObject *unused)

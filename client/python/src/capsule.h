@@ -15,16 +15,16 @@ PyObject *amb_py_message_dlpack_device(PyObject *message, PyObject *unused);
 struct amb_py_lent {
     PyObject *owner; /* held while a consumer has the array */
     void *data;
-    const struct amb_tensor *tensor; /* in C order */
+    const struct amb_tensor *tensor;
+    const struct amb_py_array *array; /* of the tensor */
     enum amb_mem mem;
     int32_t device;
 };
-/* __dlpack__ of it, where `stream` is for the caller to heed: without the flag, for it is written.
- */
-PyObject *amb_py_lent_dlpack(const struct amb_py_lent *lent, PyObject *args, PyObject *keywords);
+/* __dlpack__ of it, without the flag, for it is written. `stream`: the one that the arguments name,
+ * else NULL, for the caller to heed. */
+PyObject *amb_py_lent_dlpack(const struct amb_py_lent *lent, PyObject *args, PyObject *keywords,
+                             void **stream);
 PyObject *amb_py_lent_dlpack_device(const struct amb_py_lent *lent);
-/* The stream that arguments of __dlpack__ name, else `own`. False: an exception is raised. */
-bool amb_py_dlpack_stream(PyObject *args, PyObject *keywords, void *own, void **out);
 /* The getter of `unflagged`. */
 PyObject *amb_py_message_unflagged(PyObject *message, void *closure);
 /* NULL: an exception is raised. */

@@ -218,6 +218,7 @@ static struct amb_py_lent lent_of(struct lease *self)
     return (struct amb_py_lent){.owner = (PyObject *)(void *)self,
                                 .data = self->data,
                                 .tensor = &self->tensor,
+                                .array = &self->array,
                                 .mem = self->mem,
                                 .device = self->device};
 }
@@ -226,11 +227,14 @@ static struct amb_py_lent lent_of(struct lease *self)
 static PyObject *lease_dlpack(PyObject *object, PyObject *args, PyObject *keywords)
 {
     struct lease *self = self_of(object);
+    const struct amb_py_lent lent = lent_of(self);
     void *stream;
-    if (!amb_py_dlpack_stream(args, keywords, NULL, &stream)) {
+    PyObject *capsule = amb_py_lent_dlpack(&lent, args, keywords, &stream);
+    if (capsule == NULL) {
         return NULL;
     }
-    if (self->lease == NULL) {
+    if (self->lease == NULL) { /* Or no more: to read the arguments may run Python. */
+        Py_DECREF(capsule);
         PyErr_SetString(PyExc_BufferError,
                         "the lease is committed or abandoned: nobody writes there any more");
         return NULL;
@@ -238,8 +242,7 @@ static PyObject *lease_dlpack(PyObject *object, PyObject *args, PyObject *keywor
     if (self->is_device) {
         (void)amb_lease_data_on(self->lease, stream);
     }
-    const struct amb_py_lent lent = lent_of(self);
-    return amb_py_lent_dlpack(&lent, args, keywords);
+    return capsule;
 }
 
 static PyObject *lease_dlpack_device(PyObject *object, PyObject *Py_UNUSED(unused))
