@@ -55,8 +55,12 @@ def test_a_channel_carries_messages_both_ways(ambroker, conn, link):
             channel.send(b"abc")
             with pytest.raises(ValueError, match="too few"):
                 channel.recv_into(bytearray(1), WAIT)
-            with pytest.raises(ambroker.Timeout):
-                channel.recv(0.05)
+            for short in (0.05, 1e-9):
+                with pytest.raises(ambroker.Timeout):
+                    channel.recv(short)
+            for wrong in (-1, float("nan")):
+                with pytest.raises(ValueError):
+                    channel.recv(wrong)
             with pytest.raises(ambroker.WouldBlock):
                 channel.recv(0)
         thread.join(WAIT)
@@ -84,8 +88,11 @@ def test_nobody_listens_and_nonsense_is_passed_over(ambroker, broker):
                     conn.request("channel.deaf", wrong, 0.1)
             with pytest.raises(ambroker.Timeout):
                 listener.accept(2.5)  # Of the dial that has ended nothing is left, either.
-            with pytest.raises(ambroker.Timeout):
-                listener.accept(0.05)
+            for short in (0.05, 1e-9):
+                with pytest.raises(ambroker.Timeout):
+                    listener.accept(short)
+            with pytest.raises(ambroker.WouldBlock):
+                listener.accept(0)
 
 
 @pytest.mark.parametrize("way", ["leave", "stay"])
@@ -155,8 +162,9 @@ def test_channels_of_an_event_loop(ambroker, package, broker):
                 for number, channel in enumerate(channels):
                     assert bytes(await channel.recv(WAIT)) == b"%d" % number
                     assert (await channel.recv(WAIT)).object() == {"n": number}
-                with pytest.raises(ambroker.Timeout):
-                    await channels[0].recv(0.05)
+                for short in (0.05, 1e-9):
+                    with pytest.raises(ambroker.Timeout):
+                        await channels[0].recv(short)
                 with pytest.raises(ambroker.WouldBlock):
                     await channels[0].recv(0)
                 await channels[0].send(b"abc")
@@ -168,6 +176,10 @@ def test_channels_of_an_event_loop(ambroker, package, broker):
                         await channel.recv()
                 server.cancel()
             async with await conn.listen("echo") as listener:
+                with pytest.raises(ambroker.Timeout):
+                    await listener.accept(1e-9)
+                with pytest.raises(ambroker.WouldBlock):
+                    await listener.accept(0)
                 for way in ("leave", "stay"):
                     peer = start_peer(package, broker.url(), way)
                     channel = await listener.accept(WAIT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from . import _amb
-from ._channels import (GONE_SECONDS, GROUP, LAST, READER, SLICE_SECONDS, Peer, error, id_of, new_id,
-                        topic_of, topics_of)
-from ._waiters import deadline_of
+from ._channels import (GONE_SECONDS, GROUP, LAST, READER, Peer, error, id_of, new_id, slice_of, topic_of,
+                        topics_of)
+from ._deadlines import deadline_of, left_of
 
 if TYPE_CHECKING:
     from ._aio_connection import Connection
@@ -38,14 +38,10 @@ class Channel:
         """The next Message. Closed: the peer has closed the channel; Lost: it is gone, or a message is."""
         self._peer.check()
         loop = self._conn.loop
-        end = deadline_of(loop, timeout)
+        end = deadline_of(loop.time(), timeout)
         while True:
-            left = SLICE_SECONDS if end is None else min(SLICE_SECONDS, max(0.0, end - loop.time()))
             try:
-                return self._peer.take(await self._sub.next(left if timeout != 0 else 0))
-            except _amb.WouldBlock:
-                if timeout == 0:
-                    raise
+                return self._peer.take(await self._sub.next(slice_of(timeout, end, loop.time())))
             except _amb.Timeout:
                 self._peer.look()
                 if end is not None and loop.time() >= end:
@@ -94,10 +90,10 @@ class Listener:
 
     async def accept(self, timeout: float | None = None) -> Channel:
         """The next Channel. Requests that are none are passed over, and so are dials that have ended."""
-        end = deadline_of(self._conn.loop, timeout)
+        loop = self._conn.loop
+        end = deadline_of(loop.time(), timeout)
         while True:
-            left = None if end is None else max(0.0, end - self._conn.loop.time())
-            request = await self._sub.next(left)
+            request = await self._sub.next(left_of(timeout, end, loop.time()))
             number = id_of(request)
             if number is not None:
                 channel = await self._answer(request, number)

@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from . import _amb, _objects
+from ._deadlines import LEAST_SECONDS, deadline_of
 from ._lease import Lease
-from ._waiters import Run, Waiters, deadline_of
+from ._waiters import Run, Waiters
 
 if TYPE_CHECKING:
     from ._aio_connection import Connection
@@ -58,7 +59,7 @@ class Publisher:
     async def attempt(self, call: Callable[[float], _T], timeout: float | None) -> _T:
         """call(0), as often as there is news of room; behind the timeout it says that that is over. A
         task that comes while others wait waits behind them."""
-        deadline = deadline_of(self._conn.loop, timeout)
+        deadline = deadline_of(self._conn.loop.time(), timeout)
         await self._run.step()
         if timeout == 0 or self._queued == 0:
             try:
@@ -80,7 +81,7 @@ class Publisher:
                     return self._done(call(0))
                 except _amb.WouldBlock:
                     pass
-            return self._done(call(1e-9))
+            return self._done(call(LEAST_SECONDS))
         finally:
             self._queued -= 1
             if self._queued == 0:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from . import _amb
-from ._waiters import Run, Waiters, deadline_of
+from ._deadlines import LEAST_SECONDS, deadline_of
+from ._waiters import Run, Waiters
 
 if TYPE_CHECKING:
     from ._aio_connection import Connection
@@ -44,7 +45,7 @@ class Subscription(Generic[_Taken]):
 
     async def next(self, timeout: float | None = None) -> _Taken:
         """The next message; with into=, what the callable of its kind has made, filled in."""
-        deadline = deadline_of(self._conn.loop, timeout)
+        deadline = deadline_of(self._conn.loop.time(), timeout)
         await self._run.step()
         msg = self._take()
         if msg is None:
@@ -58,7 +59,7 @@ class Subscription(Generic[_Taken]):
         """Waits for one message, then takes those that are there, up to count and to 1024."""
         if self._into is not None:
             return await self._many_landed(count, timeout)
-        deadline = deadline_of(self._conn.loop, timeout)
+        deadline = deadline_of(self._conn.loop.time(), timeout)
         await self._run.step()
         taken = self._sub.next_many(count, 0) if timeout == 0 else self._take_many(count)
         if taken is None:
@@ -91,7 +92,7 @@ class Subscription(Generic[_Taken]):
                     look = look if deadline is None else min(look, deadline)
                 is_woken = await self.waiters.wait(look, is_woken)
                 if not is_woken and look == deadline:
-                    return take_late(1e-9)
+                    return take_late(LEAST_SECONDS)
                 taken = take()
                 if taken is not None:
                     self.waiters.wake()  # There may be more.

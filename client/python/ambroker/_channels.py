@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from . import _amb
+from ._deadlines import deadline_of, left_of
 
 if TYPE_CHECKING:
     from ._amb import SendFields, SubscribeOptions, _Data, _Target
@@ -26,7 +27,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 _LAST = "ambroker.last"  # the property of a last word
 _BLOCK_SECONDS = 86400  # how long a writer waits for its reader before the broker drops
 GONE_SECONDS = 1.0  # without subscribers; after a reconnect the peer may come back
-SLICE_SECONDS = 0.25
+_SLICE_SECONDS = 0.25  # of a wait, between two looks at the peer
 GROUP = "listeners"
 LAST: SendFields = {"props": {_LAST: 1}}
 READER: SubscribeOptions = {"policy": "block", "block": _BLOCK_SECONDS}
@@ -59,6 +60,12 @@ def error(kind: type[_E], text: str) -> _E:
     raised.text = text
     raised.scope = "call"
     return raised
+
+
+def slice_of(timeout: float | None, deadline: float | None, now: float) -> float:
+    """The timeout of the next wait, behind which the peer is looked at."""
+    left = left_of(timeout, deadline, now)
+    return _SLICE_SECONDS if left is None else min(_SLICE_SECONDS, left)
 
 
 class Peer:
@@ -116,11 +123,10 @@ class Channel:
     def recv(self, timeout: float | None = None) -> _amb.Message:
         """The next Message. Closed: the peer has closed the channel; Lost: it is gone, or a message is."""
         self._peer.check()
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline_of(time.monotonic(), timeout)
         while True:
-            left = SLICE_SECONDS if end is None else min(SLICE_SECONDS, max(0.0, end - time.monotonic()))
             try:
-                return self._peer.take(self._sub.next(left if timeout != 0 else 0))
+                return self._peer.take(self._sub.next(slice_of(timeout, end, time.monotonic())))
             except _amb.Timeout:
                 self._peer.look()
                 if end is not None and time.monotonic() >= end:
@@ -168,10 +174,9 @@ class Listener:
 
     def accept(self, timeout: float | None = None) -> Channel:
         """The next Channel. Requests that are none are passed over, and so are dials that have ended."""
-        end = None if timeout is None else time.monotonic() + timeout
+        end = deadline_of(time.monotonic(), timeout)
         while True:
-            left = None if end is None else max(0.0, end - time.monotonic())
-            request = self._sub.next(left)
+            request = self._sub.next(left_of(timeout, end, time.monotonic()))
             number = id_of(request)
             if number is not None:
                 channel = self._answer(request, number)

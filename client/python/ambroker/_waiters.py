@@ -6,17 +6,6 @@ import asyncio
 import collections
 
 _RUN_MAX = 64  # calls without a pause, then it is the loop's turn
-SECONDS_MAX = 9e9
-
-
-def deadline_of(loop: asyncio.AbstractEventLoop, timeout: float | None) -> float | None:
-    """When a timeout is over, by the loop's clock. None: never."""
-    if timeout is None:
-        return None
-    seconds = float(timeout)
-    if not 0 <= seconds < SECONDS_MAX:  # NaN, too
-        raise ValueError("a timeout is seconds from 0 up, or None for ever")
-    return loop.time() + seconds
 
 
 class Waiters:
