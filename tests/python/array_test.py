@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays in and out: NumPy's through the buffer protocol, array interface and DLPack, and leases."""
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -252,3 +255,11 @@ def test_a_lease_is_written_by_dlpack(conn):
         del lease, raw
         conn.close()
         float(array[0, 0])  # The memory is there, whatever has become of it.
+
+
+def test_the_package_leaves_numpy_to_the_first_lease(package):
+    code = "import sys, ambroker; print('numpy' in sys.modules); import numpy"
+    path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path},
+                          capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"

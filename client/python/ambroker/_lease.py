@@ -2,6 +2,7 @@
 """Leases: memory of the broker's, written in place."""
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from types import TracebackType
@@ -10,15 +11,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 if TYPE_CHECKING:
     from . import _amb
 
-numpy: Any
-try:
-    import numpy
-except ImportError:  # a memoryview does
-    numpy = None
-
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # NumPy's letters
 _NAMES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 _BFLOAT = _NAMES["bfloat"]
+
+
+@functools.cache
+def _numpy() -> Any:
+    """NumPy, imported by the first lease and not by the package: that takes a while. None: it is not there."""
+    try:
+        import numpy  # pylint: disable=import-outside-toplevel
+    except ImportError:  # a memoryview does
+        return None
+    return numpy
 
 
 def _element(dtype: Any) -> tuple[int, int]:
@@ -59,16 +64,15 @@ class Lease:
             return self._lease
         if self._code == _BFLOAT:  # struct has no code for it
             raise TypeError("elements of this type have no array here: take the lease's memory")
-        if numpy is not None:
-            return numpy.asarray(memoryview(self._lease))
-        return memoryview(self._lease)
+        memory, numpy = memoryview(self._lease), _numpy()
+        return memory if numpy is None else numpy.asarray(memory)
 
     def _close_array(self) -> None:
         array, self._array = self._array, None
-        if numpy is not None and isinstance(array, numpy.ndarray):
-            array.flags.writeable = False
-        elif isinstance(array, memoryview):
+        if isinstance(array, memoryview):
             array.release()
+        elif array is not None and array is not self._lease:
+            array.flags.writeable = False
 
     def commit(self, **fields: Unpack[_amb.SendFields]) -> int:
         """Publishes it; its sequence. The fields are those of send."""
