@@ -160,7 +160,7 @@ locked() {
     local line
     line=$(awk -v p="$1" -v m="$machine" '$1 == p && ($3 == m || $3 == "any") { print $2, $4 }' "$lock")
     if [ -z "$line" ]; then
-        fail "$1: no wheel is pinned for $machine (tools/deps.lock); without UCX's build with -DAMB_UCX=system"
+        fail "$1: no wheel is pinned for $machine (tools/deps.lock). For UCX there is -DAMB_UCX=system"
     fi
     version=${line% *}
     sha=${line#* }

@@ -6,10 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A signal or a close is seen within so long; ten wakes a second cost an idle reader nothing. */
+/* A signal or a close is seen within so long. */
 #define SLICE_NS (100 * AMB_MS)
-/* libamb spins at the begin of each slice. A reader that has waited for a second has fewer of them:
- * so it stays below a thousandth of a core. Not so in amb_py_interruptible: no signal wakes it. */
+/* libamb spins at the begin of each slice. A wait of more than a second has longer ones, so that an
+ * idle reader stays below a thousandth of a core. Not in amb_py_interruptible: no signal wakes it.
+ */
 #define LONG_SLICE_NS (200 * AMB_MS)
 #define SECONDS_MAX 9e9
 
