@@ -30,25 +30,24 @@ class Consumer:
     """An array library: it takes a capsule over, and gives it back by a thread without Python."""
 
     def __init__(self, build):
-        self.library = ctypes.PyDLL(str(build / "tests" / "libpython-consumer.so"))
+        self.library = ctypes.CDLL(str(build / "tests" / "libpython-consumer.so"))  # without the GIL
         self.driver = ctypes.CDLL(DRIVER)
-        self.free = ctypes.CDLL(str(build / "tests" / "libpython-consumer.so"))  # without the GIL
-        self.names = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
-        self.names[0].restype, self.names[0].argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        self.names[1].argtypes = [ctypes.py_object, ctypes.c_char_p]
+        self.get_pointer, self.set_name = ctypes.pythonapi.PyCapsule_GetPointer, ctypes.pythonapi.PyCapsule_SetName
+        self.get_pointer.restype, self.get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        self.set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
         self.kept = []  # names are not copied
 
     def take(self, capsule, is_versioned=True):
         name = b"dltensor_versioned" if is_versioned else b"dltensor"
-        pointer = self.names[0](capsule, name)
+        pointer = self.get_pointer(capsule, name)
         self.kept.append(b"used_" + name)
-        self.names[1](capsule, self.kept[-1])
+        self.set_name(capsule, self.kept[-1])
         seen = Seen()
         self.library.consumer_look(ctypes.c_void_p(pointer), is_versioned, ctypes.byref(seen))
         return pointer, seen
 
     def give_back(self, pointer, is_versioned=True):
-        assert self.free.consumer_delete(ctypes.c_void_p(pointer), is_versioned) == 0
+        assert self.library.consumer_delete(ctypes.c_void_p(pointer), is_versioned) == 0
 
     def peek(self, address, size):
         out = ctypes.create_string_buffer(size)
@@ -81,6 +80,14 @@ def conn(ambroker, rig):
     broker = rig.broker("-o", "memory.cuda.size=64M", "-o", "memory.cuda.devices=0", "-o", "memory.host.size=256M")
     with ambroker.connect(broker.url(), name="cuda") as connection:
         yield connection
+
+
+def await_release(conn, sub):
+    """Until the broker has all of its messages back."""
+    end = time.monotonic() + WAIT
+    while sub.stat()["held_msgs"]:
+        assert time.monotonic() < end
+        conn.poll(0.01)
 
 
 def numbers(first=0):
@@ -152,10 +159,7 @@ def test_what_nobody_takes_over_gives_the_message_back(conn):
         (msg if version else msg.unflagged).__dlpack__(max_version=version)
     del msg
     gc.collect()
-    end = time.monotonic() + WAIT
-    while sub.stat()["held_msgs"]:
-        assert time.monotonic() < end
-        conn.poll(0.01)
+    await_release(conn, sub)
 
 
 class Array:
@@ -267,10 +271,7 @@ def test_a_held_stream_holds_a_lease_and_a_release(conn, consumer):
     msg = sub.next(WAIT)
     assert msg.read() == data
     msg.release()
-    end = time.monotonic() + WAIT
-    while sub.stat()["held_msgs"]:
-        assert time.monotonic() < end
-        conn.poll(0.01)
+    await_release(conn, sub)
 
 
 def test_torch_like_streams_are_taken(conn, consumer):

@@ -9,7 +9,6 @@ Half of the rounds are in the synchronous face, half in asyncio where the packag
 Exit: 0 so it is, 1 it is not, 77 no package."""
 import asyncio
 import gc
-import itertools
 import os
 import random
 import signal
@@ -19,6 +18,7 @@ import threading
 import time
 
 import program
+from program import Failure
 
 LONGEST = 0.05  # before the signal
 KEPT_MAX = 8  # threads that ambroker.aio keeps for its next calls
@@ -32,10 +32,6 @@ for line in sys.stdin:
     os.kill(os.getppid(), signal.SIGINT)
     print(time.clock_gettime_ns(time.CLOCK_MONOTONIC), flush=True)
 """
-
-
-class Failure(Exception):
-    """It is not as promised."""
 
 
 class Interrupter:
@@ -92,7 +88,7 @@ def ended(call, interrupter, after):
     """Runs the call again and again until Ctrl-C; how late that was."""
     try:
         interrupter.after(after)
-        for _ in itertools.count():
+        while True:
             call()
     except KeyboardInterrupt:
         return interrupter.measure()
@@ -119,18 +115,9 @@ def synchronous(given, ambroker, url, interrupter, dice):
                 raise Failure(f"{name}: KeyboardInterrupt came {late:.3f} s late")
             still_works(conn, check, number)
             if name in ("request", "next", "next with a timeout", "next_many", "for"):
-                take_leavings(ambroker, kept[0])
+                program.drain(ambroker, kept[0])  # Nobody has answered the questions, which are messages there.
         kept[2].close()  # The full topic drains.
         conn.close(0)
-
-
-def take_leavings(ambroker, sub):
-    """Questions that nobody answered are messages of the quiet topic."""
-    try:
-        while True:
-            sub.next(0)
-    except ambroker.WouldBlock:
-        pass
 
 
 def asynchronous(given, aio, url, interrupter, dice):
@@ -223,7 +210,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"interrupt: {failure}")
+    program.run(main)

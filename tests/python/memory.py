@@ -15,13 +15,10 @@ import subprocess
 import sys
 
 import program
+from program import Failure
 
 GROWN = 8 << 20  # bytes, of the heap's unevenness
 BLOCKS = 300
-
-
-class Failure(Exception):
-    """It is not as promised."""
 
 
 def kinds(ambroker, conn):
@@ -106,15 +103,6 @@ def code_of(path):
     raise Failure(f"{path} is not mapped")
 
 
-def recover(ambroker, sub):
-    """What the failed call has left in its topic."""
-    try:
-        while True:
-            sub.next(0)
-    except ambroker.WouldBlock:
-        pass
-
-
 def one_failing(ambroker, call, begin, end):
     """Whether the call came through, with a failure planned."""
     begin()
@@ -143,14 +131,14 @@ def failing(given, ambroker, conn):
     plain = conn.subscribe("check")
     for name, call in calls.items():
         call()
-        recover(ambroker, sub)
+        program.drain(ambroker, sub)
         raised = [0, 0]
         for number in range(1, given.most + 1):
             ways = ((lambda n=number: _testcapi.set_nomemory(n - 1, n), _testcapi.remove_mem_hooks),
                     (lambda n=number: library.failing_set(low, high, n), lambda: library.failing_set(0, 0, 0)))
             for way, (begin, end) in enumerate(ways):
                 raised[way] += not one_failing(ambroker, call, begin, end)
-                recover(ambroker, sub)
+                program.drain(ambroker, sub)  # what a failed call has left
         conn.publish("check", b"whole")
         if bytes(plain.next(20)) != b"whole":
             raise Failure(f"{name}: the connection is hurt")
@@ -183,7 +171,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"memory: {failure}")
+    program.run(main)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the long programs of this folder share: their options, a rig, and the package of a build."""
 import argparse
-import contextlib
 import importlib
 import os
 import pathlib
@@ -9,7 +8,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
-from harness import Rig  # noqa: E402  pylint: disable=wrong-import-position
+from harness import Failure, Process, Rig  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def options(text, **numbers):
@@ -40,20 +39,34 @@ def module(given, name="ambroker"):
         return None
 
 
-@contextlib.contextmanager
+def run(main):
+    """Exit status 1, and a sentence, where main() finds that it is not as promised."""
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {failure}")
+
+
 def rig(given, seconds):
     """Its processes end with it."""
-    with Rig(given.build, int(seconds)) as own:
-        yield own
+    return Rig(given.build, int(seconds))
 
 
 def python(given, own, program, *arguments):
     """A child that runs a file of this folder, or a text."""
     words = ["-c", program] if "\n" in program else [str(HERE / program)]
     paths = [str(given.package), str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
-    from harness import Process  # pylint: disable=import-outside-toplevel
     return Process(own, [sys.executable, *words, *map(str, arguments)],
                    env={"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"})
+
+
+def drain(ambroker, sub):
+    """Takes all messages that a subscription has by now."""
+    try:
+        while True:
+            sub.next(0)
+    except ambroker.WouldBlock:
+        pass
 
 
 def resident():

@@ -21,13 +21,10 @@ import threading
 import time
 
 import program
+from program import Failure
 
 HANG = 60  # seconds after which a thread that should be back is lost
 AT_ONCE = 16
-
-
-class Failure(Exception):
-    """It is not as promised."""
 
 
 def payload_of(number):
@@ -124,42 +121,28 @@ def closes(given, ambroker, rig):
 def kills(given, ambroker, rig):
     """A broker that is killed and replaced, under one connection that goes on."""
     broker = rig.broker()
-    wrong, got = [], [0]
+    got, numbers = [0], itertools.count()
     conn = ambroker.connect(broker.url(), on_event=lambda event: None, reconnect_min=0.01, reconnect_max=0.05)
     sub, pub = conn.subscribe("a", policy="drop_oldest"), conn.publisher("a")
 
     def read():
-        try:
-            while True:
-                msg = sub.next()
-                if not is_whole(msg.tobytes()):
-                    wrong.append("wrong bytes")
-                got[0] += 1
-        except (ambroker.Closed, ambroker.Stopped):
-            pass
-        except BaseException as error:  # pylint: disable=broad-exception-caught
-            wrong.append(repr(error))
+        checked(sub.next())
+        got[0] += 1
 
     def write():
-        for number in itertools.count():
-            try:
-                pub.send(payload_of(number), 0.2)
-            except (ambroker.Timeout, ambroker.WouldBlock, ambroker.Lost):
-                pass
-            except (ambroker.Closed, ambroker.Stopped):
-                return
-            except BaseException as error:  # pylint: disable=broad-exception-caught
-                wrong.append(repr(error))
-                return
+        try:
+            pub.send(payload_of(next(numbers)), 0.2)
+        except (ambroker.Timeout, ambroker.WouldBlock, ambroker.Lost):
+            pass
 
-    threads = [threading.Thread(target=one, daemon=True) for one in (read, write)]
-    for thread in threads:
-        thread.start()
+    crew = Crew((ambroker.Closed, ambroker.Stopped))
+    crew.work(read)
+    crew.work(write)
     for number in range(given.kills):
         former, end = got[0], time.monotonic() + HANG
         while got[0] <= former:  # It works again.
-            if wrong or time.monotonic() > end:
-                raise Failure(f"after {number} kills: {wrong or 'no message comes'}")
+            if crew.wrong or time.monotonic() > end:
+                raise Failure(f"after {number} kills: {crew.wrong or 'no message comes'}")
             time.sleep(0.005)
         broker.kill()
         broker = rig.broker(at=broker)
@@ -168,12 +151,7 @@ def kills(given, ambroker, rig):
         conn.close(1)
     except ambroker.Error:
         pass
-    for thread in threads:
-        thread.join(HANG)
-        if thread.is_alive():
-            raise Failure("a thread hangs after the kills")
-    if wrong:
-        raise Failure(wrong[0])
+    crew.end()
     print(f"kill -9 of the broker: {given.kills} times, {got[0]} messages, none wrong", flush=True)
 
 
@@ -285,7 +263,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"races: {failure}")
+    program.run(main)
