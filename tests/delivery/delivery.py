@@ -251,14 +251,15 @@ def test(rig, options):
     done = subprocess.run(judge, capture_output=True, text=True, check=False)
     print(f"{took:.0f} s, {'killed' if is_killed else 'ended'}: {killed}", done.stdout.strip(), flush=True)
     check(done.returncode == 0, done.stderr)
-    check(not restarts or json.loads(done.stdout)["told"] > 0, "nobody heard of a restart")
-    check(load.confirm != "delivered" or json.loads(done.stdout)["delivered"] > 0, "nothing was delivered")
-    check(not drops or json.loads(done.stdout)["lost"] > 0, "nothing was dropped")
+    verdict = json.loads(done.stdout)
+    check(not restarts or verdict["told"] > 0, "nobody heard of a restart")
+    check(load.confirm != "delivered" or verdict["delivered"] > 0, "nothing was delivered")
+    check(not drops or verdict["lost"] > 0, "nothing was dropped")
     if figures:
         after = figures.totals()
         for metric, value in before.items():
             check(after[metric] >= value, f"{metric}: {value}, and {after[metric]} when clients have gone")
-        figures.compare(json.loads(done.stdout))
+        figures.compare(verdict)
     load.broker.stop()
 
 
