@@ -6,13 +6,12 @@
  *
  * Threads: any. Memory: none.
  */
+#include "tests/support/programs/mapped.h"
+
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
@@ -27,18 +26,9 @@ static int (*next_clock_gettime)(clockid_t clock, struct timespec *out);
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *path = getenv("AMB_SHIFT_FILE");
     void *symbol = dlsym(RTLD_NEXT, "clock_gettime");
     memcpy(&next_clock_gettime, &symbol, sizeof(symbol));
-    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return;
-    }
-    void *map = mmap(NULL, sizeof(before), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map != MAP_FAILED) {
-        shift_ns = map;
-    }
-    (void)close(fd);
+    shift_ns = map_named("AMB_SHIFT_FILE", sizeof(before), &before);
 }
 
 static int64_t shifted_ns(const struct timespec *now)

@@ -14,10 +14,11 @@
  * With the address sanitizer, verify_asan_link_order=0: its runtime counts on being first itself.
  * Threads: any. Memory: a piece for what is allocated before malloc is known.
  */
+#include "tests/support/programs/mapped.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdatomic.h>
@@ -26,8 +27,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define FRAMES 64
 #define EARLY_BYTES ((size_t)1 << 20)
@@ -96,8 +95,6 @@ static void find(const char *name, void *next)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *path = getenv("AMB_TORTURE_FILE");
-    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
     find("malloc", &next_malloc);
     find("calloc", &next_calloc);
     find("realloc", &next_realloc);
@@ -106,14 +103,7 @@ __attribute__((constructor)) static void begin(void)
     find("free", &next_free);
     (void)is_of_libconfig(); /* backtrace allocates at its first call, and keeps that */
     is_ready = true;
-    if (fd < 0) {
-        return;
-    }
-    void *map = mmap(NULL, sizeof(before), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map != MAP_FAILED) {
-        numbers = map;
-    }
-    (void)close(fd);
+    numbers = map_named("AMB_TORTURE_FILE", sizeof(before), before);
 }
 
 static void *early_take(size_t size)

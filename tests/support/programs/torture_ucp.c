@@ -14,17 +14,16 @@
  *
  * Threads: any. Memory: none.
  */
+#include "tests/support/programs/mapped.h"
+
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 
 #define SHOWN __attribute__((visibility("default")))
 #define TRUE_NAME "libucp-true.so.0"
@@ -57,21 +56,12 @@ static void *open_true(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *path = getenv("AMB_TORTURE_UCP_FILE");
-    int fd = path == NULL ? -1 : open(path, O_RDWR | O_CLOEXEC);
     true_library = open_true();
     if (true_library == NULL) {
         (void)fprintf(stderr, "torture: %s\n", dlerror());
         abort();
     }
-    if (fd < 0) {
-        return;
-    }
-    void *map = mmap(NULL, sizeof(before), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map != MAP_FAILED) {
-        numbers = map;
-    }
-    (void)close(fd);
+    numbers = map_named("AMB_TORTURE_UCP_FILE", sizeof(before), before);
 }
 
 /* Is it this call's turn? */
