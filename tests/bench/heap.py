@@ -47,6 +47,20 @@ class Load:
         return float(words[1])
 
 
+def start(brokerd, folder, settings):
+    """A broker with KEY=VALUE settings, as unix://FOLDER/s, and its TCP port; its log is FOLDER/log."""
+    command = [brokerd, "--dev", "--listen", f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"]
+    for setting in settings:
+        command += ["-o", setting]
+    with open(f"{folder}/log", "w", encoding="utf-8") as log:
+        broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    ready = broker.stdout.readline()
+    if not ready.startswith("ready"):
+        broker.terminate()
+        raise SystemExit(pathlib.Path(f"{folder}/log").read_text())
+    return broker, next(word for word in ready.split() if word.startswith("tcp:")).rsplit(":", 1)[1]
+
+
 def settled(pid):
     """When the broker has done what it was left, and its heap has given back what it will."""
     time.sleep(3)  # longer than a topic may be idle
@@ -59,20 +73,10 @@ def settled(pid):
 
 def measure(options, brokerd):
     with tempfile.TemporaryDirectory(prefix="amb-heap-") as folder:
-        settings = {"limits.peer_timeout": "1h", "limits.heartbeat": "10m",
-                    "server.handshake_timeout": "1m", "limits.topic_idle": "1s",
-                    "limits.max_topics": "300000", "server.max_connections": str(options.clients + options.topics // 250 + 20)}
-        command = [brokerd, "--dev", "--listen", f"unix://{folder}/s", "--listen",
-                   "tcp://127.0.0.1:0"]
-        for key, value in settings.items():
-            command += ["-o", f"{key}={value}"]
-        with open(f"{folder}/log", "w", encoding="utf-8") as log:
-            broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        broker, port = start(brokerd, folder, [
+            "limits.peer_timeout=1h", "limits.heartbeat=10m", "server.handshake_timeout=1m", "limits.topic_idle=1s",
+            "limits.max_topics=300000", f"server.max_connections={options.clients + options.topics // 250 + 20}"])
         try:
-            ready = broker.stdout.readline()
-            if not ready.startswith("ready"):
-                raise SystemExit(pathlib.Path(f"{folder}/log").read_text())
-            port = next(word for word in ready.split() if word.startswith("tcp:")).rsplit(":", 1)[1]
             load = Load(options.build, port)
             row = {"empty": anonymous_mib(broker.pid)}
             cpu, seconds = cpu_seconds(broker.pid), load.tell(f"connect {options.clients}")

@@ -15,7 +15,6 @@ control thread so far, both in ms, and the time of one view in ms.
 """
 import argparse
 import json
-import pathlib
 import statistics
 import subprocess
 import sys
@@ -92,20 +91,11 @@ def measure(options, ctl, url, watched):
 
 def start(options, folder):
     # All clients are one user, which leaves a tenth to others (limits.user_share).
-    settings = ["limits.peer_timeout=1h", "limits.heartbeat=10m", "server.workers=1",
-                f"limits.max_topics={options.topics * 5 // 4 + 1000}",
-                f"limits.max_subscriptions={options.subs * 5 // 4 + 1000}",
-                f"server.max_connections={options.subs // 8 + options.topics // 800 + 50}"]
-    command = [options.brokerd or f"{options.build}/broker/brokerd", "--dev", "--listen",
-               f"unix://{folder}/s", "--listen", "tcp://127.0.0.1:0"]
-    for setting in settings:
-        command += ["-o", setting]
-    with open(f"{folder}/log", "w", encoding="utf-8") as log:
-        broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    ready = broker.stdout.readline()
-    if not ready.startswith("ready"):
-        raise SystemExit(pathlib.Path(f"{folder}/log").read_text())
-    return broker, next(word for word in ready.split() if word.startswith("tcp:")).rsplit(":", 1)[1]
+    return heap.start(options.brokerd or f"{options.build}/broker/brokerd", folder, [
+        "limits.peer_timeout=1h", "limits.heartbeat=10m", "server.workers=1",
+        f"limits.max_topics={options.topics * 5 // 4 + 1000}",
+        f"limits.max_subscriptions={options.subs * 5 // 4 + 1000}",
+        f"server.max_connections={options.subs // 8 + options.topics // 800 + 50}"])
 
 
 def main():

@@ -13,7 +13,6 @@ the control thread so far, in ms.
 """
 import argparse
 import json
-import pathlib
 import subprocess
 import tempfile
 
@@ -50,18 +49,9 @@ def main():
                     "server.handshake_timeout=1m",
                     f"limits.max_topics={options.topics * 5 // 4 + 1000}",
                     f"server.max_connections={connections}"]
-        command = [brokerd, "--dev", "--listen", f"unix://{folder}/s", "--listen",
-                   "tcp://127.0.0.1:0"]
-        for setting in settings + options.limit:
-            command += ["-o", setting]
-        with open(f"{folder}/log", "w", encoding="utf-8") as log:
-            broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        broker, port = heap.start(brokerd, folder, settings + options.limit)
         load = None
         try:
-            ready = broker.stdout.readline()
-            if not ready.startswith("ready"):
-                raise SystemExit(pathlib.Path(f"{folder}/log").read_text())
-            port = next(word for word in ready.split() if word.startswith("tcp:")).rsplit(":", 1)[1]
             load = heap.Load(options.build, port)
             print("| step | MiB | seconds | longest turn, ms | longest round, ms |\n|---|---|---|---|---|")
             for step in (f"connect {options.clients}", f"topics {options.topics} t",
