@@ -102,15 +102,6 @@ def cpu(options):
 
 # ---- logins ----
 
-def thread_cpu(pid, name):
-    """Seconds that its threads of this name have computed."""
-    total = 0
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        if (task / "comm").read_text().strip() == name:
-            total += int((task / "schedstat").read_text().split()[0])
-    return total / 1e9
-
-
 class Logins:
     """A broker whose user logs in with a key."""
 
@@ -129,9 +120,9 @@ class Logins:
     def speed(self, seconds):
         """Logins one after the other: a second, a second of the handshaker's, and their median."""
         client = self.start("logins-bench", 0, seconds)
-        handshaker = thread_cpu(self.broker.pid, "amb-handshaker")
+        before = self.broker.cpu_seconds("amb-handshaker")
         words = client.expect("logins", seconds + 60)
-        handshaker = thread_cpu(self.broker.pid, "amb-handshaker") - handshaker
+        handshaker = self.broker.cpu_seconds("amb-handshaker") - before
         count, took = int(words[1]), float(words[2])
         return count / took, count / handshaker, float(words[3])
 

@@ -202,10 +202,12 @@ class Process:
         rows = pathlib.Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]
         return [row for row in (line.split() for line in rows) if row[9] in inodes]
 
-    def cpu_seconds(self):
-        """Time on a CPU of its living threads, to the nanosecond (utime and stime are ticks)."""
+    def cpu_seconds(self, thread=None):
+        """Time on a CPU of its living threads, or of those with that name, to the nanosecond (utime and stime
+        are ticks)."""
         tasks = pathlib.Path(f"/proc/{self.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks
+                   if thread is None or (task / "comm").read_text().strip() == thread) / 1e9
 
     def descriptors(self):
         """What its descriptors are, sorted, without what differs from one life to the next."""
