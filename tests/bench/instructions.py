@@ -224,18 +224,17 @@ def main():
     if not (options.build / "tests/instructions-bench").exists():
         print("skipped: built without valgrind's header, so there is no instructions-bench")
         return SKIPPED
+    cases = (*MESSAGES, *STREAMS) if options.users else (*MESSAGES, *WAITS)
+    chosen = [case for case in cases
+              if any(fnmatch.fnmatch(case, pattern) for pattern in options.cases.split(","))]
     if options.users:
-        return compare_users(options.build, [case for case in (*MESSAGES, *STREAMS)
-                                             if any(fnmatch.fnmatch(case, pattern)
-                                                    for pattern in options.cases.split(","))], options.messages)
+        return compare_users(options.build, chosen, options.messages)
     baselines = json.loads(BASELINE.read_text(encoding="utf-8"))
     tolerance = baselines["tolerance"]
     if options.tolerance is not None:
         tolerance = {**tolerance, "messages": options.tolerance}
     key = key_of(options.build)
     known = baselines.get(key)
-    chosen = [case for case in (*MESSAGES, *WAITS)
-              if any(fnmatch.fnmatch(case, pattern) for pattern in options.cases.split(","))]
     counts = {}
     for case in chosen:
         counts[case] = (count_waits(options.build, case, options.rounds, options.plant)

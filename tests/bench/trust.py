@@ -15,16 +15,16 @@ import pathlib
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from harness import as_user
 
 PUBLISHER, READER = 23451, 23452
 SIZE, SECONDS = "1m", 1
 ROLES = 20
-
-
-def as_user(number):
-    return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
 
 
 class Broker:
