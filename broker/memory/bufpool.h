@@ -62,6 +62,7 @@ struct amb_bufpool_options {
     bool (*make)(struct amb_bufpool *pool, uint64_t bytes, bool is_dedicated);
     void (*unmake)(void *arg, struct amb_segment *segment);
     struct amb_inbox *inbox; /* of the pool's worker: the maker's answers go there */
+    bool *has_fresh;         /* set when amb_bufpool_served has something to do; NULL: not told */
     uint32_t spare;          /* segments' worth that amb_bufpool_ahead keeps free; 0: none */
     void *arg;
 };

@@ -134,6 +134,9 @@ void amb_dedicated_adopt(struct amb_bufpool *pool, struct amb_segment *segment)
     segment->pool_data = extent;
     amb_dedicated_served(pool);
     pool->fresh = extent;
+    if (pool->options.has_fresh != NULL) {
+        *pool->options.has_fresh = true;
+    }
 }
 
 void amb_dedicated_served(struct amb_bufpool *pool)

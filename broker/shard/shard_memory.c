@@ -50,6 +50,7 @@ static struct amb_bufpool_options pool_options(struct amb_shard *shard,
         .make = segment_make,
         .unmake = segment_unmake,
         .inbox = &shard->inbox,
+        .has_fresh = &shard->memory.has_fresh,
         .arg = shard,
     };
 }
@@ -113,6 +114,14 @@ void amb_shard_memory_set_window(struct amb_shard *shard, uint64_t window)
     shard->memory.window = window;
     for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
         amb_bufpool_set_window(shard->memory.pools[i], window);
+    }
+}
+
+void amb_shard_memory_served(struct amb_shard *shard)
+{
+    shard->memory.has_fresh = false;
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        amb_bufpool_served(shard->memory.pools[i]);
     }
 }
 

@@ -33,6 +33,8 @@ static inline struct amb_bufpool *amb_shard_pool(struct amb_shard *shard,
     struct amb_bufpool *pool = shard->memory.by_group[group->id];
     return __builtin_expect(pool != NULL, 1) ? pool : amb_shard_pool_make(shard, group);
 }
+/* Once a turn in which has_fresh is set, behind all who wait for memory: amb_bufpool_served. */
+void amb_shard_memory_served(struct amb_shard *shard);
 /*
  * A process has lost the right to map the groups of the tenant with these bits. Messages in
  * their segments stay until readers are done with them. From here on they take nothing new, for

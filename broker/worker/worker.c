@@ -141,8 +141,8 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         shard_retry_starving(shard);
         done += shard->reclaim.shed_goes_on;
     }
-    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
-        amb_bufpool_served(shard->memory.pools[i]);
+    if (shard->memory.has_fresh) {
+        amb_shard_memory_served(shard);
     }
     amb_tell_all(shard);
     amb_stat_add(&shard->stats->turns, 1);

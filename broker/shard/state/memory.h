@@ -41,6 +41,7 @@ struct amb_shard_memory {
     struct amb_bufpool *by_group[AMB_TRUST_GROUPS_MAX + 1];
     struct amb_bufpool *pools[AMB_TRUST_GROUPS_MAX + 1]; /* those that are there */
     uint32_t pool_count;
+    bool has_fresh;               /* one of them has a segment that waits for amb_bufpool_served */
     struct amb_list_node retired; /* struct amb_retired_pool.node of shard_memory.c */
     int64_t retired_due_ns;       /* they are looked at then; INT64_MAX: there are none */
     uint64_t window;              /* of one publisher: amb_bufpool_set_window */

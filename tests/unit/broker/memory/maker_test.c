@@ -182,6 +182,21 @@ static void test_a_segment_that_was_made_for_somebody_waits_for_him(void **state
     amb_bufpool_free(w->pool, &other);
 }
 
+static void test_a_segment_that_nobody_came_for_is_the_pools_after_a_turn(void **state)
+{
+    struct world *w = *state;
+    struct amb_buf buf;
+    assert_false(w->shard->memory.has_fresh);
+    assert_int_equal(amb_bufpool_alloc_later(w->pool, 5 * MIB, &buf), AMB_EAGAIN);
+    wait_for_segment(w, 0);
+    assert_true(w->shard->memory.has_fresh);
+    assert_int_equal(w->pool->cached, 0);
+    (void)harness_turn(&w->h, 0);
+    assert_false(w->shard->memory.has_fresh);
+    assert_null(w->pool->fresh);
+    assert_int_equal(w->pool->cached, 1);
+}
+
 static void test_more_than_there_is_is_refused_at_once(void **state)
 {
     struct world *w = *state;
@@ -304,6 +319,7 @@ int main(void)
         T(test_a_pools_segment_lies_near_its_worker),
         T(test_a_lease_lies_near_its_publisher),
         T(test_a_segment_that_was_made_for_somebody_waits_for_him),
+        T(test_a_segment_that_nobody_came_for_is_the_pools_after_a_turn),
         T(test_more_than_there_is_is_refused_at_once),
         T(test_a_spare_is_made_before_it_is_needed),
         T(test_the_last_quarter_of_memory_is_not_for_spares),
