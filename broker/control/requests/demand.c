@@ -107,13 +107,9 @@ static bool lacks_group(const struct amb_client *client, uint64_t groups, char o
 /* The same of all groups: then nothing can be in place. */
 static bool lacks_groups(const struct amb_client *client, char out[AMB_WHY_MAX])
 {
-    uint32_t count = client->control->config->trust_groups.count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!lacks_group(client, UINT64_C(1) << i, out)) {
-            return false;
-        }
-    }
-    return count > 0;
+    uint32_t last = client->control->config->trust_groups.count - 1; /* There is one always. */
+    uint64_t all = UINT64_MAX >> (AMB_TRUST_GROUPS_MAX - 1 - last);
+    return (amb_client_maps(client) & all) == 0 && lacks_group(client, UINT64_C(1) << last, out);
 }
 
 bool amb_demand_session(struct amb_client *client)
