@@ -60,13 +60,10 @@ void amb_history_settle(struct amb_topic *topic)
 /* When the oldest entry goes, or begins to go, by age alone. By shard->now_ns. */
 static int64_t history_due_ns(const struct amb_topic *topic)
 {
-    const struct amb_shard *shard = topic->shard;
     const struct amb_entry *oldest = amb_log_at(&topic->log, topic->log.lo);
     int64_t due_ns = oldest->expires_ns != 0 ? oldest->expires_ns : INT64_MAX;
     if (topic->history.retains && topic->rule->retain.age_ns != 0) {
-        int64_t age_ns = shard->now_ns - oldest->arrived_ns;
-        int64_t left_ns = topic->rule->retain.age_ns - age_ns + 1;
-        int64_t at_ns = left_ns > 0 ? amb_deadline_ns(shard->now_ns, left_ns) : shard->now_ns;
+        int64_t at_ns = amb_deadline_ns(oldest->arrived_ns, topic->rule->retain.age_ns + 1);
         due_ns = at_ns < due_ns ? at_ns : due_ns;
     }
     return due_ns;
