@@ -177,6 +177,7 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
 struct dead_letter {
     struct amb_mail mail;
     struct amb_entry *entry;
+    uint32_t tenant;
     char topic[AMB_TOPIC_MAX + 1];
 };
 
@@ -188,21 +189,22 @@ static void dead_letter_arrived(struct amb_mail *mail, void *owner)
     struct amb_entry *entry = letter->entry;
     struct amb_dir_topic *topic = NULL;
     unsigned home = entry->home->index;
-    entry->status = amb_directory_topic(&control->directory, letter->topic, strlen(letter->topic),
-                                        home, NULL, &topic);
+    entry->status = amb_directory_topic(&control->directory, letter->tenant, letter->topic,
+                                        strlen(letter->topic), home, NULL, &topic);
     if (entry->status == AMB_OK) {
         entry->topic = topic->id;
         home = topic->home;
     }
     amb_route_hand_over(control->shards[home], entry);
     if (amb_events_are_wanted(control)) {
-        amb_events_publish(control, "$SYS.dead_letter",
+        amb_events_publish(control, letter->tenant, "$SYS.dead_letter",
                            json_pack("{s:s?}", "topic", letter->topic));
     }
     free(letter);
 }
 
-static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)
+static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, uint32_t tenant,
+                        const char *topic)
 {
     struct dead_letter *letter = malloc(sizeof(*letter));
     if (letter == NULL) {
@@ -210,6 +212,7 @@ static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const 
         return;
     }
     letter->entry = entry;
+    letter->tenant = tenant;
     (void)snprintf(letter->topic, sizeof(letter->topic), "%s", topic);
     amb_mail_post(shard->control, &letter->mail, dead_letter_arrived);
 }

@@ -190,7 +190,7 @@ static enum amb_status write_user(const char *folder, const struct amb_url *door
     amb_signer_public(credentials.signer, key);
     amb_credential_of_key(key, credential);
     (void)snprintf(line, sizeof(line),
-                   USERS AMB_CONFIG_QUICK_USER ":" AMB_CONFIG_QUICK_USER ":" AMB_CONFIG_QUICK_USER
+                   USERS AMB_CONFIG_QUICK_USER ":" AMB_USER_OPERATORS ":" AMB_CONFIG_QUICK_USER
                                                ":-:-:%s\n",
                    credential);
     if (status == AMB_OK) {

@@ -6,12 +6,14 @@
  * are the tenant's default group.
  *
  *   id 0   private: nobody maps it. Replies, requests, the broker's own messages
- *   id 1   the default group of AMB_TENANT_ONLY
+ *   id 1   the default group of AMB_TENANT_OPERATORS
  *   ...    others, in the order of their first use
  *
  * Threads: the control thread makes them; any may read one that it was given. Memory: embedded.
  */
 #pragma once
+
+#include "broker/base/tenant.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +21,6 @@
 
 #define AMB_TRUST_GROUPS_MAX 64u /* with the default one: of a configuration, and of a broker */
 #define AMB_TRUST_GROUP_NAME_MAX 64u
-#define AMB_TENANT_ONLY 0u /* all topics and all clients are of one tenant */
 
 struct amb_trust_group {
     uint32_t id; /* of its pool on each worker */

@@ -141,6 +141,18 @@ struct amb_roles {
     size_t count;
 };
 
+#define AMB_CONFIG_TENANTS_MAX 1024u
+
+/* A tenant that is named. Without any of them, tenants are those of the users file. */
+struct amb_config_tenant {
+    const char *name;
+};
+
+struct amb_config_tenants {
+    struct amb_config_tenant *items; /* by name */
+    size_t count;
+};
+
 struct amb_config_server {
     const char *name;
     uint32_t workers; /* 1..AMB_WORKERS_MAX, resolved */
@@ -209,6 +221,7 @@ struct amb_config {
     struct amb_config_urls doors;  /* the same, with addresses for the names of interfaces */
     struct amb_config_tls tls;
     struct amb_config_transports transports;
+    bool share_process; /* transports.share_process: tenants that may harm each other by UCX */
     struct {
         struct amb_config_host_memory host;
         struct amb_config_cuda_memory cuda;
@@ -219,6 +232,7 @@ struct amb_config {
         uint32_t count;
     } trust_groups; /* those of the rules, in their order */
     struct amb_roles roles;
+    struct amb_config_tenants tenants;
     struct amb_config_limits limits;
     struct {
         const char *token; /* "": none asked for. From token or token_file */

@@ -3,6 +3,7 @@
 
 #include "broker/auth/users.h"
 #include "broker/config/config_roles.h"
+#include "broker/config/config_tenants.h"
 
 static enum amb_status fail(const struct amb_config_build *build, const char *reason)
 {
@@ -26,16 +27,20 @@ static const char *roles_fault(const struct amb_config *config, const struct amb
     return patterns > AMB_ROLE_PATTERNS_MAX ? "its roles have more than 128 patterns, with" : NULL;
 }
 
-static enum amb_status roles_check(const struct amb_config_build *build,
+static enum amb_status users_check(const struct amb_config_build *build,
                                    const struct amb_config *config)
 {
     for (size_t i = 0; i < amb_auth_users_count(config->auth.users); i++) {
         const struct amb_auth_user *user = amb_auth_users_at(config->auth.users, i);
-        const char *role = "", *fault = roles_fault(config, user, &role);
+        const char *name = "", *fault = roles_fault(config, user, &name);
+        if (fault == NULL && !amb_config_tenant_is_known(&config->tenants, user->tenant)) {
+            name = user->tenant;
+            fault = "no tenant is called";
+        }
         if (fault != NULL) {
             return amb_config_fail(build, amb_config_place_of(build->store, "auth.users"),
                                    "auth.users", "%s:%u: %s \"%s\"", config->auth.users_file,
-                                   user->line, fault, role);
+                                   user->line, fault, name);
         }
     }
     return AMB_OK;
@@ -67,7 +72,8 @@ enum amb_status amb_config_auth_finish(const struct amb_config_build *build,
     if (numbers == NULL) {
         config->auth.numbers = amb_auth_numbers_ref(amb_auth_users_numbers(config->auth.users));
     }
-    return roles_check(build, config);
+    status = users_check(build, config);
+    return status == AMB_OK ? amb_config_tenants_check(build) : status;
 }
 
 bool amb_config_auth_asks(const struct amb_config *config)

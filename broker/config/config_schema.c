@@ -2,6 +2,7 @@
 #include "broker/config/config_schema.h"
 
 #include "broker/config/config_roles.h"
+#include "broker/config/config_tenants.h"
 #include "broker/config/config_trust.h"
 #include "wire/base/clock.h"
 #include "wire/codec/expect.h"
@@ -282,6 +283,14 @@ static const struct amb_config_key keys[] = {
      .default_text = "",
      .max = 11,
      .help = "TCP ports UCX may open, as \"5000-5100\", for firewalls; empty: any."},
+    {.path = "transports.share_process",
+     .type = AMB_CONFIG_BOOL,
+     .offset = FIELD(share_process),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "false",
+     .help =
+         "Several tenants, and a role with ucx: its users can harm the broker's process, and so "
+         "the other tenants. Without this such a configuration is refused."},
     {.path = "transports.ring_size",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(transports.ring_size),
@@ -369,6 +378,16 @@ static const struct amb_config_key keys[] = {
      .max = AMB_ROLES_MAX,
      .help = "What users with these roles may do; a user may do nothing else. Of all roles of a "
              "user the allows add up, and any deny wins."},
+    {.path = "tenants",
+     .type = AMB_CONFIG_ELEMENTS,
+     .elements = &amb_config_tenants_kind,
+     .offset = FIELD(tenants),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = AMB_CONFIG_TENANTS_MAX,
+     .help = "Tenants that users may be of. Each has topics, names, views and events of its own. "
+             "Empty: any that auth.users names. The tenant $ is the operators' and is always "
+             "there."},
     {.path = "limits.max_topics",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_topics),

@@ -76,6 +76,9 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
         status = amb_parties_init(&control->parties);
     }
     if (status == AMB_OK) {
+        status = amb_tenants_init(&control->tenants);
+    }
+    if (status == AMB_OK) {
         status = amb_rights_table_init(&control->rights);
     }
     for (size_t i = 0; i < control->config->doors.count && status == AMB_OK; i++) {
@@ -139,6 +142,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     if (status == AMB_OK) {
         status = control_open(control, error, error_size);
         control->directory.owner_text = amb_client_owner_text;
+        control->directory.tenant_text = amb_client_tenant_text;
     }
     return status;
 }
@@ -157,6 +161,7 @@ void amb_control_fini(struct amb_control *control)
     amb_directory_fini(&control->directory);
     amb_identities_fini(&control->identities);
     amb_parties_fini(&control->parties);
+    amb_tenants_fini(&control->tenants);
     amb_inbox_fini(&control->inbox);
     amb_watches_fini(&control->watches);
     for (unsigned i = 0; i < control->shard_count && control->indices != NULL; i++) {

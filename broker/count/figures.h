@@ -41,21 +41,22 @@ struct amb_client_numbers {
     uint64_t lanes[14]; /* a text */
 };
 
-/* The figures of a slot of texts. Behind them stand its texts, in the order of the rows. */
+/* The figures of a slot of texts. Behind them stand its texts, in the order of the rows. `tenant`
+ * is its number (base/tenant.h): a tenant sees the objects with its own alone. */
 struct amb_topic_words {
-    uint64_t worker;
+    uint64_t worker, tenant;
 };
 
 struct amb_subscription_words {
-    uint64_t client, worker, narrowed;
+    uint64_t client, worker, narrowed, tenant;
 };
 
 struct amb_queue_words {
-    uint64_t worker, members;
+    uint64_t worker, members, tenant;
 };
 
 struct amb_client_words {
-    uint64_t pid, uid, worker, pairs, quarantined_bytes;
+    uint64_t pid, uid, worker, tenant, pairs, quarantined_bytes;
     uint64_t heap_bytes, heap_peak_bytes, heap_limit_bytes, heap_refused; /* of control alone */
 };
 

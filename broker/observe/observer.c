@@ -21,7 +21,8 @@ static void job_arrived(struct amb_mail *mail, void *owner)
     job->status = AMB_OK;
     if (job->view == NULL) {
         job->status = amb_counters_view_open(
-            &observer->image, job->query, (uint64_t)amb_clock_monotonic_ns(), &job->view, job->why);
+            &observer->image, job->query, job->is_shared ? &job->share : NULL,
+            (uint64_t)amb_clock_monotonic_ns(), &job->view, job->why);
     }
     if (job->status == AMB_OK) {
         job->text = amb_counters_view_page(job->view, AMB_COUNTERS_PAGE_ROWS, &job->is_last);

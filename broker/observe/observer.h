@@ -33,10 +33,12 @@ struct amb_observer_job {
     struct amb_inbox *to; /* where `done` is told, */
     amb_mail_fn done;     /* ... with `mail` */
     char query[AMB_COUNTERS_QUERY_MAX];
+    bool is_shared;                  /* it sees `share` alone; else all */
+    struct amb_counters_share share; /* of the tenant that asks */
     /* Of the answer. */
     struct amb_counters_view *view; /* the asker closes it */
     enum amb_status status;
-    char why[AMB_COUNTERS_REFUSAL_MAX]; /* of EINVAL */
+    char why[AMB_COUNTERS_REFUSAL_MAX]; /* of EINVAL, EFORBIDDEN */
     char *text;                         /* the page, for free() */
     bool is_last;
 };

@@ -32,7 +32,8 @@ struct amb_shard_upcalls {
                           const char *text);
     /* A dead letter: takes over the entry, whose topic is that of the name. NULL: dead letters are
      * not kept. */
-    void (*dead_letter)(struct amb_shard *shard, struct amb_entry *entry, const char *topic);
+    void (*dead_letter)(struct amb_shard *shard, struct amb_entry *entry, uint32_t tenant,
+                        const char *topic);
     /* A quiet topic at home here has its first message: amb_directory_heard, then
      * amb_order_topic_awake. NULL: no topic is quiet. */
     void (*topic_heard)(struct amb_topic *topic);

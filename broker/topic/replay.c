@@ -18,6 +18,7 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
         free(replay);
         return NULL;
     }
+    shadow->tenant = topic->tenant;
     shadow->privates.namesake = shared;
     amb_topic_set_priority(shadow, topic->priority);
     replay->lend.subs = 1;

@@ -81,6 +81,7 @@ struct amb_topic {
     struct amb_topic_privates privates;
     struct amb_topic_shadow shadow; /* home reads here: its neighbours change seldom */
     uint32_t counters_slot;         /* of its numbers: broker/observe; 0: none */
+    uint32_t tenant;                /* the owner, also of dead letters: base/tenant.h */
     uint32_t name_len;
     char name[AMB_TOPIC_MAX + 1];
 };

@@ -39,7 +39,7 @@ static void read_view(const struct amb_counters_image *image, const char *query)
     char why[AMB_COUNTERS_REFUSAL_MAX] = "", *text = NULL;
     size_t size = 0;
     bool is_last = false;
-    if (amb_counters_view_open(image, query, 0, &view, why) != AMB_OK) {
+    if (amb_counters_view_open(image, query, NULL, 0, &view, why) != AMB_OK) {
         amb_assert(why[0] != '\0');
         return;
     }

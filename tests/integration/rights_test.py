@@ -12,19 +12,21 @@ import subprocess
 import pytest
 from harness import Failure, as_user, check, until
 
-ALICE, BOB, OPERATOR, READER = 12345, 12346, 12347, 12348
+ALICE, BOB, OPERATOR, READER, BOSS = 12345, 12346, 12347, 12348, 12349
 FORBIDDEN = 77
 USERS = {
     "alice": f"alice:plant:camera:-:-:uid/{ALICE}",
     "bob": f"bob:plant:viewer:-:-:uid/{BOB}",
     "op": f"op:$:ops:-:-:uid/{OPERATOR}",
     "reader": f"reader:$:views:-:-:uid/{READER}",
+    "boss": f"boss:plant:all:-:-:uid/{BOSS}",
 }
 ROLES = {
     "camera": 'publish = ( "cam.%u.>", "ask" ); subscribe = ( "cfg.>" ); request = true;',
     "viewer": 'subscribe = { allow = ( "cam.>", "cfg.>", "ask" ); deny = ( "cfg.secret.>" ); };'
               'shared = ( "workers" ); reply = true;',
     "ops": 'admin = "operate"; subscribe = ( "$SYS.>", "$DLQ.>", "cfg.>" ); publish = ( "cfg.>" );',
+    "all": 'subscribe = ( ">" ); publish = ( ">" );',
     "views": 'admin = "read";',
 }
 
@@ -122,13 +124,13 @@ def lines_of(process, count):
 
 
 def test_a_narrowed_subscription_never_sees_what_is_denied(world):
-    check(world.publish(OPERATOR, "cfg.secret.early"), "a topic that is there before")
+    check(world.publish(BOSS, "cfg.secret.early"), "a topic that is there before")
     bob, alice = world.sub(BOB, "cfg.>", "--start", "first"), world.sub(ALICE, "cfg.>")
     rows = {row["pattern"]: row["narrowed"] for row in world.broker.ask("subs")
             if row["client"] == world.row("bob")["id"]}
     check(rows == {"cfg.>": True}, f"the broker says so: {rows}")
     for topic in ("cfg.secret.late", "cfg.a", "cfg.secret.early", "cfg.secret.x.y", "cfg.b"):
-        check(world.publish(OPERATOR, topic, data=topic), topic)
+        check(world.publish(BOSS, topic, data=topic), topic)
     check(lines_of(bob, 2) == ["cfg.a", "cfg.b"], "what he may")
     check(len(lines_of(alice, 5)) == 5, "she sees all")
     with pytest.raises(Failure):
@@ -217,7 +219,7 @@ def test_a_reload_ends_those_who_lose(world):
     check(bob.wait() != 0 and "closed" in bob.log(), f"bob: {bob.log()}")
     until(20, lambda: "cfg.a" in {row["pattern"] for row in world.broker.ask("subs")},
           "his other one comes back")
-    check(world.publish(OPERATOR, "cfg.a", data="back"), "a publisher of others")
+    check(world.publish(BOSS, "cfg.a", data="back"), "a publisher of others")
     check(other.line() == "back", "and reads on")
     gone = json.loads(events.line())
     check(gone["durable"] == "waits" and gone["user"] == "plant:bob" and
@@ -261,7 +263,7 @@ def test_a_name_stays_its_users_while_there_is_no_file(world):
     def read(user):
         return world.ctl(user, "sub", "cfg.a", "--durable", "d", "--timeout", 1).stdout
 
-    check(read(ALICE) == "" and world.publish(OPERATOR, "cfg.a", data="hers"), "a message waits")
+    check(read(ALICE) == "" and world.publish(BOSS, "cfg.a", data="hers"), "a message waits")
     world.has_users = False
     world.reload("in force from now on: auth.users")
     world.has_users, world.users = True, dict(reversed(USERS.items()))

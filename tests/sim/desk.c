@@ -5,6 +5,7 @@
  * all orders are the broker's own.
  */
 #include "tests/sim/desk.h"
+#include "broker/base/tenant.h"
 #include "broker/config/config.h"
 #include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
@@ -286,8 +287,8 @@ static void letter_arrived(struct amb_mail *mail, void *owner)
     struct amb_entry *entry = letter->entry;
     struct amb_dir_topic *topic = NULL;
     unsigned home = entry->home->index;
-    entry->status = amb_directory_topic(&s->directory, letter->topic, strlen(letter->topic), home,
-                                        NULL, &topic);
+    entry->status = amb_directory_topic(&s->directory, AMB_TENANT_OPERATORS, letter->topic,
+                                        strlen(letter->topic), home, NULL, &topic);
     if (entry->status == AMB_OK) {
         entry->topic = topic->id;
         home = topic->home;
@@ -307,8 +308,10 @@ static void topic_heard(struct amb_topic *topic)
     amb_mail_post(topic->shard->control, &topic->audience.heard, topic_heard_arrived);
 }
 
-static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)
+static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, uint32_t tenant,
+                        const char *topic)
 {
+    amb_assert(tenant == AMB_TENANT_OPERATORS);
     struct letter *letter = calloc(1, sizeof(*letter));
     amb_assert(letter != NULL);
     letter->entry = entry;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requests of clients to the desk: publishers, subscriptions. */
+#include "broker/base/tenant.h"
 #include "broker/config/config.h"
 #include "broker/control/directory/queues.h"
 #include "broker/session/session.h"
@@ -105,8 +106,8 @@ static void pub_open(struct sim *s, struct visit *visit, const struct sim_ask *a
     struct amb_dir_topic *topic;
     struct sim_ask answer = *ask;
     struct amb_identity *identity = NULL;
-    answer.status =
-        amb_directory_topic(&s->directory, name, strlen(name), visit->session.shard, NULL, &topic);
+    answer.status = amb_directory_topic(&s->directory, AMB_TENANT_OPERATORS, name, strlen(name),
+                                        visit->session.shard, NULL, &topic);
     if (answer.status == AMB_OK) {
         answer.status = amb_directory_priority(&s->directory, topic, wish->priority, NULL, &topic);
     }

@@ -68,7 +68,7 @@ static enum amb_exit show(const struct amb_ctl *ctl, const struct amb_counters_i
 {
     struct amb_counters_view *view;
     char why[AMB_COUNTERS_REFUSAL_MAX] = "no memory";
-    if (amb_counters_view_open(image, query, 0, &view, why) != AMB_OK) {
+    if (amb_counters_view_open(image, query, NULL, 0, &view, why) != AMB_OK) {
         amb_tool_error("%s: %s", query, why);
         return AMB_EXIT_USAGE;
     }

@@ -7,13 +7,14 @@
 #include <string.h>
 
 static const struct amb_counters_source sources[] = {
-    {"status", 0, NULL},
-    {"metrics", 0, NULL},
-    {"workers", AMB_COUNTERS_WORKER, NULL},
-    {"topics", AMB_COUNTERS_TOPIC, "unlisted_topics"},
-    {"subs", AMB_COUNTERS_SUBSCRIPTION, "unlisted_subscriptions"},
-    {"queues", AMB_COUNTERS_QUEUE, "unlisted_queues"},
-    {"clients", AMB_COUNTERS_CLIENT, "unlisted_clients"},
+    {"status", 0, NULL, NULL},
+    {"metrics", 0, NULL, NULL},
+    {"workers", AMB_COUNTERS_WORKER, NULL, NULL},
+    {"topics", AMB_COUNTERS_TOPIC, "unlisted_topics", "ambroker_topic_tenant_number"},
+    {"subs", AMB_COUNTERS_SUBSCRIPTION, "unlisted_subscriptions",
+     "ambroker_subscription_tenant_number"},
+    {"queues", AMB_COUNTERS_QUEUE, "unlisted_queues", "ambroker_queue_tenant_number"},
+    {"clients", AMB_COUNTERS_CLIENT, "unlisted_clients", "ambroker_client_tenant_number"},
 };
 
 const struct amb_counters_source *amb_counters_source_find(const char *query)

@@ -18,6 +18,7 @@ struct amb_counters_source {
     const char *name;
     enum amb_counters_scope scope; /* 0: of none alone */
     const char *unlisted;          /* the column of the broker that counts those without a slot */
+    const char *tenant;            /* the metric that is the number of an object's tenant */
 };
 
 struct amb_counters_query {

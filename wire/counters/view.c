@@ -22,6 +22,8 @@ struct found {
 struct amb_counters_view {
     const struct amb_counters_image *image;
     struct amb_counters_query query;
+    struct amb_counters_share share;
+    const struct amb_counters_metric *tenant; /* of an object; NULL: all are seen */
     uint64_t now_ns;
     struct found *found;
     uint32_t count, next;
@@ -137,8 +139,12 @@ static bool read_texts(const struct amb_counters_view *view, uint32_t slot, stru
            amb_counters_scope_of(object->texts) == view->query.source->scope;
 }
 
-static bool is_wanted(const struct amb_counters_query *query, const struct object *object)
+static bool is_wanted(const struct amb_counters_view *view, const struct object *object)
 {
+    const struct amb_counters_query *query = &view->query;
+    if (view->tenant != NULL && figure(view, object, view->tenant) != view->share.tenant) {
+        return false;
+    }
     if (query->match_len == 0) {
         return true;
     }
@@ -204,7 +210,7 @@ static void find_objects(struct amb_counters_view *view)
     struct object object;
     for (uint32_t slot = 0; slot < view->image->header->slot_count; slot++) {
         object.has_numbers = false;
-        if (read_texts(view, slot, &object) && is_wanted(&view->query, &object)) {
+        if (read_texts(view, slot, &object) && is_wanted(view, &object)) {
             if (view->query.sort != NULL && view->query.sort->part == AMB_COUNTERS_IN_NUMBERS) {
                 find_numbers(view, &object);
             }
@@ -266,8 +272,32 @@ static bool view_find(struct amb_counters_view *view)
     return true;
 }
 
+/* EFORBIDDEN: the table does not say whose the objects are, so nothing of it is shown. */
+static enum amb_status view_narrow(struct amb_counters_view *view,
+                                   const struct amb_counters_share *share,
+                                   char why[AMB_COUNTERS_REFUSAL_MAX])
+{
+    const char *name = view->query.source->tenant;
+    if (share == NULL) {
+        return AMB_OK;
+    }
+    view->share = *share;
+    for (uint32_t i = 0; i < view->image->header->metric_count && name != NULL; i++) {
+        const struct amb_counters_metric *metric = &view->image->metrics[i];
+        if (metric->scope == view->query.source->scope && metric->part == AMB_COUNTERS_IN_TEXTS &&
+            !is_text(metric) && strcmp(metric->name, name) == 0) {
+            view->tenant = metric;
+            return AMB_OK;
+        }
+    }
+    (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX, "%s is of the whole broker",
+                   view->query.source->name);
+    return AMB_EFORBIDDEN;
+}
+
 enum amb_status amb_counters_view_open(const struct amb_counters_image *image, const char *query,
-                                       uint64_t now_ns, struct amb_counters_view **out,
+                                       const struct amb_counters_share *share, uint64_t now_ns,
+                                       struct amb_counters_view **out,
                                        char why[AMB_COUNTERS_REFUSAL_MAX])
 {
     struct amb_counters_view *view = calloc(1, sizeof(*view));
@@ -278,6 +308,9 @@ enum amb_status amb_counters_view_open(const struct amb_counters_image *image, c
     view->now_ns =
         now_ns != 0 ? now_ns : atomic_load_explicit(&image->header->beat_ns, memory_order_relaxed);
     enum amb_status status = amb_counters_query_parse(image, query, &view->query, why);
+    if (status == AMB_OK) {
+        status = view_narrow(view, share, why);
+    }
     if (status == AMB_OK && !view_find(view)) {
         status = AMB_ENOMEM;
     }
@@ -359,7 +392,7 @@ static json_t *next_row(const struct amb_counters_view *view, uint32_t slot)
         return row_of(view, &object);
     }
     /* The slot may be another object's meanwhile. */
-    if (!read_texts(view, slot, &object) || !is_wanted(&view->query, &object)) {
+    if (!read_texts(view, slot, &object) || !is_wanted(view, &object)) {
         return NULL;
     }
     find_numbers(view, &object);
@@ -492,7 +525,9 @@ static void put_end(const struct amb_counters_view *view, FILE *out)
     const char *column = view->query.source->unlisted;
     const struct amb_counters_metric *metric =
         column == NULL ? NULL : metric_of(view, AMB_COUNTERS_BROKER, column);
-    uint64_t unlisted = metric == NULL ? 0 : amb_counters_word(view->image, 0, metric->at);
+    uint64_t unlisted = view->tenant != NULL ? view->share.unlisted
+                        : metric == NULL     ? 0
+                                             : amb_counters_word(view->image, 0, metric->at);
     (void)fputc(']', out);
     if (unlisted != 0) {
         (void)fprintf(out, ",\"not_shown\":%" PRIu64, unlisted);

@@ -19,6 +19,8 @@
  * An answer comes in pages, which together are one JSON text, so it has no size limit. Rows that
  * come or go between two pages are there or not; no row is there twice.
  *
+ * A view of one tenant has that one's objects alone, and none of the broker or the workers.
+ *
  * Threads: any, each with views of its own. Memory: some bytes for each slot, until it is closed.
  */
 #pragma once
@@ -36,12 +38,19 @@
 
 struct amb_counters_view;
 
-/* EINVAL: the query is wrong, and `why` has a sentence. ENOMEM. The image must stay. now_ns: of the
- * broker's clock; 0: the image's last sign of life. */
-AMB_MUST_CHECK enum amb_status amb_counters_view_open(const struct amb_counters_image *image,
-                                                      const char *query, uint64_t now_ns,
-                                                      struct amb_counters_view **out,
-                                                      char why[AMB_COUNTERS_REFUSAL_MAX]);
+/* The part of an image that one tenant may see. */
+struct amb_counters_share {
+    uint64_t tenant;   /* its number */
+    uint64_t unlisted; /* how many of its objects have no slot */
+};
+
+/* EINVAL: the query is wrong, and `why` has a sentence. ENOMEM. The image must stay. share: copied;
+ * NULL: all. EFORBIDDEN: the query is of more than a tenant's objects. now_ns: of the broker's
+ * clock; 0: the image's last sign of life. */
+AMB_MUST_CHECK enum amb_status
+amb_counters_view_open(const struct amb_counters_image *image, const char *query,
+                       const struct amb_counters_share *share, uint64_t now_ns,
+                       struct amb_counters_view **out, char why[AMB_COUNTERS_REFUSAL_MAX]);
 /* The next piece of the answer, at most `rows` rows, for free(); NULL: no memory. */
 char *amb_counters_view_page(struct amb_counters_view *view, uint32_t rows, bool *is_last);
 void amb_counters_view_close(struct amb_counters_view **view);

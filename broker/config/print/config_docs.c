@@ -3,6 +3,7 @@
 
 #include "broker/config/config_roles.h"
 #include "broker/config/config_schema.h"
+#include "broker/config/config_tenants.h"
 #include "wire/config/config_groups.h"
 #include "wire/config/config_mdoc.h"
 #include "wire/config/config_reference.h"
@@ -138,6 +139,10 @@ void amb_config_print_reference(FILE *out)
                        "A user has the rights of all its roles, and no others; "
                        "[security.md](security.md) says what each is for.\n\n");
     keys = amb_config_role_keys(&count);
+    amb_config_table_print(keys, count, out);
+    (void)fprintf(out, "\n## Keys of one element of `tenants`\n\n"
+                       "[security.md](security.md#tenants) says what a tenant has.\n\n");
+    keys = amb_config_tenant_keys(&count);
     amb_config_table_print(keys, count, out);
 }
 

@@ -6,6 +6,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/renew.h"
+#include "broker/control/status/status.h"
 #include "wire/base/clock.h"
 #include "wire/base/text.h"
 
@@ -14,10 +15,7 @@
 
 const char *amb_operate_scope(const struct amb_client *client)
 {
-    const struct amb_rights *rights = client->rights;
-    bool is_of_all = rights == NULL || rights->admin == AMB_ADMIN_ADMIN ||
-                     strcmp(client->login.user->tenant, AMB_USER_OPERATORS) == 0;
-    return is_of_all ? NULL : client->login.user->tenant;
+    return amb_status_tenant(client) == AMB_TENANT_ANY ? NULL : client->login.user->tenant;
 }
 
 static bool is_in_scope(const char *scope, const char *tenant)

@@ -51,7 +51,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     client->fd = fd;
     client->pidfd = -1;
     client->passed_fd = client->closing_fd = -1;
-    client->tenant = AMB_USER_NOBODY;
+    client->sharer = AMB_USER_NOBODY;
     client->is_unix = is_unix;
     client->connected_ns = control->now_ns;
     client->seen_ns = control->now_ns;

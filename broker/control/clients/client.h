@@ -18,6 +18,7 @@
 #pragma once
 
 #include "broker/base/heap_account.h"
+#include "broker/base/tenant.h"
 #include "broker/control/clients/login.h"
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
@@ -77,8 +78,9 @@ struct amb_client {
     uid_t uid;        /* -1: unknown */
     uint32_t user;    /* user.h; by login.user, where there is one */
     struct amb_login login;
-    uint32_t tenant; /* the owner of names that users of its tenant have in common; the same */
-    struct amb_rights *rights;       /* of its user, a reference; NULL: it may do everything */
+    const struct amb_tenant *tenant; /* by login.user; NULL: the operators' */
+    uint32_t sharer;           /* the owner of names that users of its tenant have in common */
+    struct amb_rights *rights; /* of its user, a reference; NULL: it may do everything */
     struct amb_list_node of_revoked; /* of control->revoked: it is to end, */
     enum amb_status revoked;         /* ... with that; OK: it is not */
     bool is_unrenewed; /* or of control->unrenewed: it has not been compared with the users in
@@ -137,6 +139,12 @@ struct amb_client {
     struct amb_client_table subs;     /* struct amb_dir_sub */
     struct amb_pair_account *account; /* of its subscriptions' pairs; NULL: it has none yet */
 };
+
+/* The number of its tenant. */
+static inline uint32_t amb_client_tenant(const struct amb_client *client)
+{
+    return amb_tenant_number(client->tenant);
+}
 
 /* The open one of a handle, or NULL; also for a handle that cannot be. */
 static inline struct amb_dir_publisher *amb_client_publisher(const struct amb_client *client,

@@ -68,6 +68,7 @@ void amb_client_list(struct amb_client *client)
         .pid = (uint64_t)client->pid,
         .uid = client->uid,
         .worker = client->session.shard,
+        .tenant = amb_tenant_number(client->tenant),
         .pairs = client->account == NULL ? 0 : client->account->pairs,
         .quarantined_bytes = client->quarantined_bytes,
         .heap_bytes = client->heap.bytes,
@@ -93,4 +94,10 @@ const char *amb_client_owner_text(struct amb_directory *directory, unsigned user
 {
     return amb_login_owner_text(AMB_CONTAINER_OF(directory, struct amb_control, directory), user,
                                 out);
+}
+
+const char *amb_client_tenant_text(struct amb_directory *directory, uint32_t tenant)
+{
+    const struct amb_control *control = AMB_CONTAINER_OF(directory, struct amb_control, directory);
+    return control->users == NULL ? "" : amb_tenants_name(&control->tenants, tenant);
 }

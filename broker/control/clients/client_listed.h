@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 struct amb_client;
 struct amb_directory;
 
@@ -15,3 +17,5 @@ const char *amb_client_state_name(const struct amb_client *client);
 void amb_client_list(struct amb_client *client);
 /* amb_directory.owner_text */
 const char *amb_client_owner_text(struct amb_directory *directory, unsigned user, char *out);
+/* amb_directory.tenant_text: "" where there are no users, and so no tenants. */
+const char *amb_client_tenant_text(struct amb_directory *directory, uint32_t tenant);

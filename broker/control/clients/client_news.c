@@ -20,7 +20,8 @@ static json_t *client_event(const struct amb_client *client)
 
 void amb_client_come(const struct amb_client *client)
 {
-    amb_events_publish(client->control, "$SYS.client.come", client_event(client));
+    amb_events_publish(client->control, amb_tenant_number(client->tenant), "$SYS.client.come",
+                       client_event(client));
 }
 
 void amb_client_gone(const struct amb_client *client, const char *why)
@@ -32,7 +33,8 @@ void amb_client_gone(const struct amb_client *client, const char *why)
         (void)json_object_set_new(json, "status", json_integer(client->end_status));
         (void)json_object_set_new(json, "why", json_string(why));
     }
-    amb_events_publish(client->control, "$SYS.client.gone", json);
+    amb_events_publish(client->control, amb_tenant_number(client->tenant), "$SYS.client.gone",
+                       json);
 }
 
 static void client_tell_note(struct amb_client *client, const struct amb_note *note)
@@ -75,7 +77,8 @@ void amb_client_note(struct amb_client *client, const struct amb_note *note)
             (void)json_object_set_new(json, "spilled", json_integer((json_int_t)note->spilled));
         }
     }
-    amb_events_publish(client->control, topics[note->kind], json);
+    amb_events_publish(client->control, amb_tenant_number(client->tenant), topics[note->kind],
+                       json);
     if (note->kind == AMB_NOTE_SLOW || note->kind == AMB_NOTE_RECOVERED) {
         client_tell_note(client, note); /* That may end it. */
     }

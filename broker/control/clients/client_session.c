@@ -156,7 +156,8 @@ void amb_client_close_session(struct amb_client *client)
     amb_client_hold(client);
     amb_order_post(client->control->shards[client->session.shard], order);
     if (client->loses_maps) {
-        client->control->lost_maps |= amb_client_maps(client);
+        amb_tenants_lose_maps(&client->control->tenants, amb_tenant_number(client->tenant),
+                              amb_client_maps(client));
     } else {
         amb_left_maps_note(client);
     }

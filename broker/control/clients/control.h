@@ -11,6 +11,7 @@
 
 #include "broker/base/mail.h"
 #include "broker/base/party.h"
+#include "broker/base/tenant.h"
 #include "broker/control/clients/blocklist.h"
 #include "broker/control/clients/expiry.h"
 #include "broker/control/clients/failures.h"
@@ -103,6 +104,7 @@ struct amb_control {
     struct amb_directory directory;
     struct amb_identities identities;
     struct amb_parties parties;
+    struct amb_tenants tenants;
     struct amb_listener listeners[AMB_LISTENERS_MAX];
     unsigned listener_count;
     struct amb_watches watches;
@@ -119,7 +121,6 @@ struct amb_control {
     struct amb_list_node clients, dead;      /* struct amb_client.node */
     struct amb_list_node revoked, unrenewed; /* struct amb_client.of_revoked: renew.h */
     bool reviews_queues;                     /* the same */
-    uint64_t lost_maps;             /* trust groups whose segments are to be retired: a bit each */
     struct amb_left_maps left_maps; /* they may have to go too, once their users lose rights */
     struct amb_list_node unread;    /* struct amb_client.of_unread: no socket tells of them */
     bool has_fallen;                /* amb_user.has_fallen of some user */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events on $SYS topics, which anybody subscribes to like any other: "$SYS.>". Each is a JSON
- * object. Nobody reads them: they cost a comparison.
+ * object. Nobody reads them: they cost a comparison. A tenant sees its own; operators see all, and
+ * the field `tenant` says whose each one is.
  *
  *   $SYS.client.come, $SYS.client.gone                    who, and why it has gone
  *   $SYS.tls.expiring                                     a file of TLS: expiry.h
@@ -17,6 +18,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define AMB_EVENTS_MAX 1024u
 
@@ -24,5 +26,7 @@ struct amb_control;
 struct json_t;
 
 bool amb_events_are_wanted(const struct amb_control *control);
-/* Publishes json, whose reference it takes over; NULL, or without room: nothing. */
-void amb_events_publish(struct amb_control *control, const char *topic, struct json_t *json);
+/* Publishes json, which is about that tenant, and whose reference it takes over; NULL, or without
+ * room: nothing. AMB_TENANT_OPERATORS: for operators alone. */
+void amb_events_publish(struct amb_control *control, uint32_t tenant, const char *topic,
+                        struct json_t *json);

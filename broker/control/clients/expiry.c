@@ -65,7 +65,7 @@ static void tell(struct amb_control *control, enum amb_tls_file file, int64_t no
                  days);
     }
     if (amb_events_are_wanted(control)) {
-        amb_events_publish(control, "$SYS.tls.expiring",
+        amb_events_publish(control, AMB_TENANT_OPERATORS, "$SYS.tls.expiring",
                            json_pack("{s:s, s:s?, s:I, s:I}", "key", amb_tls_file_name(file),
                                      "file", used->path, "days_left", (json_int_t)days, "expires_s",
                                      (json_int_t)used->expires_s));

@@ -6,6 +6,13 @@
 #include "broker/control/clients/control.h"
 #include "broker/rights/rights_map.h"
 
+/* Lost with the next change. */
+static void leave_as_other(struct amb_control *control, uint32_t tenant, uint64_t maps)
+{
+    amb_tenants_at(&control->tenants, tenant)->left_maps |= maps;
+    control->left_maps.others |= maps;
+}
+
 /* The groups that the user of that number may map now. Its end is noted. */
 static uint64_t maps_now(struct amb_control *control, uint32_t number)
 {
@@ -31,11 +38,11 @@ static void line_compare(struct amb_control *control, uint32_t i)
 {
     uint64_t *maps = &control->left_maps.lines[i].maps;
     uint64_t lost = *maps & ~maps_now(control, control->left_maps.lines[i].user);
-    control->lost_maps |= lost;
+    amb_tenants_lose_maps(&control->tenants, control->left_maps.lines[i].tenant, lost);
     *maps &= ~lost;
 }
 
-static uint32_t line_of(struct amb_left_maps *left, uint32_t number)
+static uint32_t line_of(struct amb_left_maps *left, uint32_t number, uint32_t tenant)
 {
     uint32_t i = 0;
     while (i < left->count && left->lines[i].user != number) {
@@ -43,6 +50,7 @@ static uint32_t line_of(struct amb_left_maps *left, uint32_t number)
     }
     if (i == left->count && i < AMB_LEFT_MAPS_MAX) {
         left->next += left->next == left->count; /* It is compared as it comes. */
+        left->lines[left->count].tenant = tenant;
         left->lines[left->count++].user = number;
     }
     return i;
@@ -53,19 +61,24 @@ void amb_left_maps_note(struct amb_client *client)
     struct amb_control *control = client->control;
     struct amb_left_maps *left = &control->left_maps;
     const struct amb_auth_user *user = client->login.user;
+    uint32_t tenant = amb_tenant_number(client->tenant);
     uint64_t maps = amb_client_maps(client);
     if (maps == 0 || (user != NULL && client->rights == NULL)) {
         return; /* It maps nothing, or is the local admin, who loses nothing. */
     }
     if (user == NULL) { /* Users may have come while it was there. */
-        *(control->users == NULL ? &left->others : &control->lost_maps) |= maps;
+        if (control->users == NULL) {
+            leave_as_other(control, tenant, maps);
+        } else {
+            amb_tenants_lose_maps(&control->tenants, tenant, maps);
+        }
         return;
     }
-    uint32_t i = line_of(left, user->number);
+    uint32_t i = line_of(left, user->number, tenant);
     if (i == AMB_LEFT_MAPS_MAX) {
         uint64_t now = maps_now(control, user->number);
-        left->others |= maps & now;
-        control->lost_maps |= maps & ~now;
+        leave_as_other(control, tenant, maps & now);
+        amb_tenants_lose_maps(&control->tenants, tenant, maps & ~now);
         return;
     }
     left->lines[i].maps |= maps;
@@ -74,7 +87,11 @@ void amb_left_maps_note(struct amb_client *client)
 
 void amb_left_maps_review(struct amb_control *control)
 {
-    control->lost_maps |= control->left_maps.others;
+    for (uint32_t i = 0; i < control->tenants.count && control->left_maps.others != 0; i++) {
+        struct amb_tenant *tenant = amb_tenants_at(&control->tenants, i);
+        amb_tenants_lose_maps(&control->tenants, i, tenant->left_maps);
+        tenant->left_maps = 0;
+    }
     control->left_maps.others = 0;
     control->left_maps.next = 0;
 }

@@ -3,7 +3,7 @@
  * Trust groups that were mapped in sessions that have ended. Their processes may live on, and keep
  * what they have mapped. So a user who loses rights later has these groups retired too.
  *
- *   a session ends ──► its user's line ──► a reload, its `until`, ──► control->lost_maps
+ *   a session ends ──► its user's line ──► a reload, its `until`, ──► amb_tenants_lose_maps
  *                                          or the same moment
  *
  * Threads: the control thread. Memory: embedded.
@@ -23,11 +23,12 @@ struct amb_left_maps {
     uint32_t count, next; /* next: the line that is compared next; count: no more */
     int64_t now_s;        /* since 1970 */
     int64_t due_s;        /* when the time of the first of its users is over; 0: of none */
-    uint64_t others; /* of sessions without a user, or without a line: lost with the next change,
-                      * and when the time of any user is over */
+    uint64_t others; /* of any tenant, of sessions without a user, or without a line: each is in
+                      * its tenant's left_maps. They are lost with the next change, and when the
+                      * time of any user is over. */
     struct {
-        uint32_t user; /* its number */
-        uint64_t maps; /* a bit for each group */
+        uint32_t user, tenant; /* their numbers */
+        uint64_t maps;         /* a bit for each group */
     } lines[AMB_LEFT_MAPS_MAX];
 };
 

@@ -45,22 +45,24 @@ enum amb_status amb_login_rights(struct amb_control *control, const struct amb_a
     return amb_rights_take(&control->rights, &of, out);
 }
 
-/* The rights of the user, and the number that stands for its tenant. */
+/* The rights of the user, its tenant, and the owner of what that has in common. */
 static enum amb_status take_rights(struct amb_client *client, const struct amb_auth_user *user)
 {
     struct amb_control *control = client->control;
     struct amb_rights *rights;
-    uint32_t tenant = AMB_USER_NOBODY;
-    enum amb_status status = AMB_OK;
-    if (!user->is_local_admin) {
+    struct amb_tenant *tenant = NULL;
+    uint32_t sharer = AMB_USER_NOBODY;
+    enum amb_status status = amb_tenants_take(&control->tenants, user->tenant, &tenant);
+    if (status == AMB_OK && !user->is_local_admin) {
         status = amb_auth_numbers_take(amb_auth_users_numbers(control->users), user->tenant, "",
-                                       &tenant);
+                                       &sharer);
     }
     status = status == AMB_OK ? amb_login_rights(control, user, &rights) : status;
     if (status == AMB_OK) {
         amb_rights_unref(&client->rights);
         client->rights = rights;
         client->tenant = tenant;
+        client->sharer = sharer;
     }
     return status;
 }

@@ -124,26 +124,37 @@ static void end_some(struct amb_control *control)
     }
 }
 
-/* The orders that close these sessions went before: they are offered nothing that is made now. */
-void amb_renew_retire(struct amb_control *control)
+/* False: there is no memory for the orders. */
+static bool retire_groups(struct amb_control *control, struct amb_tenant *tenant)
 {
-    uint64_t maps = control->lost_maps;
-    if (maps == 0 || !amb_list_is_empty(&control->revoked) ||
-        control->left_maps.next < control->left_maps.count) {
-        return;
-    }
-    control->lost_maps = 0;
-    amb_membudget_fence(control->budget);
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_order_groups_retire *retire =
             amb_order_new(&amb_order_groups_retire, NULL, NULL);
         if (retire == NULL) {
-            control->lost_maps = maps; /* Once more, in the next round. */
-            return;
+            return false;
         }
-        retire->tenant = AMB_TENANT_ONLY;
-        retire->maps = maps;
+        retire->tenant = tenant->number;
+        retire->maps = tenant->lost_maps;
         amb_order_post(control->shards[i], &retire->order);
+    }
+    tenant->lost_maps = 0;
+    return true;
+}
+
+/* The orders that close these sessions went before: they are offered nothing that is made now. */
+void amb_renew_retire(struct amb_control *control)
+{
+    if (control->tenants.lost_maps == 0 || !amb_list_is_empty(&control->revoked) ||
+        control->left_maps.next < control->left_maps.count) {
+        return;
+    }
+    control->tenants.lost_maps = 0;
+    amb_membudget_fence(control->budget);
+    for (uint32_t i = 0; i < control->tenants.count; i++) {
+        struct amb_tenant *tenant = amb_tenants_at(&control->tenants, i);
+        if (tenant->lost_maps != 0 && !retire_groups(control, tenant)) {
+            control->tenants.lost_maps |= tenant->lost_maps; /* Once more, in the next round. */
+        }
     }
 }
 
@@ -184,7 +195,7 @@ static void queue_goes(const struct amb_dir_queue *queue, void *arg)
     amb_info("durable name \"%s\", group \"%s\" of %s: it goes, rights changed", queue->durable,
              queue->group, owner);
     if (amb_events_are_wanted(control)) {
-        amb_events_publish(control, "$SYS.queue.gone",
+        amb_events_publish(control, queue->sub.tenant, "$SYS.queue.gone",
                            json_pack("{s:s, s:s, s:s, s:s, s:s}", "durable", queue->durable,
                                      "group", queue->group, "pattern",
                                      amb_topic_shown(queue->sub.pattern), "user", owner, "why",

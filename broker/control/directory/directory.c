@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define CELLS_SPARE 1024u
+#define READ_STEPS 1024u /* of looking for a reader; with more of them there may be one */
 
 enum amb_status amb_directory_init(struct amb_directory *directory, const struct amb_config *config,
                                    struct amb_shard *const *shards, unsigned shard_count)
@@ -76,7 +77,7 @@ void amb_directory_fini(struct amb_directory *directory)
 static void topic_attach_named_readers(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     struct amb_pattern *name =
-        amb_patterns_name(&directory->patterns, topic->name, topic->name_len);
+        amb_patterns_name(&directory->patterns, topic->tenant, topic->name, topic->name_len);
     if (name != NULL) {
         AMB_LIST_FOR_EACH (node, &name->subs) {
             (void)amb_directory_connect(
@@ -109,8 +110,8 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
     return AMB_OK;
 }
 
-static enum amb_status topic_add(struct amb_directory *directory, const char *name, size_t len,
-                                 unsigned home, struct amb_dir_topic *main,
+static enum amb_status topic_add(struct amb_directory *directory, uint32_t tenant, const char *name,
+                                 size_t len, unsigned home, struct amb_dir_topic *main,
                                  enum amb_priority priority, struct amb_party *payer,
                                  struct amb_dir_topic **out)
 {
@@ -118,7 +119,7 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
         !amb_directory_leave_oldest(directory)) {
         return AMB_ELIMIT;
     }
-    struct amb_dir_topic *topic = amb_dir_topic_make(directory, name, len, home);
+    struct amb_dir_topic *topic = amb_dir_topic_make(directory, tenant, name, len, home);
     if (topic == NULL) {
         return AMB_ENOMEM;
     }
@@ -134,21 +135,21 @@ static enum amb_status topic_add(struct amb_directory *directory, const char *na
     return AMB_OK;
 }
 
-enum amb_status amb_directory_topic(struct amb_directory *directory, const char *name, size_t len,
-                                    unsigned home, struct amb_party *payer,
-                                    struct amb_dir_topic **out)
+enum amb_status amb_directory_topic(struct amb_directory *directory, uint32_t tenant,
+                                    const char *name, size_t len, unsigned home,
+                                    struct amb_party *payer, struct amb_dir_topic **out)
 {
-    struct amb_dir_topic *topic = amb_map_get(directory->by_name, name, len);
+    struct amb_dir_topic *topic = amb_directory_named(directory, tenant, name, len);
     if (topic != NULL) {
         *out = topic;
         return AMB_OK;
     }
     enum amb_status status =
-        topic_add(directory, name, len, home, NULL, AMB_PRIORITY_NORMAL, payer, &topic);
+        topic_add(directory, tenant, name, len, home, NULL, AMB_PRIORITY_NORMAL, payer, &topic);
     if (status != AMB_OK) {
         return status;
     }
-    if (amb_map_put(directory->by_name, name, len, topic) != AMB_OK) {
+    if (amb_directory_name_put(directory, topic) != AMB_OK) {
         return AMB_ENOMEM;
     }
     topic_attach_named_readers(directory, topic);
@@ -168,8 +169,8 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
     }
     amb_dir_topic_use(main); /* All orders may leave for it, but that one stays. */
     main->kin_count++;
-    enum amb_status status =
-        topic_add(directory, main->name, main->name_len, main->home, main, priority, payer, &topic);
+    enum amb_status status = topic_add(directory, main->tenant, main->name, main->name_len,
+                                       main->home, main, priority, payer, &topic);
     if (status != AMB_OK) {
         main->kin_count--;
         amb_directory_rest(directory, main);
@@ -182,11 +183,30 @@ enum amb_status amb_directory_priority(struct amb_directory *directory, struct a
     return AMB_OK;
 }
 
-bool amb_directory_has(const struct amb_directory *directory, const char *name, size_t len,
-                       enum amb_priority priority)
+bool amb_directory_has(const struct amb_directory *directory, uint32_t tenant, const char *name,
+                       size_t len, enum amb_priority priority)
 {
-    struct amb_dir_topic *topic = amb_map_get(directory->by_name, name, len);
+    struct amb_dir_topic *topic = amb_directory_named(directory, tenant, name, len);
     return topic != NULL && amb_dir_topic_kin(topic, priority) != NULL;
+}
+
+/* False: one is enough. */
+static bool find_one(struct amb_pattern *pattern, void *arg)
+{
+    (void)pattern;
+    *(bool *)arg = true;
+    return false;
+}
+
+bool amb_directory_is_read(const struct amb_directory *directory, uint32_t tenant, const char *name,
+                           size_t len)
+{
+    bool is_found = amb_patterns_name(&directory->patterns, tenant, name, len) != NULL;
+    uint32_t steps = READ_STEPS;
+    return is_found ||
+           !amb_patterns_match(&directory->patterns, tenant, name, len, &steps, find_one,
+                               &is_found) ||
+           is_found;
 }
 
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic)
@@ -238,8 +258,8 @@ static void sub_enter(struct amb_directory *directory, struct amb_dir_sub *sub)
         amb_list_push_back(&sub->account->subs, &sub->of_account);
     }
     amb_list_init(&sub->same);
-    sub->filed = amb_patterns_add(&directory->patterns, sub->pattern, sub->pattern_len, &sub->same,
-                                  sub->may_map ? &sub->user : NULL);
+    sub->filed = amb_patterns_add(&directory->patterns, sub->tenant, sub->pattern, sub->pattern_len,
+                                  &sub->same, sub->may_map ? &sub->user : NULL);
     if (sub->filed != NULL) {
         sub->filed->narrowed += sub->rights != NULL;
     } else { /* Later topics cannot find it, so its client is ended. */
@@ -266,7 +286,8 @@ static void sub_each_topic(struct amb_directory *directory, struct amb_dir_sub *
         amb_pairs_each(directory, sub, fn, arg);
         return;
     }
-    struct amb_dir_topic *topic = amb_map_get(directory->by_name, sub->pattern, sub->pattern_len);
+    struct amb_dir_topic *topic =
+        amb_directory_named(directory, sub->tenant, sub->pattern, sub->pattern_len);
     for (unsigned i = 0; topic != NULL && i <= AMB_PRIORITY_LOW; i++) {
         struct amb_dir_topic *kin = amb_directory_kin(topic, i);
         if (kin != NULL) {

@@ -89,10 +89,12 @@ struct amb_directory {
     struct amb_counters *counters; /* where objects are listed; NULL: nowhere */
     /* The text of the owner of names; `out` has AMB_AUTH_NAME_MAX bytes. NULL: nobody says. */
     const char *(*owner_text)(struct amb_directory *directory, uint32_t user, char *out);
+    /* The name of a tenant; NULL: there are none. */
+    const char *(*tenant_text)(struct amb_directory *directory, uint32_t tenant);
     const struct amb_config *config;
     struct amb_shard *const *shards;
     unsigned shard_count;
-    struct amb_map *by_name;
+    struct amb_map *by_name; /* by tenant_key.h */
     struct amb_trust_groups trust_groups;
     struct amb_patterns patterns;        /* of all subscriptions */
     struct amb_list_node topics, subs;   /* all of them */
@@ -180,6 +182,7 @@ struct amb_dir_topic {
     uint32_t publisher_count;
     struct amb_topic **on_shard; /* one for each shard, NULL where there is none */
     struct amb_listed listed;
+    uint32_t tenant; /* the owner: broker/base/tenant.h */
     uint32_t name_len;
     char name[];
 };
@@ -224,7 +227,7 @@ struct amb_dir_sub {
      * until it leaves; NULL: it was not. */
     struct amb_rights *rights;
     struct amb_rights_cut cut;
-    uint32_t user;
+    uint32_t user, tenant; /* it reads topics of that tenant alone */
     struct amb_subscription_options options;
     struct amb_dir_queue *queue; /* NULL: it reads itself, else is a member there */
     struct amb_begin
@@ -243,9 +246,9 @@ AMB_MUST_CHECK enum amb_status amb_directory_init(struct amb_directory *director
 /* After the workers have ended: topics go with it. */
 void amb_directory_fini(struct amb_directory *directory);
 
-/* The topic of that name, made with `home` if there is none; where there are too many, the one idle
- * for longest leaves. payer: whose it is if it is made; NULL: nobody's. ELIMIT, ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directory,
+/* The tenant's topic of that name, made with `home` if there is none; where there are too many, the
+ * one idle for longest leaves. payer: whose it is if it is made; NULL: nobody's. ELIMIT, ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_directory_topic(struct amb_directory *directory, uint32_t tenant,
                                                    const char *name, size_t len, unsigned home,
                                                    struct amb_party *payer,
                                                    struct amb_dir_topic **out);
@@ -256,8 +259,11 @@ AMB_MUST_CHECK enum amb_status amb_directory_priority(struct amb_directory *dire
                                                       struct amb_party *payer,
                                                       struct amb_dir_topic **out);
 /* Is that topic of that priority there? */
-bool amb_directory_has(const struct amb_directory *directory, const char *name, size_t len,
-                       enum amb_priority priority);
+bool amb_directory_has(const struct amb_directory *directory, uint32_t tenant, const char *name,
+                       size_t len, enum amb_priority priority);
+/* Does anybody of the tenant read a topic of that name, or may do so? */
+bool amb_directory_is_read(const struct amb_directory *directory, uint32_t tenant, const char *name,
+                           size_t len);
 /* The client that it was made for does not use it after all. */
 void amb_directory_unused(struct amb_directory *directory, struct amb_dir_topic *topic);
 /* Enters and removes a publisher, for its topic's SUBSCRIBERS counts. */

@@ -82,8 +82,8 @@ static uint64_t pairs_allowed(const struct amb_directory *directory,
 }
 
 const char *amb_directory_lacks_pairs(struct amb_directory *directory,
-                                      const struct amb_pair_account *account, const char *pattern,
-                                      size_t len)
+                                      const struct amb_pair_account *account, uint32_t tenant,
+                                      const char *pattern, size_t len)
 {
     const char *key = NULL;
     uint64_t left = pairs_allowed(directory, account, &key), wanted = 0;
@@ -92,7 +92,7 @@ const char *amb_directory_lacks_pairs(struct amb_directory *directory,
     }
     AMB_LIST_FOR_EACH (node, &directory->topics) {
         const struct amb_dir_topic *topic = AMB_CONTAINER_OF(node, struct amb_dir_topic, node);
-        wanted += topic->wake != AMB_DIR_QUIET &&
+        wanted += topic->wake != AMB_DIR_QUIET && topic->tenant == tenant &&
                   amb_pattern_matches(pattern, len, topic->name, topic->name_len);
     }
     return wanted > left ? key : NULL;

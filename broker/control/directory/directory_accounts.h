@@ -16,10 +16,11 @@ struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *
 void amb_pair_account_unref(struct amb_pair_account **account);
 /* The directory ends. */
 void amb_pair_accounts_fini(struct amb_directory *directory);
-/* Before a subscription comes: the key of the limit that its pairs would exceed; NULL: none. */
+/* Before a subscription of that tenant comes: the key of the limit that its pairs would exceed;
+ * NULL: none. */
 const char *amb_directory_lacks_pairs(struct amb_directory *directory,
-                                      const struct amb_pair_account *account, const char *pattern,
-                                      size_t len);
+                                      const struct amb_pair_account *account, uint32_t tenant,
+                                      const char *pattern, size_t len);
 /* More pairs of it, or fewer. NULL: nobody is charged. */
 void amb_pair_account_add(struct amb_pair_account *account, int64_t pairs);
 /* May the subscription have one more pair? Else sub->over names the limit, and

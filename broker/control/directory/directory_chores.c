@@ -107,7 +107,7 @@ static struct amb_dir_topic *topic_next(const struct amb_directory *directory,
     while ((*cell < directory->cells) && (*looks > 0)) {
         struct amb_dir_topic *topic = directory->by_cell[(*cell)++];
         --*looks;
-        if (topic != NULL && topic->main == NULL &&
+        if (topic != NULL && topic->main == NULL && topic->tenant == sub->tenant &&
             amb_pattern_matches(sub->pattern, sub->pattern_len, topic->name, topic->name_len) &&
             !amb_dir_sub_leaves_out(sub, topic)) {
             return topic;

@@ -58,8 +58,8 @@ static uint32_t topic_count(struct amb_dir_topic *topic)
     uint32_t steps = COUNT_STEPS;
     struct count count = {.topic = topic, .looks = COUNT_LOOKS};
     topic->wild = (struct amb_dir_wild){.generation = patterns->generation + 1};
-    topic->wild.is_cut =
-        !amb_patterns_match(patterns, topic->name, topic->name_len, &steps, count_pattern, &count);
+    topic->wild.is_cut = !amb_patterns_match(patterns, topic->tenant, topic->name, topic->name_len,
+                                             &steps, count_pattern, &count);
     return COUNT_STEPS - steps + COUNT_LOOKS - count.looks;
 }
 

@@ -105,7 +105,8 @@ static void leave_go_on(struct amb_dir_topic *topic)
 static bool topic_is_used(const struct amb_directory *directory, const struct amb_dir_topic *topic)
 {
     return topic->publisher_count > 0 || topic->kin_count > 0 ||
-           amb_patterns_name(&directory->patterns, topic->name, topic->name_len) != NULL;
+           amb_patterns_name(&directory->patterns, topic->tenant, topic->name, topic->name_len) !=
+               NULL;
 }
 
 void amb_directory_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
@@ -120,7 +121,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
 {
     amb_assert(!topic_is_used(directory, topic));
     if (topic->main == NULL) {
-        (void)amb_map_remove(directory->by_name, topic->name, topic->name_len);
+        amb_directory_name_remove(directory, topic);
     } else {
         topic->main->kin[topic->priority] = NULL;
     }

@@ -4,6 +4,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/control/directory/listing.h"
+#include "broker/control/directory/tenant_key.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders_topic.h"
@@ -24,16 +25,17 @@ void *amb_directory_order(const struct amb_order_kind *kind, amb_order_done_fn d
 
 /* Of topics of the broker's and of inboxes nobody maps anything. Dead letters stay where they were.
  */
-static const struct amb_trust_group *group_of(struct amb_directory *directory, const char *name)
+static const struct amb_trust_group *group_of(struct amb_directory *directory, uint32_t tenant,
+                                              const char *name)
 {
     return amb_topic_is_reserved(name, strlen(name))
                ? &amb_trust_group_private
-               : amb_trust_groups_find(&directory->trust_groups, AMB_TENANT_ONLY,
+               : amb_trust_groups_find(&directory->trust_groups, tenant,
                                        amb_config_topic(directory->config, name)->group);
 }
 
-struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const char *name,
-                                         size_t len, unsigned home)
+struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, uint32_t tenant,
+                                         const char *name, size_t len, unsigned home)
 {
     struct amb_dir_topic *topic = calloc(1, sizeof(*topic) + len + 1);
     if (topic == NULL) {
@@ -42,9 +44,10 @@ struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const 
     topic->directory = directory;
     topic->on_shard = calloc(directory->shard_count, sizeof(struct amb_topic *));
     topic->home = home;
+    topic->tenant = tenant;
     topic->name_len = (uint32_t)len;
     memcpy(topic->name, name, len);
-    topic->group = group_of(directory, topic->name);
+    topic->group = group_of(directory, tenant, topic->name);
     amb_list_init(&topic->node);
     amb_list_init(&topic->idle);
     amb_list_init(&topic->of_counts);
@@ -55,6 +58,28 @@ struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const 
         return NULL;
     }
     return topic;
+}
+
+struct amb_dir_topic *amb_directory_named(const struct amb_directory *directory, uint32_t tenant,
+                                          const char *name, size_t len)
+{
+    char key[AMB_TENANT_KEY_MAX];
+    size_t key_len = amb_tenant_key(key, tenant, name, len);
+    return amb_map_get(directory->by_name, key, key_len);
+}
+
+enum amb_status amb_directory_name_put(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    char key[AMB_TENANT_KEY_MAX];
+    size_t key_len = amb_tenant_key(key, topic->tenant, topic->name, topic->name_len);
+    return amb_map_put(directory->by_name, key, key_len, topic);
+}
+
+void amb_directory_name_remove(struct amb_directory *directory, const struct amb_dir_topic *topic)
+{
+    char key[AMB_TENANT_KEY_MAX];
+    size_t key_len = amb_tenant_key(key, topic->tenant, topic->name, topic->name_len);
+    (void)amb_map_remove(directory->by_name, key, key_len);
 }
 
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
@@ -90,6 +115,7 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
         amb_order_free(&add->order);
         return NULL;
     }
+    topic->on_shard[shard]->tenant = topic->tenant;
     if (topic->main != NULL) {
         amb_topic_set_priority(topic->on_shard[shard], topic->priority);
         topic->on_shard[shard]->kin.main = topic->main->on_shard[shard];

@@ -13,8 +13,15 @@
 void *amb_directory_order(const struct amb_order_kind *kind, amb_order_done_fn done, void *context);
 
 /* In no list, and without an id. NULL: no memory. */
-struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, const char *name,
-                                         size_t len, unsigned home);
+struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, uint32_t tenant,
+                                         const char *name, size_t len, unsigned home);
+/* The tenant's topic of that name and of priority NORMAL; NULL: there is none. */
+struct amb_dir_topic *amb_directory_named(const struct amb_directory *directory, uint32_t tenant,
+                                          const char *name, size_t len);
+/* It is found by that from here on, or not any more. ENOMEM. */
+AMB_MUST_CHECK enum amb_status amb_directory_name_put(struct amb_directory *directory,
+                                                      struct amb_dir_topic *topic);
+void amb_directory_name_remove(struct amb_directory *directory, const struct amb_dir_topic *topic);
 /* The topic is in no list but those of the idle, and no worker knows it. */
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count);
 /* The topic as that shard knows it, introduced there if it is not. NULL: no memory. */

@@ -133,8 +133,8 @@ static bool wake_slice(struct wake *wake)
 {
     struct amb_dir_topic *topic = wake->topic;
     uint32_t steps = UINT32_MAX;
-    (void)amb_patterns_match(&wake->directory->patterns, topic->name, topic->name_len, &steps,
-                             wake_for, wake);
+    (void)amb_patterns_match(&wake->directory->patterns, topic->tenant, topic->name,
+                             topic->name_len, &steps, wake_for, wake);
     wake->cost = wake->made + 1 + (UINT32_MAX - steps) / STEPS_PER_PAIR;
     if (wake->made == wake->budget) { /* There may be more of them. */
         (void)wake_post(wake, &slice_made);

@@ -6,13 +6,19 @@
 #include "broker/count/figures.h"
 #include "wire/codec/topic.h"
 
+static const char *tenant_text(struct amb_directory *directory, uint32_t tenant)
+{
+    return directory->tenant_text == NULL ? "" : directory->tenant_text(directory, tenant);
+}
+
 void amb_listing_topic(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     static const char *const priorities[] = {"normal", "high", "low"};
-    const struct amb_topic_words words = {.worker = topic->home};
-    const char *const texts[] = {amb_topic_shown(topic->name), priorities[topic->priority]};
+    const struct amb_topic_words words = {.worker = topic->home, .tenant = topic->tenant};
+    const char *const texts[] = {amb_topic_shown(topic->name), priorities[topic->priority],
+                                 tenant_text(directory, topic->tenant)};
     amb_counters_list(directory->counters, &topic->listed, AMB_COUNTERS_TOPIC, topic->id, &words,
-                      sizeof(words), texts, 2);
+                      sizeof(words), texts, sizeof(texts) / sizeof(texts[0]));
 }
 
 void amb_listing_topic_gone(struct amb_directory *directory, struct amb_dir_topic *topic)
@@ -22,11 +28,14 @@ void amb_listing_topic_gone(struct amb_directory *directory, struct amb_dir_topi
 
 void amb_listing_subscription(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
-    const struct amb_subscription_words words = {
-        .client = sub->client_id, .worker = sub->session.shard, .narrowed = sub->rights != NULL};
-    const char *const texts[] = {amb_topic_shown(sub->pattern)};
+    const struct amb_subscription_words words = {.client = sub->client_id,
+                                                 .worker = sub->session.shard,
+                                                 .narrowed = sub->rights != NULL,
+                                                 .tenant = sub->tenant};
+    const char *const texts[] = {amb_topic_shown(sub->pattern),
+                                 tenant_text(directory, sub->tenant)};
     amb_counters_list(directory->counters, &sub->listed, AMB_COUNTERS_SUBSCRIPTION, sub->id, &words,
-                      sizeof(words), texts, 1);
+                      sizeof(words), texts, sizeof(texts) / sizeof(texts[0]));
 }
 
 void amb_listing_subscription_gone(struct amb_directory *directory, struct amb_dir_sub *sub)
@@ -38,13 +47,17 @@ void amb_listing_queue(struct amb_directory *directory, struct amb_dir_queue *qu
 {
     static const char *const acks[] = {"none", "none", "explicit", "cumulative"};
     char user[AMB_AUTH_NAME_MAX] = "";
-    const struct amb_queue_words words = {.worker = queue->sub.session.shard,
-                                          .members = queue->members};
+    const struct amb_queue_words words = {
+        .worker = queue->sub.session.shard, .members = queue->members, .tenant = queue->sub.tenant};
     const char *const texts[] = {
-        amb_topic_shown(queue->sub.pattern), queue->durable, queue->group, acks[queue->options.ack],
+        amb_topic_shown(queue->sub.pattern),
+        tenant_text(directory, queue->sub.tenant),
+        queue->durable,
+        queue->group,
+        acks[queue->options.ack],
         directory->owner_text == NULL ? "" : directory->owner_text(directory, queue->user, user)};
     amb_counters_list(directory->counters, &queue->listed, AMB_COUNTERS_QUEUE, queue->sub.id,
-                      &words, sizeof(words), texts, 5);
+                      &words, sizeof(words), texts, sizeof(texts) / sizeof(texts[0]));
 }
 
 void amb_listing_queue_gone(struct amb_directory *directory, struct amb_dir_queue *queue)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/directory/patterns.h"
 
+#include "broker/base/tenant.h"
+#include "broker/control/directory/tenant_key.h"
 #include "wire/base/hash.h"
 #include "wire/codec/topic.h"
 
@@ -20,8 +22,10 @@ struct amb_pattern_branch {
 
 enum amb_status amb_patterns_init(struct amb_patterns *patterns)
 {
-    *patterns = (struct amb_patterns){.root = calloc(1, sizeof(struct amb_pattern_branch))};
-    if (patterns->root == NULL || amb_map_create(&patterns->names) != AMB_OK ||
+    *patterns = (struct amb_patterns){.root = calloc(1, sizeof(struct amb_pattern_branch)),
+                                      .tenants = calloc(1, sizeof(struct amb_pattern_branch))};
+    if (patterns->root == NULL || patterns->tenants == NULL ||
+        amb_map_create(&patterns->names) != AMB_OK ||
         amb_map_create(&patterns->branches) != AMB_OK) {
         amb_patterns_fini(patterns);
         return AMB_ENOMEM;
@@ -65,8 +69,9 @@ void amb_patterns_fini(struct amb_patterns *patterns)
     }
     if (patterns->root != NULL) {
         branch_free(patterns->root);
-        patterns->root = NULL;
     }
+    free(patterns->tenants); /* No pattern ends there. */
+    patterns->root = patterns->tenants = NULL;
 }
 
 /* Tokens -------------------------------------------------------------------------------------- */
@@ -160,24 +165,50 @@ static void branch_prune(struct amb_patterns *patterns, struct amb_pattern_branc
     }
 }
 
+/* A tenant's root is a branch whose token is the number. It goes with its last pattern. */
+static struct token tenant_token(const uint32_t *tenant)
+{
+    return (struct token){(const char *)tenant, sizeof(*tenant)};
+}
+
+/* NULL: the tenant has no pattern with a wildcard. */
+static struct amb_pattern_branch *root_find(const struct amb_patterns *patterns, uint32_t tenant)
+{
+    struct token token = tenant_token(&tenant);
+    return tenant == AMB_TENANT_OPERATORS ? patterns->root
+                                          : branch_below(patterns, patterns->tenants, &token);
+}
+
+/* Made if there is none. NULL: no memory. */
+static struct amb_pattern_branch *root_get(struct amb_patterns *patterns, uint32_t tenant)
+{
+    struct amb_pattern_branch *root = root_find(patterns, tenant);
+    struct token token = tenant_token(&tenant);
+    return root != NULL ? root : branch_make(patterns, patterns->tenants, &token);
+}
+
 /* Patterns ------------------------------------------------------------------------------------ */
 
-static struct amb_pattern *pattern_make(const char *text, size_t len)
+static struct amb_pattern *pattern_make(uint32_t tenant, const char *text, size_t len)
 {
     struct amb_pattern *pattern = calloc(1, sizeof(*pattern) + len + 1);
     if (pattern != NULL) {
         amb_list_init(&pattern->subs);
+        pattern->tenant = tenant;
         pattern->len = (uint32_t)len;
         memcpy(pattern->text, text, len);
     }
     return pattern;
 }
 
-static struct amb_pattern *name_get(struct amb_patterns *patterns, const char *text, size_t len)
+static struct amb_pattern *name_get(struct amb_patterns *patterns, uint32_t tenant,
+                                    const char *text, size_t len)
 {
-    struct amb_pattern *pattern = amb_map_get(patterns->names, text, len);
-    if (pattern == NULL && (pattern = pattern_make(text, len)) != NULL &&
-        amb_map_put(patterns->names, text, len, pattern) != AMB_OK) {
+    char key[AMB_TENANT_KEY_MAX];
+    size_t key_len = amb_tenant_key(key, tenant, text, len);
+    struct amb_pattern *pattern = amb_map_get(patterns->names, key, key_len);
+    if (pattern == NULL && (pattern = pattern_make(tenant, text, len)) != NULL &&
+        amb_map_put(patterns->names, key, key_len, pattern) != AMB_OK) {
         free(pattern);
         return NULL;
     }
@@ -185,15 +216,16 @@ static struct amb_pattern *name_get(struct amb_patterns *patterns, const char *t
 }
 
 /* That pattern, made if there is none. NULL: no memory. */
-static struct amb_pattern *pattern_get(struct amb_patterns *patterns, const char *text, size_t len)
+static struct amb_pattern *pattern_get(struct amb_patterns *patterns, uint32_t tenant,
+                                       const char *text, size_t len)
 {
     if (amb_pattern_is_literal(text, len)) {
-        return name_get(patterns, text, len);
+        return name_get(patterns, tenant, text, len);
     }
-    struct amb_pattern_branch *branch = patterns->root;
+    struct amb_pattern_branch *branch = root_get(patterns, tenant);
     struct token rest = {text, len};
     bool takes_rest = false;
-    while (rest.len > 0 && !takes_rest) {
+    while (branch != NULL && rest.len > 0 && !takes_rest) {
         struct token token = token_next(&rest);
         takes_rest = token_is(&token, '>');
         if (!takes_rest) {
@@ -206,8 +238,11 @@ static struct amb_pattern *pattern_get(struct amb_patterns *patterns, const char
             branch = below;
         }
     }
+    if (branch == NULL) {
+        return NULL;
+    }
     struct amb_pattern **place = takes_rest ? &branch->rest : &branch->end;
-    if (*place == NULL && (*place = pattern_make(text, len)) == NULL) {
+    if (*place == NULL && (*place = pattern_make(tenant, text, len)) == NULL) {
         branch_prune(patterns, branch);
         return NULL;
     }
@@ -215,10 +250,11 @@ static struct amb_pattern *pattern_get(struct amb_patterns *patterns, const char
     return *place;
 }
 
-struct amb_pattern *amb_patterns_add(struct amb_patterns *patterns, const char *text, size_t len,
-                                     struct amb_list_node *sub, const uint32_t *reader)
+struct amb_pattern *amb_patterns_add(struct amb_patterns *patterns, uint32_t tenant,
+                                     const char *text, size_t len, struct amb_list_node *sub,
+                                     const uint32_t *reader)
 {
-    struct amb_pattern *pattern = pattern_get(patterns, text, len);
+    struct amb_pattern *pattern = pattern_get(patterns, tenant, text, len);
     if (pattern != NULL) {
         patterns->generation += pattern->branch != NULL;
         pattern->count++;
@@ -247,7 +283,9 @@ void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pat
         return;
     }
     if (p->branch == NULL) {
-        (void)amb_map_remove(patterns->names, p->text, p->len);
+        char key[AMB_TENANT_KEY_MAX];
+        size_t len = amb_tenant_key(key, p->tenant, p->text, p->len);
+        (void)amb_map_remove(patterns->names, key, len);
     } else {
         struct amb_pattern **place = p->branch->rest == p ? &p->branch->rest : &p->branch->end;
         *place = NULL;
@@ -256,10 +294,12 @@ void amb_patterns_remove(struct amb_patterns *patterns, struct amb_pattern **pat
     free(p);
 }
 
-struct amb_pattern *amb_patterns_name(const struct amb_patterns *patterns, const char *topic,
-                                      size_t len)
+struct amb_pattern *amb_patterns_name(const struct amb_patterns *patterns, uint32_t tenant,
+                                      const char *topic, size_t len)
 {
-    return amb_map_get(patterns->names, topic, len);
+    char key[AMB_TENANT_KEY_MAX];
+    size_t key_len = amb_tenant_key(key, tenant, topic, len);
+    return amb_map_get(patterns->names, key, key_len);
 }
 
 struct match {
@@ -292,11 +332,14 @@ static bool match_below(const struct match *match, struct amb_pattern_branch *br
     return !may_any || branch->any == NULL || match_below(match, branch->any, rest, true);
 }
 
-bool amb_patterns_match(const struct amb_patterns *patterns, const char *topic, size_t len,
-                        uint32_t *steps, amb_pattern_fn fn, void *arg)
+bool amb_patterns_match(const struct amb_patterns *patterns, uint32_t tenant, const char *topic,
+                        size_t len, uint32_t *steps, amb_pattern_fn fn, void *arg)
 {
     const struct match match = {patterns, steps, fn, arg};
-    (void)match_below(&match, patterns->root, (struct token){topic, len},
-                      !amb_topic_is_reserved(topic, len));
+    struct amb_pattern_branch *root = root_find(patterns, tenant);
+    if (root != NULL) {
+        (void)match_below(&match, root, (struct token){topic, len},
+                          !amb_topic_is_reserved(topic, len));
+    }
     return *steps > 0;
 }

@@ -2,6 +2,7 @@
 #include "broker/control/directory/queues.h"
 
 #include "broker/base/party.h"
+#include "broker/base/tenant.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/directory/listing.h"
@@ -85,7 +86,8 @@ void amb_queues_wish(const Amb__Control__Subscribe *subscribe, uint32_t user,
 }
 
 static struct amb_dir_queue *queue_find(struct amb_directory *directory,
-                                        const struct amb_queue_wish *wish, const char *pattern)
+                                        const struct amb_queue_wish *wish,
+                                        const struct amb_dir_sub *sub)
 {
     const char *group = wish->group, *durable = wish->durable;
     if (group[0] == '\0' && durable[0] == '\0') {
@@ -93,12 +95,12 @@ static struct amb_dir_queue *queue_find(struct amb_directory *directory,
     }
     AMB_LIST_FOR_EACH (node, &directory->queues) {
         struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
-        if (!amb_user_is_same(queue->user, wish->user)) {
+        if (!amb_user_is_same(queue->user, wish->user) || queue->sub.tenant != sub->tenant) {
             continue;
         }
         if (durable[0] != '\0' ? strcmp(queue->durable, durable) == 0
                                : queue->durable[0] == '\0' && strcmp(queue->group, group) == 0 &&
-                                     strcmp(queue->sub.pattern, pattern) == 0) {
+                                     strcmp(queue->sub.pattern, sub->pattern) == 0) {
             return queue;
         }
     }
@@ -205,6 +207,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     queue->sub.session = (struct amb_session_id){.shard = sub->session.shard};
     queue->sub.handle = AMB_QUEUE_HANDLE;
     queue->sub.user = wish->user;
+    queue->sub.tenant = sub->tenant;
     queue->sub.may_map = wish->user != AMB_USER_TCP; /* Some member may. */
     queue->sub.options = sub->options;
     queue->sub.begin = sub->begin;
@@ -252,7 +255,7 @@ enum amb_status amb_queues_subscribe(struct amb_directory *directory, struct amb
         *why = AMB_USER_NO_NAMES;
         return AMB_EFORBIDDEN;
     }
-    struct amb_dir_queue *queue = queue_find(directory, wish, sub->pattern);
+    struct amb_dir_queue *queue = queue_find(directory, wish, sub);
     if (queue != NULL) {
         enum amb_status status = queue_fits(queue, sub, wish, why);
         if (status != AMB_OK) {
@@ -377,13 +380,14 @@ void amb_queues_tick(struct amb_directory *directory)
 }
 
 enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const char *name,
-                                          const uint32_t *user)
+                                          const uint32_t *user, uint32_t tenant)
 {
     struct amb_dir_queue *found = NULL;
     AMB_LIST_FOR_EACH (node, &directory->queues) {
         struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
         if (name[0] == '\0' || strcmp(queue->durable, name) != 0 ||
-            (user != NULL && queue->user != *user)) {
+            (user != NULL && queue->user != *user) ||
+            !amb_tenant_is_asked(tenant, queue->sub.tenant)) {
             continue;
         }
         if (found != NULL) {

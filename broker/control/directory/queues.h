@@ -86,10 +86,12 @@ bool amb_queues_review_next(struct amb_directory *directory, amb_queue_ask_fn ma
 bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user);
 /* Now and then: durable names that nobody came back for. */
 void amb_queues_tick(struct amb_directory *directory);
-/* user: the name's owner; NULL: the only user with such a name. ENOTFOUND; EBUSY: it has members;
- * EINVAL: several users have it. */
+/* user: the name's owner; NULL: the only user with such a name. tenant: of queues of that one
+ * alone; AMB_TENANT_ANY: of all. ENOTFOUND; EBUSY: it has members; EINVAL: several users have it.
+ */
 AMB_MUST_CHECK enum amb_status amb_queues_remove_durable(struct amb_directory *directory,
-                                                         const char *name, const uint32_t *user);
+                                                         const char *name, const uint32_t *user,
+                                                         uint32_t tenant);
 /* The broker drains: names that nobody uses end now, the others with their last member. */
 void amb_queues_end(struct amb_directory *directory);
 /* The broker ends: all of them do, while the workers still run. */

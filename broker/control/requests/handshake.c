@@ -409,7 +409,7 @@ static void session_order(struct amb_client *client, const Amb__Control__Auth *a
     open->opening.is_on_host = client->is_unix;
     open->opening.may_map = amb_client_may_map(client);
     open->opening.maps = amb_client_maps(client);
-    open->opening.tenant = AMB_TENANT_ONLY;
+    open->opening.tenant = amb_client_tenant(client);
     open->opening.mapped_max = client->mapped_max;
     open->opening.party = client->party;
     open->opening.may_map_gpu = amb_client_may_map_gpu(client);

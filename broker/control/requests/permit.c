@@ -72,7 +72,7 @@ bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
 
 uint32_t amb_permit_owner(const struct amb_client *client, const char *name)
 {
-    return amb_rights_shares(client->rights, name) ? client->tenant : client->user;
+    return amb_rights_shares(client->rights, name) ? client->sharer : client->user;
 }
 
 uint32_t amb_permit_queue_owner(const struct amb_client *client,

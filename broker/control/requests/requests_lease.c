@@ -153,8 +153,8 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
         ask->slot = open->slot;
         ask->slots = open->slots;
         ask->node = open->node;
-        ask->group =
-            amb_trust_groups_find(&control->directory.trust_groups, AMB_TENANT_ONLY, open->group);
+        ask->group = amb_trust_groups_find(&control->directory.trust_groups,
+                                           amb_client_tenant(client), open->group);
         amb_order_post(control->shards[client->session.shard], &ask->order);
     }
 }

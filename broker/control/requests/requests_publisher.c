@@ -185,7 +185,7 @@ static bool user_make_room(struct amb_client *client, uint64_t id,
     const struct amb_config_limits *limits = &client->control->config->limits;
     const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
     if (user == NULL || user->is_free ||
-        amb_directory_has(directory, open->topic, strlen(open->topic),
+        amb_directory_has(directory, amb_client_tenant(client), open->topic, strlen(open->topic),
                           (enum amb_priority)open->priority)) {
         return true;
     }
@@ -213,8 +213,8 @@ void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Con
     }
     struct amb_dir_topic *topic;
     enum amb_status status =
-        amb_directory_topic(&control->directory, open->topic, strlen(open->topic),
-                            client->session.shard, client->party, &topic);
+        amb_directory_topic(&control->directory, amb_client_tenant(client), open->topic,
+                            strlen(open->topic), client->session.shard, client->party, &topic);
     if (status == AMB_OK) {
         status = amb_directory_priority(&control->directory, topic,
                                         (enum amb_priority)open->priority, client->party, &topic);

@@ -113,6 +113,7 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
     sub->session = client->session;
     sub->client_id = client->id;
     sub->user = client->user;
+    sub->tenant = amb_client_tenant(client);
     sub->may_map = amb_client_may_map(client) && subscribe->copy == 0;
     sub->maps = amb_client_maps(client);
     sub->handle = subscribe->handle;

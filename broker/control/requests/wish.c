@@ -19,7 +19,8 @@ static bool wish_may_read(const struct amb_client *client, const char *pattern)
     size_t len = strlen(pattern);
     return !amb_pattern_is_inbox(pattern, len) ||
            (amb_topic_is_inbox(pattern, len) &&
-            amb_patterns_name(&client->control->directory.patterns, pattern, len) == NULL);
+            amb_patterns_name(&client->control->directory.patterns, amb_client_tenant(client),
+                              pattern, len) == NULL);
 }
 
 /* Its user leaves something for others. A durable name counts while nobody uses it, so to use it
@@ -69,7 +70,8 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
         return false;
     }
     const char *lacks = amb_directory_lacks_pairs(&client->control->directory, client->account,
-                                                  subscribe->pattern, strlen(subscribe->pattern));
+                                                  amb_client_tenant(client), subscribe->pattern,
+                                                  strlen(subscribe->pattern));
     if (lacks != NULL) {
         amb_client_send_error(client, id, AMB_ELIMIT, "limit: it would read too many topics (%s)",
                               lacks);

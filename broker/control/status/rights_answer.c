@@ -136,8 +136,8 @@ static json_t *row_of(const struct question *question, const struct amb_auth_use
                      amb_auth_user_may_enter(user, (int64_t)time(NULL)) && !is_blocked);
 }
 
-enum amb_status amb_rights_answer(struct amb_control *control, const char *words, json_t **out,
-                                  const char **why)
+enum amb_status amb_rights_answer(struct amb_control *control, uint32_t tenant, const char *words,
+                                  json_t **out, const char **why)
 {
     struct question question = {.answer = ""};
     struct amb_rights *rights = NULL;
@@ -149,7 +149,8 @@ enum amb_status amb_rights_answer(struct amb_control *control, const char *words
     question.what = words;
     const struct amb_auth_user *user =
         control->users == NULL ? NULL : amb_auth_users_find(control->users, question.user);
-    if (user == NULL) {
+    if (user == NULL || (tenant != AMB_TENANT_ANY &&
+                         strcmp(user->tenant, amb_tenants_name(&control->tenants, tenant)) != 0)) {
         *why = "there is no user of that name (auth.users)";
         return AMB_ENOTFOUND;
     }

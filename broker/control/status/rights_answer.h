@@ -10,10 +10,11 @@
 #include "wire/base/status.h"
 
 #include <jansson.h>
+#include <stdint.h>
 
 struct amb_control;
 
-/* words: "NAME publish WHAT". *out: rows, the caller's. EINVAL, ENOTFOUND, ENOMEM: *why has the
- * reason, static. */
-AMB_MUST_CHECK enum amb_status amb_rights_answer(struct amb_control *control, const char *words,
-                                                 json_t **out, const char **why);
+/* words: "NAME publish WHAT", of a user of that tenant, or AMB_TENANT_ANY. *out: rows, the
+ * caller's. EINVAL, ENOTFOUND, ENOMEM: *why has the reason, static. */
+AMB_MUST_CHECK enum amb_status amb_rights_answer(struct amb_control *control, uint32_t tenant,
+                                                 const char *words, json_t **out, const char **why);

@@ -4,6 +4,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/record.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/status/pieces.h"
 #include "broker/control/status/rights_answer.h"
@@ -20,9 +21,18 @@
 #include <string.h>
 #include <unistd.h>
 
+uint32_t amb_status_tenant(const struct amb_client *client)
+{
+    const struct amb_rights *rights = client->rights;
+    uint32_t own = amb_client_tenant(client);
+    return rights == NULL || rights->admin == AMB_ADMIN_ADMIN || own == AMB_TENANT_OPERATORS
+               ? AMB_TENANT_ANY
+               : own;
+}
+
 /* user: "" or a name's owner. */
-static enum amb_status durable_remove(struct amb_control *control, const char *name,
-                                      const char *user)
+static enum amb_status durable_remove(struct amb_control *control, uint32_t tenant,
+                                      const char *name, const char *user)
 {
     struct amb_directory *directory = &control->directory;
     uint32_t owner;
@@ -30,10 +40,10 @@ static enum amb_status durable_remove(struct amb_control *control, const char *n
         return AMB_ENOTFOUND;
     }
     if (user[0] == '\0') {
-        return amb_queues_remove_durable(directory, name, NULL);
+        return amb_queues_remove_durable(directory, name, NULL, tenant);
     }
     return amb_login_owner_parse(control, user, &owner)
-               ? amb_queues_remove_durable(directory, name, &owner)
+               ? amb_queues_remove_durable(directory, name, &owner, tenant)
                : AMB_ENOTFOUND;
 }
 
@@ -52,7 +62,7 @@ void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json)
 enum amb_status amb_status_remove_durable(struct amb_client *client, const char *name,
                                           const char *user, const char **why)
 {
-    enum amb_status status = durable_remove(client->control, name, user);
+    enum amb_status status = durable_remove(client->control, amb_status_tenant(client), name, user);
     *why = status == AMB_EBUSY    ? "it is in use"
            : status == AMB_EINVAL ? "several users have it: NAME USER"
                                   : "there is none of that name";
@@ -63,7 +73,8 @@ static void test_rights(struct amb_client *client, uint64_t id, const char *word
 {
     json_t *rows;
     const char *why;
-    enum amb_status status = amb_rights_answer(client->control, words, &rows, &why);
+    enum amb_status status =
+        amb_rights_answer(client->control, amb_status_tenant(client), words, &rows, &why);
     if (status != AMB_OK) {
         amb_client_send_error(client, id, status, "user test: %s", why);
     } else {
@@ -123,8 +134,7 @@ static void status_collected(void *owner, struct amb_order *order)
 }
 
 /* Questions are for the broker's own user and root, on a Unix socket, and for users with a role
- * that has the level. All that there is may be seen by operators, and by users that administrate
- * all tenants. */
+ * that has the level. */
 const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin level)
 {
     const struct amb_rights *rights = client->rights;
@@ -140,10 +150,7 @@ const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin 
         return level == AMB_ADMIN_READ ? "no role of this user has admin = \"read\""
                                        : "no role of this user has admin = \"operate\"";
     }
-    return rights->admin == AMB_ADMIN_ADMIN ||
-                   strcmp(client->login.user->tenant, AMB_USER_OPERATORS) == 0
-               ? NULL
-               : "there are no views of one tenant yet; the user's tenant has to be \"$\"";
+    return NULL;
 }
 
 /* The rest of the query behind that word; NULL: it does not begin so. */
@@ -151,6 +158,17 @@ static const char *behind(const char *query, const char *word)
 {
     size_t len = strlen(word);
     return strncmp(query, word, len) == 0 ? query + len : NULL;
+}
+
+/* It shows more than the client's tenant. */
+static void refuse_whole(struct amb_client *client, uint64_t id, const char *query,
+                         const char *name)
+{
+    static const char why[] = "only users of the tenant \"$\", or with admin = \"admin\"";
+    amb_stat_add(&client->control->stats->forbidden, 1);
+    amb_record_refused(client, query, why);
+    amb_client_send_error(client, id, AMB_EFORBIDDEN, "admin: %s is of the whole broker: %s", name,
+                          why);
 }
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
@@ -162,7 +180,12 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         return;
     }
     if (amb_counters_query_is(query)) {
-        amb_views_request(client, id, query);
+        uint32_t tenant = amb_status_tenant(client);
+        if (tenant == AMB_TENANT_ANY || amb_views_are_of_tenants(query)) {
+            amb_views_request(client, id, query, tenant);
+        } else {
+            refuse_whole(client, id, query, amb_counters_source_find(query)->name);
+        }
         return;
     }
     const char *pattern = "";
@@ -178,6 +201,10 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         amb_client_send_error(client, id, AMB_EINVAL, "admin: no such query");
         return;
     }
+    if (!view->is_of_tenants && amb_status_tenant(client) != AMB_TENANT_ANY) {
+        refuse_whole(client, id, query, view->name);
+        return;
+    }
     struct amb_control *control = client->control;
     struct amb_status_query *state = calloc(1, sizeof(*state));
     json_t **shards = calloc(control->shard_count, sizeof(json_t *));
@@ -188,7 +215,8 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         return;
     }
     *state = (struct amb_status_query){.client = client, .id = id, .view = view, .shards = shards};
-    state->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control);
+    state->tenant = amb_status_tenant(client);
+    state->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control, state->tenant);
     state->pattern_len = strlen(pattern);
     memcpy(state->pattern, pattern, state->pattern_len + 1);
     amb_client_begin_work(client);

@@ -28,6 +28,9 @@ struct amb_client;
 
 /* Why the client may not ask at that level; NULL: it may. */
 const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin level);
+/* The tenant that the client sees: its own, or AMB_TENANT_ANY. Operators see all, and so do users
+ * that administrate all tenants. */
+uint32_t amb_status_tenant(const struct amb_client *client);
 /* Of a client without an obstacle at AMB_ADMIN_READ. Answers with AdminReply pieces, or Error:
  * EINVAL, ENOMEM, ETOOLARGE. Of "user test" also ENOTFOUND. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);

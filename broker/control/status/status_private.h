@@ -40,8 +40,9 @@ struct amb_status_view {
     json_t *(*worker)(const struct amb_shard *shard); /* the one row of a worker; or NULL */
     /* On the control thread: rows, or the answer itself. */
     json_t *(*gather)(struct amb_status_query *query, struct amb_control *control);
-    /* Up to which id there are rows; NULL: all. */
-    uint64_t (*last_id)(const struct amb_control *control);
+    /* Up to which id there are rows of a tenant; NULL: all. */
+    uint64_t (*last_id)(const struct amb_control *control, uint32_t tenant);
+    bool is_of_tenants; /* users of a tenant may ask, and see their own; else operators alone */
 };
 
 /* One question under way. */
@@ -49,6 +50,7 @@ struct amb_status_query {
     struct amb_client *client;
     uint64_t id;
     const struct amb_status_view *view;
+    uint32_t tenant;                 /* the one that is asked for; AMB_TENANT_ANY */
     uint64_t last_id;                /* of its rows: others are left out; UINT64_MAX: none is */
     char pattern[AMB_TOPIC_MAX + 1]; /* a client's name; "": all */
     size_t pattern_len;

@@ -14,6 +14,7 @@
 #include "broker/control/status/why.h"
 #include "broker/shard/shard.h"
 #include "broker/tls/handshaker.h"
+#include "wire/base/clock.h"
 #include "wire/link/link.h"
 
 #include <jansson.h>
@@ -51,6 +52,11 @@ static json_t *gather(const struct amb_status_query *query, unsigned shard_count
     return rows;
 }
 
+static bool asks_for_client(const struct amb_status_query *query, const struct amb_client *client)
+{
+    return client->has_session && amb_tenant_is_asked(query->tenant, amb_client_tenant(client));
+}
+
 /* Why the link is not a better one. To a client of this host that is a ring; why its link to others
  * has no more is told too. left_out: why UCX is told to do without a lane; or NULL. */
 static void add_why(json_t *row, const struct amb_client *client, const char *lanes,
@@ -69,13 +75,13 @@ static json_t *gather_transports(struct amb_status_query *query, struct amb_cont
 {
     json_t *rows = json_array();
     const char *left_out = amb_status_gpu_left_out(control);
-    json_t *own = amb_status_net_broker(control);
+    json_t *own = query->tenant == AMB_TENANT_ANY ? amb_status_net_broker(control) : NULL;
     if (own != NULL) {
         (void)json_array_append_new(rows, own);
     }
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (!c->has_session || !query_may(query, rows, c->id)) {
+        if (!asks_for_client(query, c) || !query_may(query, rows, c->id)) {
             continue;
         }
         const json_t *session = find_by_id(query, c->session.shard, "sessions", c->id);
@@ -98,7 +104,8 @@ static json_t *gather_paths(struct amb_status_query *query, struct amb_control *
     json_t *rows = json_array();
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (c->has_session && (query->pattern_len == 0 || strcmp(query->pattern, c->name) == 0) &&
+        if (asks_for_client(query, c) &&
+            (query->pattern_len == 0 || strcmp(query->pattern, c->name) == 0) &&
             query_may(query, rows, c->id)) {
             amb_paths_add(rows, c, find_by_id(query, c->session.shard, "sessions", c->id));
         }
@@ -152,12 +159,13 @@ static bool eldest_add(struct eldest *eldest, uint64_t id)
     return true;
 }
 
-static uint64_t clients_last_id(const struct amb_control *control)
+static uint64_t clients_last_id(const struct amb_control *control, uint32_t tenant)
 {
     struct eldest eldest = {0};
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (c->has_session && !eldest_add(&eldest, c->id)) {
+        if (c->has_session && amb_tenant_is_asked(tenant, amb_client_tenant(c)) &&
+            !eldest_add(&eldest, c->id)) {
             return eldest.last_id;
         }
     }
@@ -165,11 +173,11 @@ static uint64_t clients_last_id(const struct amb_control *control)
 }
 
 static const struct amb_status_view views[] = {
-    {"memory", NULL, amb_status_shard_memory, gather_memory, NULL},
-    {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id},
-    {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id},
-    {"doctor", NULL, NULL, gather_doctor, NULL},
-    {"topo", NULL, NULL, gather_topo, NULL},
+    {"memory", NULL, amb_status_shard_memory, gather_memory, NULL, false},
+    {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id, true},
+    {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id, true},
+    {"doctor", NULL, NULL, gather_doctor, NULL, false},
+    {"topo", NULL, NULL, gather_topo, NULL, false},
 };
 
 const struct amb_status_view *amb_status_view_find(const char *name)

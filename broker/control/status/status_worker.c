@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/status/status_worker.h"
 
+#include "broker/base/tenant.h"
 #include "broker/config/config.h"
 #include "broker/control/status/paths.h"
 #include "broker/control/status/status_private.h"

@@ -9,13 +9,17 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct amb_client;
 struct amb_control;
 
-/* Answers with AdminReply pieces, or Error: EINVAL, ENOMEM. */
-void amb_views_request(struct amb_client *client, uint64_t id, const char *query);
+/* May the users of a tenant ask that? They see their own. Others are of the whole broker. */
+bool amb_views_are_of_tenants(const char *query);
+/* Answers with AdminReply pieces, or Error: EINVAL, ENOMEM. tenant: the one that is seen, of
+ * queries that are of tenants; AMB_TENANT_ANY. */
+void amb_views_request(struct amb_client *client, uint64_t id, const char *query, uint32_t tenant);
 /* Part of a round: goes on with those whose clients have room again, and ends those whose clients
  * have gone. */
 void amb_views_run(struct amb_control *control);

@@ -5,6 +5,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_memory.h"
+#include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 #include "wire/codec/frame.h"
@@ -140,10 +141,11 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     return to;
 }
 
-void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry *entry,
+void amb_deadletter(struct amb_shard *shard, const struct amb_topic *of, struct amb_entry *entry,
                     uint32_t index, uint32_t deliveries, const char *reason)
 {
     char name[AMB_TOPIC_MAX + 1];
+    const char *topic = of->name;
     int len = snprintf(name, sizeof(name), "%s%s", AMB_DEADLETTER_PREFIX, topic);
     /* An inbox has none: its name, and the answers in it, are for the asker alone. */
     bool has_name = len > 0 && len < (int)sizeof(name) &&
@@ -162,5 +164,5 @@ void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry
         amb_stat_add(&shard->stats->msgs_dead_lost, 1);
         return;
     }
-    shard->upcalls->dead_letter(shard, to, name);
+    shard->upcalls->dead_letter(shard, to, of->tenant, name);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Dead letters: a message that no member of a queue could handle becomes a message of
- * $DLQ.<its topic>, with four properties more:
+ * $DLQ.<its topic> of its tenant, with four properties more:
  *
  *   $reason       why
  *   $deliveries   how often it was delivered
@@ -23,7 +23,8 @@
 
 struct amb_entry;
 struct amb_shard;
+struct amb_topic;
 
-/* Message `index` of an entry of `topic` is given up. */
-void amb_deadletter(struct amb_shard *shard, const char *topic, struct amb_entry *entry,
+/* Message `index` of an entry of that topic is given up. */
+void amb_deadletter(struct amb_shard *shard, const struct amb_topic *of, struct amb_entry *entry,
                     uint32_t index, uint32_t deliveries, const char *reason);

@@ -21,8 +21,7 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
     uint32_t first = take->first, count;
     while (amb_take_run(take, &first, &count)) {
         for (uint32_t i = first; i < first + count; i++) {
-            amb_deadletter(queue->shard, take->topic->name, take->entry, i, take->attempt + 1,
-                           reason);
+            amb_deadletter(queue->shard, take->topic, take->entry, i, take->attempt + 1, reason);
         }
         first += count;
     }

@@ -53,8 +53,10 @@ static void session_ended(struct amb_shard *shard, uint64_t client_id, enum amb_
 }
 
 /* To the topic of that name, if the test has made it. */
-static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, const char *name)
+static void dead_letter(struct amb_shard *shard, struct amb_entry *entry, uint32_t tenant,
+                        const char *name)
 {
+    (void)tenant;
     struct shard_harness *harness = harness_of(shard);
     unsigned home = shard->index;
     entry->status = AMB_ENOTFOUND;

@@ -12,14 +12,15 @@ static void a_group_is_made_once_and_has_an_id_of_its_own(void **state)
 {
     (void)state;
     struct amb_trust_groups groups = {0};
-    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 0), &amb_trust_group_main);
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_OPERATORS, 0),
+                     &amb_trust_group_main);
     assert_int_equal(groups.count, 0);
-    const struct amb_trust_group *one = amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 1);
+    const struct amb_trust_group *one = amb_trust_groups_find(&groups, AMB_TENANT_OPERATORS, 1);
     const struct amb_trust_group *other = amb_trust_groups_find(&groups, 7, 0);
     assert_int_equal(one->id, 2);
     assert_int_equal(other->id, 3);
     assert_int_equal(other->tenant, 7);
-    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 1), one);
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_OPERATORS, 1), one);
     assert_ptr_equal(amb_trust_groups_find(&groups, 7, 0), other);
     assert_int_equal(groups.count, 2);
 }
@@ -35,7 +36,8 @@ static void past_the_limit_messages_are_private(void **state)
     assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TRUST_GROUPS_MAX, 0),
                      &amb_trust_group_private);
     assert_int_equal(amb_trust_groups_find(&groups, 1, 0)->id, 2); /* Those that are there stay. */
-    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_ONLY, 0), &amb_trust_group_main);
+    assert_ptr_equal(amb_trust_groups_find(&groups, AMB_TENANT_OPERATORS, 0),
+                     &amb_trust_group_main);
 }
 
 static void a_group_is_mapped_by_its_tenant_where_rights_cover_it(void **state)
@@ -45,8 +47,9 @@ static void a_group_is_mapped_by_its_tenant_where_rights_cover_it(void **state)
     assert_true(amb_trust_group_may_map(&group, 7, UINT64_C(1) << 63));
     assert_false(amb_trust_group_may_map(&group, 7, ~(UINT64_C(1) << 63)));
     assert_false(amb_trust_group_may_map(&group, 8, UINT64_MAX));
-    assert_true(amb_trust_group_may_map(&amb_trust_group_main, AMB_TENANT_ONLY, 1));
-    assert_false(amb_trust_group_may_map(&amb_trust_group_private, AMB_TENANT_ONLY, UINT64_MAX));
+    assert_true(amb_trust_group_may_map(&amb_trust_group_main, AMB_TENANT_OPERATORS, 1));
+    assert_false(
+        amb_trust_group_may_map(&amb_trust_group_private, AMB_TENANT_OPERATORS, UINT64_MAX));
 }
 
 int main(void)

@@ -78,7 +78,7 @@ static void retire(struct shard_pair *w, uint64_t maps)
 {
     struct amb_order_groups_retire *order = amb_order_new(&amb_order_groups_retire, NULL, NULL);
     assert_non_null(order);
-    order->tenant = AMB_TENANT_ONLY;
+    order->tenant = AMB_TENANT_OPERATORS;
     order->maps = maps;
     amb_order_post(&w->h.shards[0], &order->order);
     harness_settle(&w->h);

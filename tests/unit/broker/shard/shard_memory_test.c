@@ -27,7 +27,7 @@
 #define MIB (KIB * KIB)
 #define SLOT UINT64_C(65536)
 
-static const struct amb_trust_group cams = {.id = 2, .tenant = AMB_TENANT_ONLY, .index = 1};
+static const struct amb_trust_group cams = {.id = 2, .tenant = AMB_TENANT_OPERATORS, .index = 1};
 static const struct client_options maps = {.may_map = true, .answers_offers = true};
 
 static bool has_no_memory;
@@ -171,10 +171,10 @@ static void segments_of_lost_rights_take_nothing_new(void **state)
     shard_pair_publish(w, 100);
     assert_int_equal(shard_pair_frame_type(w, 2), AMB_FRAME_MAP);
     uint64_t former = client_delivery(w->s, 0, 2)->frame.segment;
-    amb_shard_memory_retire(shard, AMB_TENANT_ONLY + 1, UINT64_MAX); /* others' */
-    amb_shard_memory_retire(shard, AMB_TENANT_ONLY, ~(UINT64_C(1) << cams.index));
+    amb_shard_memory_retire(shard, AMB_TENANT_OPERATORS + 1, UINT64_MAX); /* others' */
+    amb_shard_memory_retire(shard, AMB_TENANT_OPERATORS, ~(UINT64_C(1) << cams.index));
     assert_true(pool->segment_bytes > 0);
-    amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_C(1) << cams.index);
+    amb_shard_memory_retire(shard, AMB_TENANT_OPERATORS, UINT64_C(1) << cams.index);
     assert_int_equal(pool->segment_bytes, 0);
     assert_true(amb_shard_memory_retired(shard) > 0);
     for (unsigned i = 3; i < 9; i++) {
@@ -202,10 +202,10 @@ static void without_memory_a_pool_is_retired_later(void **state)
     const uint64_t bit = UINT64_C(1) << cams.index;
     shard_pair_publish(w, 100 * KIB);
     struct amb_order_groups_retire *order = amb_order_new(&amb_order_groups_retire, NULL, NULL);
-    order->tenant = AMB_TENANT_ONLY;
+    order->tenant = AMB_TENANT_OPERATORS;
     order->maps = bit;
     has_no_memory = true;
-    assert_true(amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_MAX) & bit);
+    assert_true(amb_shard_memory_retire(shard, AMB_TENANT_OPERATORS, UINT64_MAX) & bit);
     amb_order_post(shard, &order->order);
     (void)amb_inbox_run(&shard->inbox);
     (void)amb_inbox_run(&shard->inbox);
@@ -248,7 +248,7 @@ static void a_group_changes_while_another_worker_asks_for_it(void **state)
                               AMB_CONTAINER_OF(pool->segments.next, struct amb_segment, node)};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, ask_why, &asker), 0);
-    assert_int_equal(amb_shard_memory_retire(shard, AMB_TENANT_ONLY, UINT64_MAX), 0);
+    assert_int_equal(amb_shard_memory_retire(shard, AMB_TENANT_OPERATORS, UINT64_MAX), 0);
     atomic_store(&asker.is_over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(amb_deliver_why_refused(w->s->session, asker.segment), AMB_PATH_PRIVATE);

@@ -26,7 +26,7 @@ static uint32_t texts_of[TOPICS], numbers_of[TOPICS + 1];
 
 static void put_topic(uint32_t i, const char *name, const char *priority)
 {
-    const struct amb_topic_words words = {.worker = 1};
+    const struct amb_topic_words words = {.worker = 1, .tenant = i % 5};
     const char *texts[] = {name, priority};
     (void)amb_counters_put_texts(&counters, &texts_of[i], AMB_COUNTERS_TOPIC, i, &words,
                                  sizeof(words), texts, 2);
@@ -75,8 +75,8 @@ static int drop(void **state)
     return 0;
 }
 
-/* All pages together; their number. */
-static json_t *answer(const char *query, unsigned *pages)
+/* All pages together; their number. share: NULL: of all tenants. */
+static json_t *answer_to(const struct amb_counters_share *share, const char *query, unsigned *pages)
 {
     struct amb_counters_image image;
     struct amb_counters_view *view = NULL;
@@ -84,7 +84,7 @@ static json_t *answer(const char *query, unsigned *pages)
     size_t size = 0;
     bool is_last = false;
     amb_counters_view(&counters, &image);
-    if (amb_counters_view_open(&image, query, 0, &view, why) != AMB_OK) {
+    if (amb_counters_view_open(&image, query, share, 0, &view, why) != AMB_OK) {
         fail_msg("%s: %s", query, why);
     }
     FILE *out = open_memstream(&text, &size);
@@ -104,6 +104,11 @@ static json_t *answer(const char *query, unsigned *pages)
     }
     free(text);
     return json;
+}
+
+static json_t *answer(const char *query, unsigned *pages)
+{
+    return answer_to(NULL, query, pages);
 }
 
 static json_int_t number(const json_t *row, const char *key)
@@ -250,6 +255,75 @@ static void test_workers_and_sums(void **state)
     json_decref(json);
 }
 
+/* Topics 3, 8, 13 and so on are of tenant 3. */
+static void test_a_tenant_sees_its_own(void **state)
+{
+    (void)state;
+    const struct amb_counters_share share = {.tenant = 3, .unlisted = 2}, none = {.tenant = 5};
+    unsigned pages;
+    amb_stat_set(&amb_counters_broker(&counters)->unlisted_topics, 12);
+    json_t *json = answer_to(&share, "topics sort=messages", &pages);
+    const json_t *rows = json_object_get(json, "topics");
+    assert_int_equal(json_array_size(rows), TOPICS / 5);
+    assert_int_equal(number(json_array_get(rows, 0), "messages"), 98);
+    assert_int_equal(number(json, "not_shown"), 2);
+    json_decref(json);
+    json = answer_to(&share, "topics sort=topic top=3", &pages);
+    assert_int_equal(json_array_size(json_object_get(json, "topics")), 3);
+    json_decref(json);
+    json = answer_to(&share, "topics t.77", &pages); /* topic 2489 is of tenant 4 */
+    assert_int_equal(json_array_size(json_object_get(json, "topics")), 0);
+    json_decref(json);
+    json = answer_to(&none, "topics", &pages);
+    assert_int_equal(json_array_size(json_object_get(json, "topics")), 0);
+    assert_null(json_object_get(json, "not_shown"));
+    json_decref(json);
+    amb_stat_set(&amb_counters_broker(&counters)->unlisted_topics, 0);
+}
+
+/* A slot that becomes another tenant's between two pages is not shown. */
+static void test_a_slot_that_goes_to_another_tenant_is_not_shown(void **state)
+{
+    (void)state;
+    const struct amb_counters_share share = {.tenant = 3};
+    struct amb_counters_image image;
+    struct amb_counters_view *view = NULL;
+    char why[AMB_COUNTERS_REFUSAL_MAX];
+    bool is_last;
+    amb_counters_view(&counters, &image);
+    assert_int_equal(amb_counters_view_open(&image, "topics", &share, 0, &view, why), AMB_OK);
+    put_topic(3, "mine", "normal");
+    free(amb_counters_view_page(view, 1, &is_last));
+    const struct amb_topic_words words = {.worker = 1, .tenant = 4};
+    const char *const texts[] = {"secret", "normal"};
+    assert_true(amb_counters_put_texts(&counters, &texts_of[8], AMB_COUNTERS_TOPIC, 8, &words,
+                                       sizeof(words), texts, 2));
+    while (!is_last) {
+        char *page = amb_counters_view_page(view, 1000, &is_last);
+        assert_null(strstr(page, "secret"));
+        free(page);
+    }
+    amb_counters_view_close(&view);
+    put_topic(8, "mine", "normal");
+}
+
+static void test_views_of_the_whole_broker_are_of_no_tenant(void **state)
+{
+    (void)state;
+    const struct amb_counters_share share = {.tenant = 3};
+    const char *const queries[] = {"status", "metrics", "workers"};
+    for (size_t i = 0; i < 3; i++) {
+        struct amb_counters_image image;
+        struct amb_counters_view *view = NULL;
+        char why[AMB_COUNTERS_REFUSAL_MAX];
+        amb_counters_view(&counters, &image);
+        assert_int_equal(amb_counters_view_open(&image, queries[i], &share, 0, &view, why),
+                         AMB_EFORBIDDEN);
+        assert_null(view);
+        assert_non_null(strstr(why, "of the whole broker"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +333,9 @@ int main(void)
         cmocka_unit_test(test_objects_without_a_slot_are_counted),
         cmocka_unit_test(test_names_are_shown_as_text),
         cmocka_unit_test(test_workers_and_sums),
+        cmocka_unit_test(test_a_tenant_sees_its_own),
+        cmocka_unit_test(test_a_slot_that_goes_to_another_tenant_is_not_shown),
+        cmocka_unit_test(test_views_of_the_whole_broker_are_of_no_tenant),
     };
     return cmocka_run_group_tests(tests, fill, drop);
 }

@@ -48,8 +48,8 @@ static void note(struct amb_client *client)
 
 static uint64_t lost(void)
 {
-    uint64_t maps = stepped_control()->lost_maps;
-    stepped_control()->lost_maps = 0;
+    uint64_t maps = stepped_control()->tenants.lost_maps;
+    stepped_control()->tenants.lost_maps = 0;
     return maps;
 }
 

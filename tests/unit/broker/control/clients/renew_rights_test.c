@@ -262,8 +262,9 @@ static bool has_queue(const char *durable)
 
 static void remove_idle(const char *durable)
 {
-    assert_int_equal(amb_queues_remove_durable(&stepped_control()->directory, durable, NULL),
-                     AMB_OK);
+    assert_int_equal(
+        amb_queues_remove_durable(&stepped_control()->directory, durable, NULL, AMB_TENANT_ANY),
+        AMB_OK);
 }
 
 static void test_queues_go_when_their_owner_loses_the_right(void **state)

@@ -93,7 +93,8 @@ static void test_a_count_has_so_many_steps(void **state)
         for (unsigned j = 0; j < TOKENS; j++) {
             strcat(text, (i >> j & 1) != 0 ? ".*" : ".a");
         }
-        patterns[i] = amb_patterns_add(&f.directory.patterns, text, strlen(text), &nodes[i], NULL);
+        patterns[i] =
+            amb_patterns_add(&f.directory.patterns, 0, text, strlen(text), &nodes[i], NULL);
         assert_non_null(patterns[i]);
     }
     struct amb_dir_topic *topic = topic_of("a.a.a.a.a.a.a.a.a.a.a.a.a", 0);

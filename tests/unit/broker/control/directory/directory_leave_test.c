@@ -130,7 +130,7 @@ static void test_a_full_table_gives_up_the_topic_idle_for_longest(void **state)
     assert_ptr_equal(topic_of("a", 0), a);
     struct amb_dir_topic *topic = NULL;
     (void)topic_of("e", 0); /* a leaves */
-    assert_int_equal(amb_directory_topic(&f.directory, "f", 1, 0, NULL, &topic), AMB_ELIMIT);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, "f", 1, 0, NULL, &topic), AMB_ELIMIT);
     tear_down();
 }
 

@@ -26,9 +26,9 @@ static void make_topic(unsigned i)
 {
     char name[16];
     int len = snprintf(name, sizeof(name), "t.%u", i);
-    assert_int_equal(
-        amb_directory_topic(&f.directory, name, (size_t)len, i % f.harness.count, NULL, &topics[i]),
-        AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, name, (size_t)len, i % f.harness.count,
+                                         NULL, &topics[i]),
+                     AMB_OK);
 }
 
 static void work(void)
@@ -80,7 +80,7 @@ static void over(void)
     for (;;) {
         struct amb_pattern *pattern = NULL;
         uint32_t steps = UINT32_MAX;
-        (void)amb_patterns_match(&f.directory.patterns, "t.0", 3, &steps, first_found, &pattern);
+        (void)amb_patterns_match(&f.directory.patterns, 0, "t.0", 3, &steps, first_found, &pattern);
         if (pattern == NULL) {
             break;
         }
@@ -198,23 +198,23 @@ static void test_pairs_of_a_client_are_bounded(void **state)
     begin(1, TOPICS);
     struct amb_pair_account *account = amb_pair_account_create(&f, NULL);
     for (unsigned i = 0; i < 2; i++) {
-        assert_null(amb_directory_lacks_pairs(&f.directory, account, "t.*", 3));
+        assert_null(amb_directory_lacks_pairs(&f.directory, account, 0, "t.*", 3));
         open_wild(&subs[i], i, account);
         (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
         work();
     }
     assert_int_equal(account->pairs, 2 * TOPICS);
-    assert_string_equal(amb_directory_lacks_pairs(&f.directory, account, "t.*", 3),
+    assert_string_equal(amb_directory_lacks_pairs(&f.directory, account, 0, "t.*", 3),
                         "limits.max_pairs_per_client");
-    assert_null(amb_directory_lacks_pairs(&f.directory, account, "t.1", 3));
-    assert_null(amb_directory_lacks_pairs(&f.directory, account, "u.*", 3));
+    assert_null(amb_directory_lacks_pairs(&f.directory, account, 0, "t.1", 3));
+    assert_null(amb_directory_lacks_pairs(&f.directory, account, 0, "u.*", 3));
     /* 251 topics more, of which the last has one pair too many: its publisher is unhurt. */
     struct amb_dir_topic *topic;
     for (unsigned i = 0; i < 251; i++) {
         char name[16];
         int len = snprintf(name, sizeof(name), "t.more%u", i);
         assert_true(amb_list_is_empty(&f.directory.over));
-        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, NULL, &topic),
+        assert_int_equal(amb_directory_topic(&f.directory, 0, name, (size_t)len, 0, NULL, &topic),
                          AMB_OK);
         amb_directory_heard(&f.directory, topic->on_shard[0]);
         work();
@@ -233,12 +233,12 @@ static void test_pairs_of_all_are_bounded(void **state)
     struct amb_dir_sub subs[3];
     begin(1, TOPICS);
     for (unsigned i = 0; i < 3; i++) {
-        assert_null(amb_directory_lacks_pairs(&f.directory, NULL, "t.*", 3));
+        assert_null(amb_directory_lacks_pairs(&f.directory, NULL, 0, "t.*", 3));
         open_wild(&subs[i], i, NULL);
         (void)amb_directory_subscribe(&f.directory, &subs[i], note_answer, NULL);
         work();
     }
-    assert_string_equal(amb_directory_lacks_pairs(&f.directory, NULL, "t.*", 3),
+    assert_string_equal(amb_directory_lacks_pairs(&f.directory, NULL, 0, "t.*", 3),
                         "limits.max_pairs");
     assert_int_equal(f.directory.pair_count, 3 * TOPICS);
     over();
@@ -291,14 +291,15 @@ static void test_pairs_of_all_are_shared(void **state)
     assert_int_equal(amb_parties_find(&parties, 1000, "pid 2", &other), AMB_OK);
     struct amb_pair_account *one = amb_pair_account_create(&f, own);
     struct amb_pair_account *two = amb_pair_account_create(&f, other);
-    assert_null(amb_directory_lacks_pairs(&f.directory, one, "t.*", 3));
+    assert_null(amb_directory_lacks_pairs(&f.directory, one, 0, "t.*", 3));
     open_wild(&subs[0], 0, one);
     (void)amb_directory_subscribe(&f.directory, &subs[0], note_answer, NULL);
     work();
     assert_int_equal(own->pairs, TOPICS);
     /* Half of 6,000 is the process's. */
-    assert_non_null(strstr(amb_directory_lacks_pairs(&f.directory, one, "t.*", 3), "one process"));
-    assert_null(amb_directory_lacks_pairs(&f.directory, two, "t.*", 3));
+    assert_non_null(
+        strstr(amb_directory_lacks_pairs(&f.directory, one, 0, "t.*", 3), "one process"));
+    assert_null(amb_directory_lacks_pairs(&f.directory, two, 0, "t.*", 3));
     open_wild(&subs[1], 1, two);
     (void)amb_directory_subscribe(&f.directory, &subs[1], note_answer, NULL);
     work();
@@ -307,7 +308,8 @@ static void test_pairs_of_all_are_shared(void **state)
     struct amb_party *third = NULL;
     assert_int_equal(amb_parties_find(&parties, 1000, "pid 3", &third), AMB_OK);
     struct amb_pair_account *three = amb_pair_account_create(&f, third);
-    assert_non_null(strstr(amb_directory_lacks_pairs(&f.directory, three, "t.*", 3), "user_share"));
+    assert_non_null(
+        strstr(amb_directory_lacks_pairs(&f.directory, three, 0, "t.*", 3), "user_share"));
     amb_pair_account_unref(&three);
     amb_party_unref(&third);
     own->user->used[AMB_SHARE_PAIRS] -= 1000;
@@ -337,7 +339,7 @@ static void test_who_leaves_quiet_topics_leaves_no_work(void **state)
         char name[16];
         struct amb_dir_topic *topic;
         int len = snprintf(name, sizeof(name), "q.%u", i);
-        assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, NULL, &topic),
+        assert_int_equal(amb_directory_topic(&f.directory, 0, name, (size_t)len, 0, NULL, &topic),
                          AMB_OK);
     }
     settle();
@@ -363,8 +365,8 @@ static void test_topics_that_have_left_take_no_room(void **state)
             char name[24];
             struct amb_dir_topic *topic;
             int len = snprintf(name, sizeof(name), "t.r%u-%u", round, i);
-            assert_int_equal(amb_directory_topic(&f.directory, name, (size_t)len, 0, NULL, &topic),
-                             AMB_OK);
+            assert_int_equal(
+                amb_directory_topic(&f.directory, 0, name, (size_t)len, 0, NULL, &topic), AMB_OK);
             amb_directory_heard(&f.directory, topic->on_shard[0]);
             publish_once(topic);
         }

@@ -21,6 +21,48 @@ static void test_a_topic_is_made_once_and_keeps_its_home(void **state)
     tear_down();
 }
 
+/* Both have the same names, and neither reads anything of the other's. */
+static void test_tenants_have_no_topic_in_common(void **state)
+{
+    (void)state;
+    struct amb_dir_sub exact[2], early[2], late[2];
+    struct amb_dir_topic *topics[2];
+    set_up(2, NULL);
+    struct amb_session_id session = open_session(0, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        f.tenant = i;
+        (void)subscribe(&exact[i], &session, 3 * i, "a.b");
+        (void)subscribe(&early[i], &session, 3 * i + 1, "a.*");
+        topics[i] = awake_topic_of("a.b", i);
+        assert_int_equal(topics[i]->tenant, i);
+        assert_int_equal(topics[i]->on_shard[i]->tenant, i);
+    }
+    assert_ptr_not_equal(topics[0], topics[1]);
+    for (unsigned i = 0; i < 2; i++) {
+        f.tenant = i;
+        assert_ptr_equal(topic_of("a.b", 0), topics[i]);
+        assert_true(amb_directory_has(&f.directory, i, "a.b", 3, AMB_PRIORITY_NORMAL));
+        assert_int_equal(amb_directory_matched(topics[i]), 2);
+        (void)subscribe(&late[i], &session, 3 * i + 2, ">");
+        round_of_work();
+        assert_int_equal(amb_directory_matched(topics[i]), 3);
+        assert_int_equal(late[i].pair_count, 1);
+    }
+    assert_int_equal(cursors_of(topics[0], 0), 3);
+    assert_int_equal(cursors_of(topics[1], 0), 3);
+    assert_false(amb_directory_has(&f.directory, 2, "a.b", 3, AMB_PRIORITY_NORMAL));
+    assert_true(amb_directory_is_read(&f.directory, 0, "x", 1));
+    assert_false(amb_directory_is_read(&f.directory, 2, "a.b", 3));
+    amb_directory_unsubscribe(&f.directory, &exact[1]);
+    amb_directory_unsubscribe(&f.directory, &early[1]);
+    amb_directory_unsubscribe(&f.directory, &late[1]);
+    round_of_work();
+    assert_int_equal(amb_directory_matched(topics[0]), 3);
+    assert_int_equal(amb_directory_matched(topics[1]), 0);
+    assert_false(amb_directory_is_read(&f.directory, 1, "a.b", 3));
+    tear_down();
+}
+
 static void test_topics_are_limited(void **state)
 {
     (void)state;
@@ -29,7 +71,7 @@ static void test_topics_are_limited(void **state)
     (void)topic_of("b", 0);
     (void)topic_of("c", 0);
     struct amb_dir_topic *topic = NULL;
-    assert_int_equal(amb_directory_topic(&f.directory, "d", 1, 0, NULL, &topic), AMB_ELIMIT);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, "d", 1, 0, NULL, &topic), AMB_ELIMIT);
     assert_null(topic);
     (void)topic_of("c", 0); /* Those there are stay usable. */
     assert_int_equal(f.directory.topic_count, 3);
@@ -278,6 +320,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_priority_is_a_topic_beside_the_main_one_of_its_name),
         cmocka_unit_test(test_a_topic_is_made_once_and_keeps_its_home),
+        cmocka_unit_test(test_tenants_have_no_topic_in_common),
         cmocka_unit_test(test_topics_are_limited),
         cmocka_unit_test(test_subscriptions_are_limited),
         cmocka_unit_test(test_who_subscribes_first_reads_from_the_first_message),

@@ -36,6 +36,7 @@ struct fixture {
     struct shard_harness harness;
     struct amb_directory directory;
     unsigned answers, heard;
+    uint32_t tenant; /* of topics and subscriptions to come */
 };
 
 static struct fixture f;
@@ -88,8 +89,9 @@ static inline void tear_down(void)
 static inline struct amb_dir_topic *topic_of(const char *name, unsigned home)
 {
     struct amb_dir_topic *topic = NULL;
-    assert_int_equal(amb_directory_topic(&f.directory, name, strlen(name), home, NULL, &topic),
-                     AMB_OK);
+    assert_int_equal(
+        amb_directory_topic(&f.directory, f.tenant, name, strlen(name), home, NULL, &topic),
+        AMB_OK);
     settle();
     return topic;
 }
@@ -134,6 +136,7 @@ static inline void open_sub(struct amb_dir_sub *sub, const struct amb_session_id
     sub->id = amb_directory_next_sub(&f.directory);
     sub->session = *session;
     sub->handle = handle;
+    sub->tenant = f.tenant;
     sub->options.slow = AMB_SLOW_DEFAULT;
     sub->pattern_len = (uint32_t)strlen(pattern);
     memcpy(sub->pattern, pattern, sub->pattern_len);

@@ -35,7 +35,7 @@ static unsigned sub_count;
 static struct amb_pattern *add(const char *text)
 {
     struct amb_list_node *sub = &subs[sub_count++ % (sizeof(subs) / sizeof(*subs))];
-    struct amb_pattern *pattern = amb_patterns_add(&patterns, text, strlen(text), sub, NULL);
+    struct amb_pattern *pattern = amb_patterns_add(&patterns, 0, text, strlen(text), sub, NULL);
     assert_non_null(pattern);
     assert_ptr_equal(pattern->subs.prev, sub);
     return pattern;
@@ -64,11 +64,47 @@ static bool note(struct amb_pattern *pattern, void *arg)
     return found->count != found->enough;
 }
 
+static unsigned matches_of(uint32_t tenant, const char *topic)
+{
+    struct found found = {.enough = 0};
+    uint32_t steps = UINT32_MAX;
+    assert_true(amb_patterns_match(&patterns, tenant, topic, strlen(topic), &steps, note, &found));
+    return found.count;
+}
+
+static void test_tenants_have_patterns_of_their_own(void **state)
+{
+    (void)state;
+    static struct amb_list_node nodes[6];
+    const struct {
+        uint32_t tenant;
+        const char *text;
+    } all[] = {{0, "a.*"}, {1, "a.*"}, {1, ">"}, {2, "a.b"}, {1, "a.b"}, {0x2a2a2a2a, "*.b"}};
+    struct amb_pattern *added[6];
+    for (unsigned i = 0; i < 6; i++) {
+        added[i] = amb_patterns_add(&patterns, all[i].tenant, all[i].text, strlen(all[i].text),
+                                    &nodes[i], NULL);
+        assert_non_null(added[i]);
+        assert_int_equal(added[i]->count, 1);
+    }
+    assert_int_equal(matches_of(0, "a.b"), 1);
+    assert_int_equal(matches_of(1, "a.b"), 2);
+    assert_int_equal(matches_of(2, "a.b"), 0);
+    assert_int_equal(matches_of(0x2a2a2a2a, "a.b"), 1);
+    assert_ptr_equal(amb_patterns_name(&patterns, 2, "a.b", 3), added[3]);
+    assert_ptr_equal(amb_patterns_name(&patterns, 1, "a.b", 3), added[4]);
+    assert_null(amb_patterns_name(&patterns, 0, "a.b", 3));
+    for (unsigned i = 0; i < 6; i++) {
+        amb_patterns_remove(&patterns, &added[i], &nodes[i], NULL);
+        assert_int_equal(matches_of(all[i].tenant, "a.b"), i == 1 ? 1 : 0);
+    }
+}
+
 static unsigned matches(const char *topic, unsigned enough)
 {
     struct found found = {.enough = enough};
     uint32_t steps = UINT32_MAX;
-    assert_true(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
+    assert_true(amb_patterns_match(&patterns, 0, topic, strlen(topic), &steps, note, &found));
     return found.count;
 }
 
@@ -79,15 +115,15 @@ static void test_a_pattern_is_there_once_until_nobody_has_it(void **state)
     assert_ptr_equal(add("a.*.c"), wild);
     assert_ptr_equal(add("a.b.c"), name);
     assert_ptr_not_equal(wild, name);
-    assert_ptr_equal(amb_patterns_name(&patterns, "a.b.c", 5), name);
-    assert_null(amb_patterns_name(&patterns, "a.*.c", 5));
+    assert_ptr_equal(amb_patterns_name(&patterns, 0, "a.b.c", 5), name);
+    assert_null(amb_patterns_name(&patterns, 0, "a.*.c", 5));
     leave(wild);
     assert_int_equal(matches("a.x.c", 0), 1);
     leave(wild);
     assert_int_equal(matches("a.x.c", 0), 0);
     leave(name);
     leave(name);
-    assert_null(amb_patterns_name(&patterns, "a.b.c", 5));
+    assert_null(amb_patterns_name(&patterns, 0, "a.b.c", 5));
     assert_int_equal(amb_map_count(patterns.branches), 0);
     assert_int_equal(amb_map_count(patterns.names), 0);
 }
@@ -146,12 +182,12 @@ static void test_a_match_has_so_many_steps(void **state)
     struct found found = {.only_count = true};
     const char topic[] = "a.a.a.a.a.a.a.a.a.a";
     uint32_t steps = UINT32_MAX;
-    assert_true(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
+    assert_true(amb_patterns_match(&patterns, 0, topic, strlen(topic), &steps, note, &found));
     assert_int_equal(found.count, (1 << TOKENS) - 1); /* One is the topic's name. */
     assert_in_range(UINT32_MAX - steps, 1 << TOKENS, 3 << TOKENS);
     steps = 100;
     found.count = 0;
-    assert_false(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
+    assert_false(amb_patterns_match(&patterns, 0, topic, strlen(topic), &steps, note, &found));
     assert_in_range(found.count, 1, 100);
 }
 
@@ -192,7 +228,8 @@ static void test_a_match_finds_what_comparing_each_pattern_finds(void **state)
             random_text(topic, false);
             struct found found = {0};
             uint32_t steps = UINT32_MAX;
-            assert_true(amb_patterns_match(&patterns, topic, strlen(topic), &steps, note, &found));
+            assert_true(
+                amb_patterns_match(&patterns, 0, topic, strlen(topic), &steps, note, &found));
             unsigned total = 0, expected = 0;
             for (unsigned i = 0; i < found.count; i++) {
                 const struct amb_pattern *pattern = found.patterns[i];
@@ -216,6 +253,7 @@ static void test_a_match_finds_what_comparing_each_pattern_finds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_tenants_have_patterns_of_their_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_pattern_is_there_once_until_nobody_has_it, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_branch_that_another_pattern_uses_stays, set_up,

@@ -11,6 +11,7 @@
 #include "broker/worker/orders_session.h"
 #include "broker/worker/orders_subscription.h"
 
+#include "broker/base/tenant.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/session/session.h"
@@ -145,7 +146,7 @@ static void test_a_group_is_one_reader_of_its_topics_and_goes_with_its_last_memb
     set_up();
     struct member a, b, other;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, NULL, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, "jobs", 4, 1, NULL, &topic), AMB_OK);
     join(&a, 0, "jobs", "g", "", AMB_ACK_EXPLICIT);
     join(&b, 1, "jobs", "g", "", AMB_ACK_EXPLICIT);
     join(&other, 1, "jobs", "h", "", AMB_ACK_EXPLICIT);
@@ -209,9 +210,11 @@ static void test_a_durable_name_ends_by_time_or_by_hand(void **state)
     struct member a;
     f.directory.now_ns = 1;
     join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_EBUSY);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "x", NULL), AMB_ENOTFOUND);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "", NULL), AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL, AMB_TENANT_ANY), AMB_EBUSY);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "x", NULL, AMB_TENANT_ANY),
+                     AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "", NULL, AMB_TENANT_ANY),
+                     AMB_ENOTFOUND);
     f.directory.now_ns += f.harness.config->limits.durable_expiry_ns;
     amb_queues_tick(&f.directory);
     assert_int_equal(queues(), 1); /* it is in use */
@@ -226,7 +229,7 @@ static void test_a_durable_name_ends_by_time_or_by_hand(void **state)
     assert_int_equal(queues(), 0);
     join(&a, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);
     leave(&a);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL, AMB_TENANT_ANY), AMB_OK);
     harness_settle(&f.harness);
     assert_int_equal(queues(), 0);
     tear_down();
@@ -252,10 +255,13 @@ static void test_names_of_two_users_are_two_names(void **state)
     assert_ptr_not_equal(group_a.sub.queue, group_b.sub.queue);
     leave(&theirs);
     const uint32_t users[] = {1000, 1001, AMB_USER_TCP};
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_EINVAL);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[2]), AMB_ENOTFOUND);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[0]), AMB_OK);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL, AMB_TENANT_ANY),
+                     AMB_EINVAL);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[2], AMB_TENANT_ANY),
+                     AMB_ENOTFOUND);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", &users[0], AMB_TENANT_ANY),
+                     AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL, AMB_TENANT_ANY), AMB_OK);
     leave(&group_a);
     leave(&group_b);
     assert_int_equal(queues(), 0);
@@ -368,7 +374,7 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     set_up();
     struct member m;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs.a", 6, 1, NULL, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, "jobs.a", 6, 1, NULL, &topic), AMB_OK);
     amb_directory_heard(&f.directory, topic->on_shard[1]);
     amb_directory_work(&f.directory);
     harness_settle(&f.harness);
@@ -393,7 +399,7 @@ static void test_home_hears_whether_a_queue_elsewhere_may_hold_publishers(void *
     expect_lent(lend, 1, 0, 0);
     assert_int_equal(home->spill.readers, 0);
     leave(&m);
-    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL), AMB_OK);
+    assert_int_equal(amb_queues_remove_durable(&f.directory, "d", NULL, AMB_TENANT_ANY), AMB_OK);
     harness_settle(&f.harness);
     expect_lent(lend, 0, 0, 0);
     tear_down();
@@ -405,7 +411,7 @@ static void test_who_has_stopped_holds_nobody_though_it_keeps_what_it_has(void *
     set_up();
     struct member a, b;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 1, NULL, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, "jobs", 4, 1, NULL, &topic), AMB_OK);
     harness_settle(&f.harness);
     const struct amb_lend *lend = &topic->on_shard[1]->lending.lends[0];
     f.slow = AMB_SLOW_BLOCK;
@@ -435,7 +441,7 @@ static void test_how_long_a_queue_holds_publishers_is_its_newest_members_word(vo
     set_up();
     struct member m;
     struct amb_dir_topic *topic;
-    assert_int_equal(amb_directory_topic(&f.directory, "jobs", 4, 0, NULL, &topic), AMB_OK);
+    assert_int_equal(amb_directory_topic(&f.directory, 0, "jobs", 4, 0, NULL, &topic), AMB_OK);
     f.slow = AMB_SLOW_DROP_OLDEST;
     f.slow_block_ns = INT64_MAX;
     join(&m, 0, "jobs", "", "d", AMB_ACK_EXPLICIT);

@@ -85,7 +85,7 @@ static struct amb_client *client_with(uint32_t user, struct amb_rights *rights, 
 {
     struct amb_client *client = stepped_connect(true, fd);
     client->user = user;
-    client->tenant = TENANT;
+    client->sharer = TENANT;
     client->rights = rights;
     stepped_log_in(client, *fd);
     return client;
@@ -230,7 +230,8 @@ static void test_names_are_the_users_or_the_tenants(void **state)
     assert_int_equal(publish(three, three_fd, 0, "t", "workers", ""), AMB_OK);
     stepped_leave(one, one_fd);
     const uint32_t tenant = TENANT; /* The durable one stays. */
-    assert_int_equal(amb_queues_remove_durable(&control->directory, "workers", &tenant), AMB_OK);
+    assert_int_equal(
+        amb_queues_remove_durable(&control->directory, "workers", &tenant, AMB_TENANT_ANY), AMB_OK);
     stepped_leave(three, three_fd);
     stepped_leave(two, two_fd);
 }

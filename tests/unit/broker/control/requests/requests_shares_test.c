@@ -151,8 +151,9 @@ static void test_durable_names_that_wait_count_for_their_user(void **state)
     for (unsigned i = 0; i < SUBSCRIPTIONS; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "d%u", i);
-        assert_int_equal(amb_queues_remove_durable(&stepped_control()->directory, name, NULL),
-                         AMB_OK);
+        assert_int_equal(
+            amb_queues_remove_durable(&stepped_control()->directory, name, NULL, AMB_TENANT_ANY),
+            AMB_OK);
     }
     assert_int_equal(party->user->used[AMB_SHARE_SUBSCRIPTIONS], 0);
     stepped_leave(client, fd);

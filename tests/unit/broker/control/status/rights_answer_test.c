@@ -57,7 +57,7 @@ static void test_answers_name_their_line(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_t *rows = NULL;
         const char *why = "";
-        if (amb_rights_answer(control, cases[i].words, &rows, &why) != AMB_OK) {
+        if (amb_rights_answer(control, AMB_TENANT_ANY, cases[i].words, &rows, &why) != AMB_OK) {
             fail_msg("%s: %s", cases[i].words, why);
         }
         if (strcmp(text_of(rows, "answer"), cases[i].answer) != 0) {
@@ -95,8 +95,9 @@ static void test_wrong_questions_are_refused(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_t *rows = NULL;
         const char *why = "";
-        assert_int_equal(amb_rights_answer(stepped_control(), cases[i].words, &rows, &why),
-                         cases[i].status);
+        assert_int_equal(
+            amb_rights_answer(stepped_control(), AMB_TENANT_ANY, cases[i].words, &rows, &why),
+            cases[i].status);
         assert_null(rows);
         assert_true(why[0] != '\0');
     }
@@ -108,14 +109,16 @@ static void test_a_user_who_is_out_is_said_to_be(void **state)
     json_t *rows = NULL;
     const char *why = "";
     use("alice:plant:camera:-:off:uid/1000\n");
-    assert_int_equal(amb_rights_answer(stepped_control(), "alice publish cam.alice.y", &rows, &why),
+    assert_int_equal(amb_rights_answer(stepped_control(), AMB_TENANT_ANY,
+                                       "alice publish cam.alice.y", &rows, &why),
                      AMB_OK);
     assert_string_equal(text_of(rows, "answer"), "yes");
     assert_true(json_is_false(json_object_get(json_array_get(rows, 0), "may_enter")));
     json_decref(rows);
     use("");
-    assert_int_equal(amb_rights_answer(stepped_control(), "alice publish a", &rows, &why),
-                     AMB_ENOTFOUND);
+    assert_int_equal(
+        amb_rights_answer(stepped_control(), AMB_TENANT_ANY, "alice publish a", &rows, &why),
+        AMB_ENOTFOUND);
     use(ALICE BOB);
 }
 

@@ -49,12 +49,16 @@ static void test_what_is_delivered_too_often_or_terminated_becomes_a_dead_letter
     assert_int_equal(harness_used(&w->h), 0);
 }
 
+#define TENANT 7u
+
 /* The content of the letter; nobody reads it, so it is looked at where it is made. */
 static struct amb_entry *caught;
 
-static void catch_letter(struct amb_shard *shard, struct amb_entry *entry, const char *topic)
+static void catch_letter(struct amb_shard *shard, struct amb_entry *entry, uint32_t tenant,
+                         const char *topic)
 {
     (void)shard;
+    assert_int_equal(tenant, TENANT);
     assert_string_equal(topic, "$DLQ.t");
     assert_null(caught);
     caught = entry;
@@ -68,6 +72,12 @@ static void test_a_dead_letter_says_why_how_often_and_what_it_was(void **state)
         struct amb_shard *shard = w->h.peers[w->where];
         const struct amb_shard_upcalls former = w->h.upcalls;
         w->h.upcalls.dead_letter = catch_letter;
+        for (unsigned i = 0; i < w->h.count; i++) {
+            struct amb_topic *topic = amb_shard_topic(w->h.peers[i], w->topic);
+            if (topic != NULL) {
+                topic->tenant = TENANT;
+            }
+        }
         client_join(w->a, large, &w->q, NULL);
         uint64_t len = large == 0 ? 48 : 200000;
         client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));

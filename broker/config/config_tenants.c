@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config/config_tenants.h"
+
+#include "broker/auth/users.h"
+#include "wire/config/config_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+#define TENANT(member) offsetof(struct amb_config_tenant, member)
+
+static const struct amb_config_key tenant_keys[] = {
+    {.path = "name",
+     .type = AMB_CONFIG_TEXT,
+     .offset = TENANT(name),
+     .apply = AMB_CONFIG_LIVE,
+     .example_value = "\"plant\"",
+     .min = 1,
+     .max = AMB_USER_NAME_MAX,
+     .help = "As the file of users says it: letters, digits and -_@, a letter first; or $."},
+};
+
+const struct amb_config_key *amb_config_tenant_keys(size_t *count)
+{
+    *count = sizeof(tenant_keys) / sizeof(tenant_keys[0]);
+    return tenant_keys;
+}
+
+static bool is_operators(const char *name)
+{
+    return strcmp(name, AMB_USER_OPERATORS) == 0;
+}
+
+static enum amb_status tenant_check(const struct amb_config_target *element)
+{
+    const struct amb_config_tenant *tenant = element->base;
+    /* As the file of users has it: wire/auth/user_line.h. */
+    bool is_name = strspn(tenant->name, LETTERS) > 0 &&
+                   strspn(tenant->name, LETTERS "0123456789-@") == strlen(tenant->name);
+    if (!is_operators(tenant->name) && !is_name) {
+        return amb_config_fail(element->build, element->place, element->path,
+                               "not a name (allowed letters, digits and -_@, a letter first; or "
+                               "\"$\")");
+    }
+    return AMB_OK;
+}
+
+const struct amb_config_elements amb_config_tenants_kind = {
+    .keys = amb_config_tenant_keys,
+    .size = sizeof(struct amb_config_tenant),
+    .name = "name",
+    .name_offset = TENANT(name),
+    .name_help = "a name as \"plant\"",
+    .example = "{ name = \"plant\"; }",
+    .check = tenant_check,
+};
+
+/* By name ------------------------------------------------------------------------------------- */
+
+static int compare_tenants(const void *a, const void *b)
+{
+    const struct amb_config_tenant *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+void amb_config_tenants_finish(struct amb_config_tenants *tenants)
+{
+    if (tenants->count > 1) {
+        qsort(tenants->items, tenants->count, sizeof(tenants->items[0]), compare_tenants);
+    }
+}
+
+const struct amb_config_tenant *amb_config_tenant(const struct amb_config_tenants *tenants,
+                                                  const char *name)
+{
+    const struct amb_config_tenant wanted = {.name = name};
+    return tenants->count == 0 ? NULL
+                               : bsearch(&wanted, tenants->items, tenants->count,
+                                         sizeof(tenants->items[0]), compare_tenants);
+}
+
+bool amb_config_tenant_is_known(const struct amb_config_tenants *tenants, const char *name)
+{
+    return tenants->count == 0 || is_operators(name) || amb_config_tenant(tenants, name) != NULL;
+}
+
+/* UCX ----------------------------------------------------------------------------------------- */
+
+static const struct amb_role *role_with_ucx(const struct amb_roles *roles)
+{
+    for (size_t i = 0; i < roles->count; i++) {
+        if (roles->items[i].ucx) {
+            return &roles->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* A tenant other than `first` that somebody is of, or may be. Operators are trusted with the
+ * process anyway. NULL: there is none. */
+static const char *tenant_beside(const struct amb_config *config, const char *first)
+{
+    for (size_t i = 0; i < config->tenants.count; i++) {
+        const char *name = config->tenants.items[i].name;
+        if (!is_operators(name) && (first == NULL || strcmp(first, name) != 0)) {
+            return name;
+        }
+    }
+    for (size_t i = 0; i < amb_auth_users_count(config->auth.users); i++) {
+        const char *name = amb_auth_users_at(config->auth.users, i)->tenant;
+        if (!is_operators(name) && (first == NULL || strcmp(first, name) != 0)) {
+            return name;
+        }
+    }
+    return NULL;
+}
+
+enum amb_status amb_config_tenants_check(const struct amb_config_build *build)
+{
+    const struct amb_config *config = build->config;
+    const struct amb_role *role = role_with_ucx(&config->roles);
+    const char *first = tenant_beside(config, NULL);
+    const char *second = first == NULL ? NULL : tenant_beside(config, first);
+    if (role == NULL || second == NULL || config->share_process) {
+        return AMB_OK;
+    }
+    return amb_config_fail(build, amb_config_place_of(build->store, "transports.share_process"),
+                           "transports.share_process",
+                           "role \"%s\" has ucx, and users with it can harm all tenants, as \"%s\" "
+                           "and \"%s\" (got false, allowed true)",
+                           role->name, first, second);
+}
