@@ -10,6 +10,7 @@
 #include "broker/control/clients/client_news.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/clients/renew.h"
 #include "broker/control/control_loop.h"
 #include "broker/control/door.h"
@@ -541,6 +542,7 @@ static void reload_arrived(struct amb_mail *mail, void *owner)
     }
     amb_control_use_config(control, reload->config);
     amb_renew_users(control, reload->users);
+    amb_quotas_renew(control);
     amb_auth_users_unref(&reload->users);
     free(reload);
 }

@@ -26,6 +26,7 @@ enum amb_status amb_parties_init(struct amb_parties *parties)
 static void user_unref(struct amb_user *user)
 {
     if (atomic_fetch_sub_explicit(&user->refs, 1, memory_order_acq_rel) == 1) {
+        amb_tenant_unref(&user->tenant);
         free(user);
     }
 }
@@ -40,19 +41,41 @@ void amb_party_unref(struct amb_party **party)
     }
 }
 
+void amb_user_join(struct amb_user *user, struct amb_tenant *tenant)
+{
+    if (user->tenant != NULL || user->is_free) {
+        return;
+    }
+    user->tenant = amb_tenant_ref(tenant);
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        amb_account_add(&tenant->account, i, amb_account_used(&user->account, i));
+    }
+    user->account.above = &tenant->account;
+}
+
+void amb_user_count(struct amb_user *user, enum amb_share share, int64_t change)
+{
+    amb_assert(change >= 0 || user->used[share] >= (uint64_t)-change);
+    user->used[share] = (uint32_t)(user->used[share] + change);
+    if (change >= 0) {
+        amb_account_add(&user->account, (enum amb_quota)share, (uint64_t)change);
+    } else {
+        amb_account_sub(&user->account, (enum amb_quota)share, (uint64_t)-change);
+    }
+}
+
 void amb_party_charge(struct amb_party *party, enum amb_share share, struct amb_party **out)
 {
     *out = amb_party_ref(party);
     if (party != NULL) {
-        party->user->used[share]++;
+        amb_user_count(party->user, share, 1);
     }
 }
 
 void amb_party_uncharge(struct amb_party **party, enum amb_share share)
 {
     if (*party != NULL) {
-        amb_assert((*party)->user->used[share] > 0);
-        (*party)->user->used[share]--;
+        amb_user_count((*party)->user, share, -1);
         amb_party_unref(party);
     }
 }
@@ -66,6 +89,7 @@ static enum amb_status user_find(struct amb_parties *parties, uint64_t id, struc
             return AMB_ENOMEM;
         }
         user->id = id;
+        amb_account_init(&user->account, "user", NULL);
         user->is_free = id == 0 || id == (uint64_t)geteuid();
         atomic_init(&user->refs, 1);
         if (amb_map_put(parties->users, (const char *)&user->id, sizeof(id), user) != AMB_OK) {

@@ -18,6 +18,8 @@
  */
 #pragma once
 
+#include "broker/base/account.h"
+#include "broker/base/tenant.h"
 #include "wire/base/hash.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
@@ -41,15 +43,23 @@ enum amb_share {
     AMB_SHARE_TOPICS,
     AMB_SHARE_COUNT,
 };
+_Static_assert((int)AMB_SHARE_SESSIONS == AMB_QUOTA_CONNECTIONS &&
+                   (int)AMB_SHARE_SUBSCRIPTIONS == AMB_QUOTA_SUBSCRIPTIONS &&
+                   (int)AMB_SHARE_NAMES == AMB_QUOTA_NAMES &&
+                   (int)AMB_SHARE_PAIRS == AMB_QUOTA_PAIRS &&
+                   (int)AMB_SHARE_TOPICS == AMB_QUOTA_TOPICS,
+               "shares are the first rows of a quota");
 
 struct amb_user {
     _Atomic uint32_t refs;
     uint64_t id;  /* a uid, AMB_PARTY_TCP, or AMB_PARTY_NAMED with a number */
-    bool is_free; /* root, or the broker's own: no shares */
+    bool is_free; /* root, or the broker's own: no shares, and no quota */
     uint32_t used[AMB_SHARE_COUNT];
-    _Atomic uint64_t leased; /* bytes of lease segments, closed ones that are still mapped too */
-    uint64_t quarantined;    /* bytes in quarantine; the control thread's, as is: */
-    bool has_fallen;         /* they are less than its sessions have been told */
+    struct amb_account account; /* the same and more, beside the limits of its quota */
+    struct amb_tenant *tenant;  /* its account is above; NULL: not known yet, or is_free */
+    _Atomic uint64_t leased;    /* bytes of lease segments, closed ones that are still mapped too */
+    uint64_t quarantined;       /* bytes in quarantine; the control thread's, as is: */
+    bool has_fallen;            /* they are less than its sessions have been told */
 };
 
 /* Topics of one party that wake, and its place in the line of those that have some. */
@@ -101,6 +111,10 @@ static inline struct amb_party *amb_party_ref(struct amb_party *party)
 /* Sets *party to NULL, and does nothing else where it is NULL already. */
 void amb_party_unref(struct amb_party **party);
 
+/* The user is of that tenant, whose quota counts for it too. Harmless twice. */
+void amb_user_join(struct amb_user *user, struct amb_tenant *tenant);
+/* The user has so many more, or less, of that limit. The control thread. */
+void amb_user_count(struct amb_user *user, enum amb_share share, int64_t change);
 /* The party's user has one more of that limit until amb_party_uncharge: *out has a reference. party
  * NULL: nobody is charged. The control thread. */
 void amb_party_charge(struct amb_party *party, enum amb_share share, struct amb_party **out);

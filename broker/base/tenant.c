@@ -17,10 +17,19 @@ enum amb_status amb_tenants_init(struct amb_tenants *tenants)
                             : status;
 }
 
+void amb_tenant_unref(struct amb_tenant **tenant)
+{
+    struct amb_tenant *t = *tenant;
+    *tenant = NULL;
+    if (t != NULL && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) {
+        free(t);
+    }
+}
+
 void amb_tenants_fini(struct amb_tenants *tenants)
 {
     for (uint32_t i = 0; i < tenants->count; i++) {
-        free(tenants->all[i]);
+        amb_tenant_unref(&tenants->all[i]);
     }
     free(tenants->all);
     if (tenants->by_name != NULL) {
@@ -64,6 +73,8 @@ enum amb_status amb_tenants_take(struct amb_tenants *tenants, const char *name,
         free(tenant);
         return AMB_ENOMEM;
     }
+    atomic_init(&tenant->refs, 1);
+    amb_account_init(&tenant->account, "tenant", NULL);
     memcpy(tenant->name, name, len);
     tenant->number = tenants->count;
     tenants->all[tenants->count++] = tenant;

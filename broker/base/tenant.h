@@ -5,11 +5,13 @@
  *
  * The operators' tenant "$" has the number 0. Where there is no users file everybody is of it.
  *
- * Threads: the control thread. A number may be compared anywhere. Memory: one allocation each. They
- * live as long as the table, so that a number never means another tenant.
+ * Threads: the control thread. A number may be compared anywhere, and references may be given up
+ * anywhere. Memory: one allocation each. They live as long as the table, so that a number never
+ * means another tenant.
  */
 #pragma once
 
+#include "broker/base/account.h"
 #include "wire/base/hash.h"
 #include "wire/base/status.h"
 
@@ -23,7 +25,9 @@
 #define AMB_TENANTS_MAX 100000u
 
 struct amb_tenant {
+    _Atomic uint32_t refs; /* the table's, and those of users of it */
     uint32_t number;
+    struct amb_account account; /* of all its users */
     /* Trust groups, a bit each, of which segments are to be retired, and those that left without a
      * line: control/clients/left_maps.h. */
     uint64_t lost_maps, left_maps;
@@ -44,6 +48,15 @@ void amb_tenants_fini(struct amb_tenants *tenants);
 /* The tenant of that name, made if there is none. EINVAL: the name is too long; ELIMIT; ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_tenants_take(struct amb_tenants *tenants, const char *name,
                                                 struct amb_tenant **out);
+static inline struct amb_tenant *amb_tenant_ref(struct amb_tenant *tenant)
+{
+    if (tenant != NULL) {
+        (void)atomic_fetch_add_explicit(&tenant->refs, 1, memory_order_relaxed);
+    }
+    return tenant;
+}
+/* Sets *tenant to NULL, and does nothing else where it is NULL already. */
+void amb_tenant_unref(struct amb_tenant **tenant);
 /* The tenant of that number, which there is. */
 struct amb_tenant *amb_tenants_at(const struct amb_tenants *tenants, uint32_t number);
 /* The name of a tenant by its number; "": there is none. */

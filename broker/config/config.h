@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "broker/base/account.h"
 #include "broker/base/trust_group.h"
 #include "wire/base/cpus.h"
 #include "wire/base/log.h"
@@ -146,10 +147,25 @@ struct amb_roles {
 /* A tenant that is named. Without any of them, tenants are those of the users file. */
 struct amb_config_tenant {
     const char *name;
+    const char *quota; /* of all its users together; "": none */
 };
 
 struct amb_config_tenants {
     struct amb_config_tenant *items; /* by name */
+    size_t count;
+};
+
+#define AMB_CONFIG_QUOTAS_MAX 1024u
+#define AMB_NAMES_MAX 65536u /* publishers' names of the whole broker: identity.h */
+
+/* Limits of a user, or of a tenant, over all of its sessions: config_quotas.h. */
+struct amb_config_quota {
+    const char *name;
+    uint64_t limit[AMB_QUOTA_COUNT];
+};
+
+struct amb_config_quotas {
+    struct amb_config_quota *items; /* by name */
     size_t count;
 };
 
@@ -233,6 +249,7 @@ struct amb_config {
     } trust_groups; /* those of the rules, in their order */
     struct amb_roles roles;
     struct amb_config_tenants tenants;
+    struct amb_config_quotas quotas;
     struct amb_config_limits limits;
     struct {
         const char *token; /* "": none asked for. From token or token_file */

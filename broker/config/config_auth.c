@@ -2,6 +2,7 @@
 #include "broker/config/config_auth.h"
 
 #include "broker/auth/users.h"
+#include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_tenants.h"
 
@@ -36,6 +37,11 @@ static enum amb_status users_check(const struct amb_config_build *build,
         if (fault == NULL && !amb_config_tenant_is_known(&config->tenants, user->tenant)) {
             name = user->tenant;
             fault = "no tenant is called";
+        }
+        if (fault == NULL && user->quota != NULL &&
+            !amb_config_quota_is_known(&config->quotas, user->quota)) {
+            name = user->quota;
+            fault = "no quota is called";
         }
         if (fault != NULL) {
             return amb_config_fail(build, amb_config_place_of(build->store, "auth.users"),

@@ -3,6 +3,7 @@
 
 #include "broker/config/config_auth.h"
 #include "broker/config/config_listen.h"
+#include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_tenants.h"
 #include "broker/config/config_tls.h"
@@ -304,6 +305,7 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
     }
     amb_config_roles_finish(&config->roles);
     amb_config_tenants_finish(&config->tenants);
+    amb_config_quotas_finish(&config->quotas);
     enum amb_status status = amb_config_trust_finish(build);
     if (status == AMB_OK) {
         status = check_workers(build, machine);

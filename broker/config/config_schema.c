@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_schema.h"
 
+#include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_tenants.h"
 #include "broker/config/config_trust.h"
@@ -388,6 +389,16 @@ static const struct amb_config_key keys[] = {
      .help = "Tenants that users may be of. Each has topics, names, views and events of its own. "
              "Empty: any that auth.users names. The tenant $ is the operators' and is always "
              "there."},
+    {.path = "quotas",
+     .type = AMB_CONFIG_ELEMENTS,
+     .elements = &amb_config_quotas_kind,
+     .offset = FIELD(quotas),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = AMB_CONFIG_QUOTAS_MAX,
+     .help =
+         "Limits of users and tenants, over all of their sessions. Those of a user and those of "
+         "its tenant hold both."},
     {.path = "limits.max_topics",
      .type = AMB_CONFIG_COUNT,
      .offset = FIELD(limits.max_topics),

@@ -2,6 +2,7 @@
 #include "broker/config/config_tenants.h"
 
 #include "broker/auth/users.h"
+#include "broker/config/config_quotas.h"
 #include "wire/config/config_build.h"
 
 #include <stdlib.h>
@@ -19,6 +20,13 @@ static const struct amb_config_key tenant_keys[] = {
      .min = 1,
      .max = AMB_USER_NAME_MAX,
      .help = "As the file of users says it: letters, digits and -_@, a letter first; or $."},
+    {.path = "quota",
+     .type = AMB_CONFIG_TEXT,
+     .offset = TENANT(quota),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "",
+     .max = AMB_QUOTA_NAME_MAX,
+     .help = "The quota of all its users together, one of `quotas`; empty: none."},
 };
 
 const struct amb_config_key *amb_config_tenant_keys(size_t *count)
@@ -85,6 +93,23 @@ bool amb_config_tenant_is_known(const struct amb_config_tenants *tenants, const 
     return tenants->count == 0 || is_operators(name) || amb_config_tenant(tenants, name) != NULL;
 }
 
+/* Quotas -------------------------------------------------------------------------------------- */
+
+static enum amb_status quotas_check(const struct amb_config_build *build)
+{
+    const struct amb_config *config = build->config;
+    for (size_t i = 0; i < config->tenants.count; i++) {
+        const struct amb_config_tenant *tenant = &config->tenants.items[i];
+        if (tenant->quota[0] != '\0' &&
+            !amb_config_quota_is_known(&config->quotas, tenant->quota)) {
+            return amb_config_fail(build, amb_config_place_of(build->store, "tenants"), "tenants",
+                                   "of \"%s\": no quota is called \"%s\"", tenant->name,
+                                   tenant->quota);
+        }
+    }
+    return AMB_OK;
+}
+
 /* UCX ----------------------------------------------------------------------------------------- */
 
 static const struct amb_role *role_with_ucx(const struct amb_roles *roles)
@@ -123,7 +148,7 @@ enum amb_status amb_config_tenants_check(const struct amb_config_build *build)
     const char *first = tenant_beside(config, NULL);
     const char *second = first == NULL ? NULL : tenant_beside(config, first);
     if (role == NULL || second == NULL || config->share_process) {
-        return AMB_OK;
+        return quotas_check(build);
     }
     return amb_config_fail(build, amb_config_place_of(build->store, "transports.share_process"),
                            "transports.share_process",

@@ -14,7 +14,7 @@ extern const struct amb_config_elements amb_config_tenants_kind;
 const struct amb_config_key *amb_config_tenant_keys(size_t *count);
 /* Once all layers are there: orders tenants by name. */
 void amb_config_tenants_finish(struct amb_config_tenants *tenants);
-/* Once the users are there: a role with ucx, and several tenants. */
+/* Once the users are there: a role with ucx, and several tenants; quotas that are not there. */
 AMB_MUST_CHECK enum amb_status amb_config_tenants_check(const struct amb_config_build *build);
 
 /* The tenant of that name; NULL: it is not named. */

@@ -12,7 +12,9 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/expiry.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/clients/renew.h"
+#include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/directory_chores.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
@@ -260,6 +262,7 @@ static void control_tick(struct amb_control *control)
     amb_directory_tick(&control->directory);
     amb_queues_tick(&control->directory);
     amb_parties_sweep(&control->parties, now_ns);
+    amb_quotas_tick(control);
     if (control->shards[0]->memory.gpus != NULL) {
         amb_gpus_look(control->shards[0]->memory.gpus, now_ns);
     }
@@ -304,6 +307,13 @@ static void control_end_over(struct amb_control *control)
             amb_warn("a durable name does not read all topics of %s (%s)",
                      amb_topic_shown(sub->pattern), sub->over);
             sub->over = NULL; /* It is asked anew with the next topic. */
+        } else if (sub->over == amb_pairs_quota) {
+            char text[AMB_QUOTA_TEXT_MAX];
+            const struct amb_account *full =
+                amb_account_full(amb_client_account(client), AMB_QUOTA_PAIRS, 1);
+            amb_client_send_error(client, 0, AMB_ELIMIT, "%s",
+                                  full == NULL ? sub->over
+                                               : amb_quota_text(full, AMB_QUOTA_PAIRS, text));
         } else {
             amb_client_send_error(client, 0, AMB_ELIMIT,
                                   "limit: its subscriptions read too many topics (%s)", sub->over);

@@ -271,6 +271,7 @@ static const struct amb_config_key keys[] = {
     {.path = "topics", .elsewhere = true, .help = BROKERS},
     {.path = "roles", .elsewhere = true, .help = BROKERS},
     {.path = "tenants", .elsewhere = true, .help = BROKERS},
+    {.path = "quotas", .elsewhere = true, .help = BROKERS},
     {.path = "limits", .elsewhere = true, .help = BROKERS},
     {.path = "auth", .elsewhere = true, .help = BROKERS},
     {.path = "log", .elsewhere = true, .help = BROKERS},

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests" / "trust"))
 from led import ALL, Broker  # noqa: E402
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-PART = PAGE[PAGE.index("### A plant with two tenants"):PAGE.index("\n## UCX")]
+PART = PAGE[PAGE.index("### A plant with two tenants"):PAGE.index("\n## Quotas")]
 BLOCKS = re.findall(r"^```\n(.*?)^```", PART, re.M | re.S)
 COMMANDS = re.findall(r"^\| `(.*?)` \|", PART, re.M)
 FORBIDDEN, CONFIG = 77, 78
@@ -99,7 +99,7 @@ def test_a_user_that_changes_tenants_leaves_all_behind(rig):
     a.connect(0)
     a.say("sub", 0, ">", "start=first")
     check(a.messages(0, 500) == [("t", "of-the-plant")], "a tenant's topics wait for it")
-    broker.process.stop()
+    broker.stop()
 
 
 def test_unknown_tenants_change_nothing(rig):
@@ -117,7 +117,7 @@ def test_unknown_tenants_change_nothing(rig):
     broker.more += "\ntransports = { share_process = true; };"
     broker.reload()
     a.say("pub", 1, "u")
-    broker.process.stop()
+    broker.stop()
 
 
 def test_ucx_and_two_tenants_do_not_start(rig):

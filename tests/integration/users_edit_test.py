@@ -207,7 +207,8 @@ def test_killed_in_the_middle_it_is_old_or_new(rig, options):
 def test_the_brokers_configuration_names_the_file(rig):
     users = File(rig)
     config = rig.folder / "broker.conf"
-    config.write_text(f'auth = {{ users = "{users.path}"; }};\nroles = ( {{ name = "ops"; }}, {{ name = "camera"; }} );\n')
+    config.write_text(f'auth = {{ users = "{users.path}"; }};\nroles = ( {{ name = "ops"; }}, {{ name = "camera"; }} );\n'
+                      'quotas = ( { name = "small"; } );\n')
     def run(*words, env=None):
         return subprocess.run([rig.program("broker-ctl"), "user", *words], capture_output=True, text=True,
                               timeout=60, check=False, env={**os.environ, **(env or {})})

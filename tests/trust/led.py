@@ -54,6 +54,14 @@ class Broker:
     def client(self, user):
         return Client(self, user)
 
+    def stop(self):
+        """Clients first, so that it need not wait for them."""
+        for process in self.rig.processes:
+            if "test-puppet" in process.name and process.is_running():
+                process.end_input()
+                process.wait()
+        self.process.stop()
+
 
 class Client:
     """Connections of one user, led line by line: tests/support/programs/puppet.c."""

@@ -219,7 +219,7 @@ def run(rig, options):
     print(f"tries: {counts}; messages: {[len(tenant.sent) for tenant in tenants]}")
     print(f"{rounds} tries, {len(crossings)} crossings")
     check(not crossings, f"crossings: {crossings[:10]}")
-    broker.process.stop()
+    broker.stop()
 
 
 def drain(tenants):

@@ -103,6 +103,11 @@ static const struct amb_cli_arg paths_args[] = {
     {.name = NULL},
 };
 
+static const struct amb_cli_arg quotas_args[] = {
+    {.name = "USER", .is_optional = true, .help = "all limits of this user"},
+    {.name = NULL},
+};
+
 /* ---- commands to a broker ---- */
 
 static const struct amb_cli_arg durable_args[] = {
@@ -241,6 +246,11 @@ static const struct amb_cli_command commands[] = {
      .options = view_options,
      .help = "the way of each client's messages: copies, rates, and why no better one",
      .example = "broker-ctl paths camera-1"},
+    {.name = "quotas",
+     .args = quotas_args,
+     .options = view_options,
+     .help = "quotas of users and tenants: used, limit, refused",
+     .example = "broker-ctl quotas cam7"},
     {.name = "doctor",
      .options = view_options,
      .help = "what is not as it could be, and what to do about it",

@@ -47,6 +47,7 @@ static const struct command commands[] = {
     {"memory ls", amb_ctl_ask, "memory"},
     {"transports ls", amb_ctl_ask, "transports"},
     {"paths", amb_ctl_ask, "paths"},
+    {"quotas", amb_ctl_ask, "quotas"},
     {"doctor", amb_ctl_ask, "doctor"},
     {"topo", amb_ctl_ask, "topo"},
     {"pub", amb_ctl_pub, NULL},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/print/config_docs.h"
 
+#include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_schema.h"
 #include "broker/config/config_tenants.h"
@@ -143,6 +144,13 @@ void amb_config_print_reference(FILE *out)
     (void)fprintf(out, "\n## Keys of one element of `tenants`\n\n"
                        "[security.md](security.md#tenants) says what a tenant has.\n\n");
     keys = amb_config_tenant_keys(&count);
+    amb_config_table_print(keys, count, out);
+    (void)fprintf(out,
+                  "\n## Keys of one element of `quotas`\n\n"
+                  "A number each, as 8 or \"64M\"; \"none\": no limit. A key that is left out is "
+                  "that of the quota \"default\", and then the built-in one. "
+                  "[security.md](security.md#quotas) says what happens past a limit.\n\n");
+    keys = amb_config_quota_keys(&count);
     amb_config_table_print(keys, count, out);
 }
 

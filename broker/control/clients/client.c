@@ -10,6 +10,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/clients/renew.h"
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
@@ -160,6 +161,7 @@ static void client_leave_directory(struct amb_client *client)
     free(client->publishers.at);
     free(client->subs.at);
     client->publishers = client->subs = (struct amb_client_table){0};
+    amb_account_sub(amb_client_account(client), AMB_QUOTA_PUBLISHERS, client->publisher_count);
     client->publisher_count = 0;
     if (client->account != NULL) {
         client->account->owner = NULL; /* Queues that go on may keep it. */

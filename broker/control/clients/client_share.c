@@ -6,6 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/memory/gpupool.h"
 #include "broker/rights/rights_map.h"
 #include "broker/shard/shard.h"
@@ -101,11 +102,21 @@ enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leavin
         return AMB_ENOMEM;
     }
     client->mapped_max = amb_client_mapped_max(client);
+    amb_quotas_limit(client);
+    const struct amb_account *full =
+        amb_account_refuses(amb_client_account(client), AMB_QUOTA_CONNECTIONS, leaving > 0 ? 0 : 1);
+    if (full != NULL) {
+        char text[AMB_QUOTA_TEXT_MAX];
+        amb_stat_add(&client->control->stats->refused_limit, 1);
+        (void)snprintf(why, size, "%s", amb_quota_text(full, AMB_QUOTA_CONNECTIONS, text));
+        amb_party_unref(&client->party);
+        return AMB_EBUSY;
+    }
     if (!user_has_room(client, leaving, why, size)) {
         amb_party_unref(&client->party);
         return AMB_EBUSY;
     }
-    client->party->user->used[AMB_SHARE_SESSIONS]++;
+    amb_user_count(client->party->user, AMB_SHARE_SESSIONS, 1);
     return AMB_OK;
 }
 
@@ -117,7 +128,7 @@ void amb_client_leave_party(struct amb_client *client)
     client->party->quarantined -= client->charged_bytes;
     client->party->user->quarantined -= client->charged_bytes;
     client->charged_bytes = 0;
-    client->party->user->used[AMB_SHARE_SESSIONS]--;
+    amb_user_count(client->party->user, AMB_SHARE_SESSIONS, -1);
     if (client->is_dead) {
         amb_parties_end(&client->control->parties, client->party);
     }
@@ -127,7 +138,7 @@ void amb_client_leave_party(struct amb_client *client)
 void amb_client_count_sub(struct amb_client *client, int change)
 {
     if (client->party != NULL) {
-        client->party->user->used[AMB_SHARE_SUBSCRIPTIONS] += (uint32_t)change;
+        amb_user_count(client->party->user, AMB_SHARE_SUBSCRIPTIONS, change);
     }
 }
 

@@ -7,6 +7,7 @@
  *   $SYS.client.come, $SYS.client.gone                    who, and why it has gone
  *   $SYS.tls.expiring                                     a file of TLS: expiry.h
  *   $SYS.queue.gone                                       its owner has lost a right: renew.h
+ *   $SYS.quota.near, $SYS.quota.full                      of a user or a tenant: quotas.h
  *   $SYS.dead_letter                                      of which topic: deadletter.h
  *   $SYS.sub.slow, $SYS.sub.recovered, $SYS.sub.lost      slow.h
  *   $SYS.sub.spill_begin, $SYS.sub.spill_end              the same

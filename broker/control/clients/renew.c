@@ -5,6 +5,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/directory/queues.h"
 #include "broker/memory/membudget.h"
 #include "broker/rights/rights_compare.h"
@@ -87,6 +88,7 @@ static void renew(struct amb_client *client)
         amb_auth_users_unref(&login->users);
         login->users = amb_auth_users_ref(control->users);
         login->user = user;
+        amb_quotas_limit(client);
     }
 }
 

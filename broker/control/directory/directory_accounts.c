@@ -42,11 +42,12 @@ void amb_pair_account_add(struct amb_pair_account *account, int64_t pairs)
         account->pairs = (uint32_t)(account->pairs + pairs);
         if (account->party != NULL) {
             account->party->pairs = (uint32_t)(account->party->pairs + pairs);
-            uint32_t *used = &account->party->user->used[AMB_SHARE_PAIRS];
-            *used = (uint32_t)(*used + pairs);
+            amb_user_count(account->party->user, AMB_SHARE_PAIRS, pairs);
         }
     }
 }
+
+const char amb_pairs_quota[] = "quotas: pairs";
 
 /* The rest that a limit leaves, beside the rest that others have left already. */
 static void lessen(uint64_t *left, const char **key, uint64_t limit, uint64_t own, const char *name)
@@ -77,6 +78,7 @@ static uint64_t pairs_allowed(const struct amb_directory *directory,
         own = user->used[AMB_SHARE_PAIRS];
         lessen(&left, key, amb_user_share(user, limits->max_pairs, all, own, limits->user_share),
                own, "limits.user_share of limits.max_pairs");
+        lessen(&left, key, amb_account_left(&user->account, AMB_QUOTA_PAIRS), 0, amb_pairs_quota);
     }
     return left;
 }
@@ -165,6 +167,12 @@ static bool somebody_goes(struct amb_directory *directory, struct amb_dir_sub *s
            directory->pair_count < max + max / EXCESS_SHARE + 1;
 }
 
+static bool is_past_quota(const struct amb_pair_account *account)
+{
+    return account != NULL && account->party != NULL &&
+           amb_account_full(&account->party->user->account, AMB_QUOTA_PAIRS, 1) != NULL;
+}
+
 bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *sub)
 {
     const struct amb_config_limits *limits = &directory->config->limits;
@@ -175,6 +183,10 @@ bool amb_pairs_have_room(struct amb_directory *directory, struct amb_dir_sub *su
     if (account != NULL && account->pairs >= limits->max_pairs_per_client &&
         (!account_compact(directory, account) || account->pairs >= limits->max_pairs_per_client)) {
         sub_end(directory, sub, "limits.max_pairs_per_client");
+    } else if (is_past_quota(account) &&
+               (!account_compact(directory, account) || is_past_quota(account))) {
+        (void)amb_account_refuses(&account->party->user->account, AMB_QUOTA_PAIRS, 1);
+        sub_end(directory, sub, amb_pairs_quota);
     } else if (directory->pair_count >= limits->max_pairs && !somebody_goes(directory, sub)) {
         sub_end(directory, sub, "limits.max_pairs");
     }

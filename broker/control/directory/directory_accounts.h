@@ -11,6 +11,9 @@
 
 #include "broker/control/directory/directory.h"
 
+/* The key of the limit that a quota says (broker/base/account.h). */
+extern const char amb_pairs_quota[];
+
 /* With one reference. party: or NULL. NULL: no memory. */
 struct amb_pair_account *amb_pair_account_create(void *owner, struct amb_party *party);
 void amb_pair_account_unref(struct amb_pair_account **account);

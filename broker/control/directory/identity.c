@@ -24,7 +24,7 @@ static void uncharge(struct amb_identities *identities, struct amb_identity *ide
 {
     if (identity->party != NULL) {
         identity->party->names--;
-        identity->party->user->used[AMB_SHARE_NAMES]--;
+        amb_user_count(identity->party->user, AMB_SHARE_NAMES, -1);
         identities->charged--;
         amb_party_unref(&identity->party);
     }
@@ -37,7 +37,7 @@ void amb_identity_charge(struct amb_identities *identities, struct amb_identity 
     if (party != NULL) {
         identity->party = amb_party_ref(party);
         party->names++;
-        party->user->used[AMB_SHARE_NAMES]++;
+        amb_user_count(party->user, AMB_SHARE_NAMES, 1);
         identities->charged++;
     }
 }

@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "broker/config/config.h"
 #include "wire/base/hash.h"
 #include "wire/base/list.h"
 #include "wire/base/status.h"
@@ -29,7 +30,7 @@
 
 struct amb_party;
 
-#define AMB_IDENTITIES_MAX 65536u
+#define AMB_IDENTITIES_MAX AMB_NAMES_MAX
 #define AMB_IDENTITY_NAME_MAX 64u
 #define AMB_IDENTITY_KEY_MAX (18u + AMB_IDENTITY_NAME_MAX + AMB_TOPIC_MAX)
 

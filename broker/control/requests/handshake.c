@@ -530,7 +530,7 @@ static void auth_proved(struct amb_client *client, const Amb__Control__Auth *aut
         return;
     }
     amb_client_know_process(client);
-    char why[160];
+    char why[AMB_QUOTA_TEXT_MAX];
     enum amb_status status = amb_client_take_party(client, leaving, why, sizeof(why));
     if (status != AMB_OK) {
         amb_client_send_error(client, 0, status, "%s", why);

@@ -5,6 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/requests/permit.h"
 #include "broker/control/requests/requests_private.h"
@@ -31,6 +32,9 @@ bool amb_naming_check(struct amb_client *client, uint64_t id, const Amb__Control
     if (client->publisher_count >= max) {
         amb_client_send_error(client, id, AMB_ELIMIT,
                               "limit: %u publishers of one client (limits.max_publishers)", max);
+        return false;
+    }
+    if (!amb_permit_quota(client, id, AMB_QUOTA_PUBLISHERS, 1)) {
         return false;
     }
     if (amb_topic_check(open->topic, len, &reason) != AMB_OK) {
@@ -125,9 +129,13 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
     const struct amb_config_limits *limits = &control->config->limits;
     const char *full = amb_identities_full(&control->identities, client->party, limits->user_share,
                                            control->now_ns, limits->dedup_window_ns);
-    if (full != NULL && !amb_identity_is_of(&control->identities, client->party, owner, open->name,
-                                            open->topic, (enum amb_priority)open->priority)) {
+    bool is_own = amb_identity_is_of(&control->identities, client->party, owner, open->name,
+                                     open->topic, (enum amb_priority)open->priority);
+    if (full != NULL && !is_own) {
         amb_client_send_error(client, id, AMB_ELIMIT, "publisher's name: %s", full);
+        return false;
+    }
+    if (!is_own && !amb_permit_quota(client, id, AMB_QUOTA_NAMES, 1)) {
         return false;
     }
     enum amb_status status = amb_identity_take(&control->identities, owner, open->name, open->topic,

@@ -4,6 +4,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/clients/record.h"
 #include "broker/control/directory/queues.h"
 #include "wire/codec/topic.h"
@@ -68,6 +69,16 @@ bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
         break;
     }
     return true;
+}
+
+bool amb_permit_quota(struct amb_client *client, uint64_t id, enum amb_quota row, uint64_t more)
+{
+    char text[AMB_QUOTA_TEXT_MAX];
+    const struct amb_account *full = amb_account_refuses(amb_client_account(client), row, more);
+    if (full != NULL) {
+        amb_client_send_error(client, id, AMB_ELIMIT, "%s", amb_quota_text(full, row, text));
+    }
+    return full == NULL;
 }
 
 uint32_t amb_permit_owner(const struct amb_client *client, const char *name)

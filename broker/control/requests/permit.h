@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "broker/base/account.h"
 #include "broker/rights/rights.h"
 #include "wire/codec/control.h"
 
@@ -28,6 +29,9 @@ bool amb_permit_subscribe(struct amb_client *client, uint64_t id,
  * pattern. why: static. Always false. */
 bool amb_permit_refuse(struct amb_client *client, uint64_t id, const char *verb, const char *name,
                        const char *why);
+/* May its user and its tenant have `more` of what that row of their quotas counts? False: as above,
+ * with ELIMIT. */
+bool amb_permit_quota(struct amb_client *client, uint64_t id, enum amb_quota row, uint64_t more);
 /* The owner of a name of that client's, as users are: itself, or its tenant where that shares it.
  */
 uint32_t amb_permit_owner(const struct amb_client *client, const char *name);

@@ -7,10 +7,12 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/directory/directory_leave.h"
 #include "broker/control/requests/demand.h"
 #include "broker/control/requests/naming.h"
+#include "broker/control/requests/permit.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/worker/orders_session.h"
@@ -33,6 +35,7 @@ static void publisher_forget(struct amb_client *client, uint32_t handle)
         amb_heap_give(&client->heap, PUBLISHER_HEAP);
         client->publishers.at[handle] = NULL;
         client->publisher_count--;
+        amb_account_sub(amb_client_account(client), AMB_QUOTA_PUBLISHERS, 1);
     }
 }
 
@@ -163,6 +166,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     publisher->is_auto = amb_config_topic(control->config, open->topic)->trust == AMB_TRUST_AUTO;
     client->publishers.at[open->handle] = publisher;
     client->publisher_count++;
+    amb_account_add(amb_client_account(client), AMB_QUOTA_PUBLISHERS, 1);
     amb_directory_publish(publisher, topic);
     ask->identity = identity;
     publisher_fill(client, open, publisher, ask);
@@ -189,15 +193,24 @@ static bool user_make_room(struct amb_client *client, uint64_t id,
                           (enum amb_priority)open->priority)) {
         return true;
     }
-    if (amb_user_has_room(user, AMB_SHARE_TOPICS, 0, limits->max_topics, directory->topic_count,
-                          limits->user_share) ||
-        amb_directory_leave_oldest_of(directory, user)) {
-        return true;
+    if (!amb_user_has_room(user, AMB_SHARE_TOPICS, 0, limits->max_topics, directory->topic_count,
+                           limits->user_share) &&
+        !amb_directory_leave_oldest_of(directory, user)) {
+        amb_client_send_error(client, id, AMB_ELIMIT,
+                              "limit: one user's share of %u topics (limits.user_share)",
+                              limits->max_topics);
+        return false;
     }
-    amb_client_send_error(client, id, AMB_ELIMIT,
-                          "limit: one user's share of %u topics (limits.user_share)",
-                          limits->max_topics);
-    return false;
+    /* One of a priority has another one beside it. */
+    bool is_alone = open->priority == AMB_PRIORITY_NORMAL ||
+                    amb_directory_has(directory, amb_client_tenant(client), open->topic,
+                                      strlen(open->topic), AMB_PRIORITY_NORMAL);
+    uint64_t more = is_alone ? 1 : 2;
+    struct amb_account *account = amb_client_account(client);
+    while (amb_account_full(account, AMB_QUOTA_TOPICS, more) != NULL &&
+           amb_directory_leave_oldest_of(directory, user)) {
+    }
+    return amb_permit_quota(client, id, AMB_QUOTA_TOPICS, more);
 }
 
 void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)

@@ -5,6 +5,7 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/directory/directory_accounts.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/requests/permit.h"
@@ -31,11 +32,16 @@ static bool user_has_room(struct amb_client *client, uint64_t id,
     const struct amb_directory *directory = &client->control->directory;
     const struct amb_config_limits *limits = &client->control->config->limits;
     const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
-    if (amb_user_has_room(user, AMB_SHARE_SUBSCRIPTIONS, 0, limits->max_subscriptions,
-                          directory->sub_count, limits->user_share) ||
+    bool has_share = amb_user_has_room(user, AMB_SHARE_SUBSCRIPTIONS, 0, limits->max_subscriptions,
+                                       directory->sub_count, limits->user_share);
+    if ((has_share &&
+         amb_account_full(amb_client_account(client), AMB_QUOTA_SUBSCRIPTIONS, 1) == NULL) ||
         amb_queues_wait_for(directory, subscribe->durable,
                             amb_permit_queue_owner(client, subscribe))) {
         return true;
+    }
+    if (has_share) {
+        return amb_permit_quota(client, id, AMB_QUOTA_SUBSCRIPTIONS, 1);
     }
     amb_client_send_error(client, id, AMB_ELIMIT,
                           "limit: one user's share of %u subscriptions, and durable names that "
@@ -72,6 +78,10 @@ bool amb_wish_check(struct amb_client *client, uint64_t id,
     const char *lacks = amb_directory_lacks_pairs(&client->control->directory, client->account,
                                                   amb_client_tenant(client), subscribe->pattern,
                                                   strlen(subscribe->pattern));
+    if (lacks == amb_pairs_quota) {
+        uint64_t left = amb_account_left(amb_client_account(client), AMB_QUOTA_PAIRS);
+        return amb_permit_quota(client, id, AMB_QUOTA_PAIRS, left + 1);
+    }
     if (lacks != NULL) {
         amb_client_send_error(client, id, AMB_ELIMIT, "limit: it would read too many topics (%s)",
                               lacks);

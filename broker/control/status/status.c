@@ -173,7 +173,8 @@ static void refuse_whole(struct amb_client *client, uint64_t id, const char *que
 
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    const char *paths = behind(query, "paths "), *tested = behind(query, "user test ");
+    const char *paths = behind(query, "paths "), *quotas = behind(query, "quotas "),
+               *tested = behind(query, "user test ");
     const struct amb_status_view *view = amb_status_view_find(query);
     if (tested != NULL) {
         test_rights(client, id, tested);
@@ -196,6 +197,14 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
             return;
         }
         view = amb_status_view_find("paths");
+    }
+    if (quotas != NULL) {
+        pattern = quotas;
+        if (strlen(pattern) > AMB_USER_NAME_MAX) {
+            amb_client_send_error(client, id, AMB_EINVAL, "no user has a name so long");
+            return;
+        }
+        view = amb_status_view_find("quotas");
     }
     if (view == NULL) {
         amb_client_send_error(client, id, AMB_EINVAL, "admin: no such query");

@@ -10,6 +10,7 @@
 #include "broker/control/status/status_gpu.h"
 #include "broker/control/status/status_net.h"
 #include "broker/control/status/status_private.h"
+#include "broker/control/status/status_quotas.h"
 #include "broker/control/status/status_worker.h"
 #include "broker/control/status/why.h"
 #include "broker/shard/shard.h"
@@ -176,6 +177,7 @@ static const struct amb_status_view views[] = {
     {"memory", NULL, amb_status_shard_memory, gather_memory, NULL, false},
     {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id, true},
     {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id, true},
+    {"quotas", NULL, NULL, amb_status_gather_quotas, NULL, true},
     {"doctor", NULL, NULL, gather_doctor, NULL, false},
     {"topo", NULL, NULL, gather_topo, NULL, false},
 };

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/config/config_quotas.h"
+
+#include "broker/config/config_tenants.h"
+#include "wire/base/assert.h"
+#include "wire/config/config_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+#define LIMIT(row) (offsetof(struct amb_config_quota, limit) + (row) * sizeof(uint64_t))
+/* The key is not there. No limit is that large. */
+#define UNSET (AMB_QUOTA_NONE - 1)
+
+static const struct amb_config_word words[] = {
+    {"default", INT64_C(-2) /* UNSET */, false},
+    {"none", INT64_C(-1) /* AMB_QUOTA_NONE */, false},
+    {NULL, 0, false},
+};
+
+#define ROW(row, key, text)                                                                        \
+    {                                                                                              \
+        .path = (key), .type = AMB_CONFIG_SIZE, .offset = LIMIT(row), .apply = AMB_CONFIG_LIVE,    \
+        .default_text = "default", .words = words, .max = UINT64_C(1) << 50, .help = (text)        \
+    }
+
+static const struct amb_config_key quota_keys[] = {
+    {.path = "name",
+     .type = AMB_CONFIG_TEXT,
+     .offset = offsetof(struct amb_config_quota, name),
+     .apply = AMB_CONFIG_LIVE,
+     .example_value = "\"small\"",
+     .min = 1,
+     .max = AMB_QUOTA_NAME_MAX,
+     .help = "As the file of users and `tenants` say it: letters, digits and -_@, a letter first. "
+             "That of users for whom the file has - is \"default\"."},
+    ROW(AMB_QUOTA_CONNECTIONS, "connections", "Sessions. Past it a login gets EBUSY."),
+    ROW(AMB_QUOTA_SUBSCRIPTIONS, "subscriptions",
+        "Subscriptions, and durable names that wait. Past it: ELIMIT."),
+    ROW(AMB_QUOTA_PUBLISHERS, "publishers", "Open publishers. Past it: ELIMIT."),
+    ROW(AMB_QUOTA_TOPICS, "topics", "Topics that it has made and that are there. Past it: ELIMIT."),
+    ROW(AMB_QUOTA_NAMES, "names",
+        "Publishers' names in use, and for limits.dedup_window afterwards. Past it: ELIMIT. Built "
+        "in: half of those there can be."),
+    ROW(AMB_QUOTA_PAIRS, "pairs",
+        "Pairs of a topic and a subscription with a wildcard. Past it: ELIMIT; where topics come, "
+        "it ends the client. Built in: half of limits.max_pairs."),
+};
+
+const struct amb_config_key *amb_config_quota_keys(size_t *count)
+{
+    *count = sizeof(quota_keys) / sizeof(quota_keys[0]);
+    return quota_keys;
+}
+
+static enum amb_status quota_check(const struct amb_config_target *element)
+{
+    const struct amb_config_quota *quota = element->base;
+    if (strspn(quota->name, LETTERS) == 0 ||
+        strspn(quota->name, LETTERS "0123456789-@") != strlen(quota->name)) {
+        return amb_config_fail(element->build, element->place, element->path,
+                               "not a name (allowed letters, digits and -_@, a letter first)");
+    }
+    return AMB_OK;
+}
+
+const struct amb_config_elements amb_config_quotas_kind = {
+    .keys = amb_config_quota_keys,
+    .size = sizeof(struct amb_config_quota),
+    .name = "name",
+    .name_offset = offsetof(struct amb_config_quota, name),
+    .name_help = "a name as \"small\"",
+    .example = "{ name = \"small\"; connections = 8; }",
+    .check = quota_check,
+};
+
+/* By name ------------------------------------------------------------------------------------- */
+
+static int compare_quotas(const void *a, const void *b)
+{
+    const struct amb_config_quota *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+void amb_config_quotas_finish(struct amb_config_quotas *quotas)
+{
+    if (quotas->count > 1) {
+        qsort(quotas->items, quotas->count, sizeof(quotas->items[0]), compare_quotas);
+    }
+}
+
+static const struct amb_config_quota *find(const struct amb_config_quotas *quotas, const char *name)
+{
+    const struct amb_config_quota wanted = {.name = name};
+    return quotas->count == 0 ? NULL
+                              : bsearch(&wanted, quotas->items, quotas->count,
+                                        sizeof(quotas->items[0]), compare_quotas);
+}
+
+bool amb_config_quota_is_known(const struct amb_config_quotas *quotas, const char *name)
+{
+    return strcmp(name, AMB_QUOTA_DEFAULT) == 0 || find(quotas, name) != NULL;
+}
+
+/* Limits ------------------------------------------------------------------------------------- */
+
+/* So generous that only a user who takes all meets one. */
+static uint64_t built_in(const struct amb_config *config, unsigned row)
+{
+    switch ((enum amb_quota)row) {
+    case AMB_QUOTA_NAMES:
+        return AMB_NAMES_MAX / 2;
+    case AMB_QUOTA_PAIRS:
+        return config->limits.max_pairs / 2 + 1;
+    case AMB_QUOTA_CONNECTIONS:
+    case AMB_QUOTA_SUBSCRIPTIONS:
+    case AMB_QUOTA_TOPICS:
+    case AMB_QUOTA_PUBLISHERS:
+    case AMB_QUOTA_COUNT:
+        break;
+    }
+    return AMB_QUOTA_NONE;
+}
+
+const char *amb_config_quota_of_user(const struct amb_config *config, const char *name,
+                                     uint64_t limits[AMB_QUOTA_COUNT])
+{
+    const struct amb_config_quota *standard = find(&config->quotas, AMB_QUOTA_DEFAULT);
+    const struct amb_config_quota *own = name == NULL ? standard : find(&config->quotas, name);
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = own == NULL ? UNSET : own->limit[i];
+        if (limits[i] == UNSET && standard != NULL) {
+            limits[i] = standard->limit[i];
+        }
+        if (limits[i] == UNSET) {
+            limits[i] = built_in(config, i);
+        }
+    }
+    return own == NULL ? AMB_QUOTA_DEFAULT : own->name;
+}
+
+const char *amb_config_quota_of_tenant(const struct amb_config *config, const char *tenant,
+                                       uint64_t limits[AMB_QUOTA_COUNT])
+{
+    const struct amb_config_tenant *found = amb_config_tenant(&config->tenants, tenant);
+    const struct amb_config_quota *own =
+        found == NULL || found->quota[0] == '\0' ? NULL : find(&config->quotas, found->quota);
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = own == NULL || own->limit[i] == UNSET ? AMB_QUOTA_NONE : own->limit[i];
+    }
+    return own == NULL ? "" : own->name;
+}

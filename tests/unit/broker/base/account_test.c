@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accounts: charged to a user and its tenant, and full where either is. */
+#include "broker/base/account.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct amb_account tenant, one, two;
+
+static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
+{
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == row ? most : AMB_QUOTA_NONE;
+    }
+    amb_account_limit(account, "small", limits);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    amb_account_init(&tenant, "tenant", NULL);
+    amb_account_init(&one, "user", &tenant);
+    amb_account_init(&two, "user", &tenant);
+    return 0;
+}
+
+static void test_without_a_quota_there_is_room(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        amb_account_add(&one, i, UINT64_C(1) << 40);
+        assert_null(amb_account_full(&one, i, UINT64_C(1) << 40));
+        assert_int_equal(amb_account_left(&one, i), AMB_QUOTA_NONE);
+        assert_int_equal(amb_account_used(&tenant, i), UINT64_C(1) << 40);
+        amb_account_sub(&one, i, UINT64_C(1) << 40);
+        assert_int_equal(amb_account_used(&tenant, i), 0);
+        assert_non_null(amb_quota_key(i));
+    }
+    assert_null(amb_account_full(NULL, AMB_QUOTA_TOPICS, 1));
+    amb_account_add(NULL, AMB_QUOTA_TOPICS, 1);
+    amb_account_sub(NULL, AMB_QUOTA_TOPICS, 1);
+}
+
+static void test_a_users_limit_is_its_own(void **state)
+{
+    (void)state;
+    char text[AMB_QUOTA_TEXT_MAX];
+    limit(&one, AMB_QUOTA_TOPICS, 3);
+    amb_account_add(&one, AMB_QUOTA_TOPICS, 2);
+    assert_null(amb_account_full(&one, AMB_QUOTA_TOPICS, 1));
+    assert_ptr_equal(amb_account_full(&one, AMB_QUOTA_TOPICS, 2), &one);
+    amb_account_add(&one, AMB_QUOTA_TOPICS, 1);
+    assert_ptr_equal(amb_account_refuses(&one, AMB_QUOTA_TOPICS, 1), &one);
+    assert_int_equal(one.refused[AMB_QUOTA_TOPICS], 1);
+    assert_null(amb_account_full(&two, AMB_QUOTA_TOPICS, 1));
+    assert_null(amb_account_full(&one, AMB_QUOTA_PAIRS, 1));
+    assert_string_equal(amb_quota_text(&one, AMB_QUOTA_TOPICS, text),
+                        "limit: topics = 3 of the user's quota \"small\"");
+}
+
+static void test_a_tenants_limit_is_all_its_users(void **state)
+{
+    (void)state;
+    limit(&tenant, AMB_QUOTA_CONNECTIONS, 3);
+    limit(&one, AMB_QUOTA_CONNECTIONS, 10);
+    amb_account_add(&one, AMB_QUOTA_CONNECTIONS, 2);
+    amb_account_add(&two, AMB_QUOTA_CONNECTIONS, 1);
+    assert_ptr_equal(amb_account_refuses(&one, AMB_QUOTA_CONNECTIONS, 1), &tenant);
+    assert_ptr_equal(amb_account_refuses(&two, AMB_QUOTA_CONNECTIONS, 1), &tenant);
+    assert_int_equal(tenant.refused[AMB_QUOTA_CONNECTIONS], 2);
+    assert_int_equal(amb_account_left(&one, AMB_QUOTA_CONNECTIONS), 0);
+    amb_account_sub(&one, AMB_QUOTA_CONNECTIONS, 1);
+    assert_null(amb_account_full(&two, AMB_QUOTA_CONNECTIONS, 1));
+    assert_int_equal(amb_account_left(&one, AMB_QUOTA_CONNECTIONS), 1);
+}
+
+static void test_a_limit_that_shrinks_takes_nothing_back(void **state)
+{
+    (void)state;
+    amb_account_add(&one, AMB_QUOTA_PUBLISHERS, 5);
+    limit(&one, AMB_QUOTA_PUBLISHERS, 2);
+    assert_int_equal(amb_account_left(&one, AMB_QUOTA_PUBLISHERS), 0);
+    assert_ptr_equal(amb_account_full(&one, AMB_QUOTA_PUBLISHERS, 1), &one);
+    amb_account_sub(&one, AMB_QUOTA_PUBLISHERS, 4);
+    assert_null(amb_account_full(&one, AMB_QUOTA_PUBLISHERS, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_without_a_quota_there_is_room, set_up),
+        cmocka_unit_test_setup(test_a_users_limit_is_its_own, set_up),
+        cmocka_unit_test_setup(test_a_tenants_limit_is_all_its_users, set_up),
+        cmocka_unit_test_setup(test_a_limit_that_shrinks_takes_nothing_back, set_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
