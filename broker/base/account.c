@@ -14,6 +14,9 @@ static const char *const keys[AMB_QUOTA_COUNT] = {
     [AMB_QUOTA_PAIRS] = "pairs",
     [AMB_QUOTA_TOPICS] = "topics",
     [AMB_QUOTA_PUBLISHERS] = "publishers",
+    [AMB_QUOTA_HOST_BYTES] = "host_bytes",
+    [AMB_QUOTA_IN_MSGS] = "in_msgs",
+    [AMB_QUOTA_IN_BYTES] = "in_bytes",
 };
 
 const char *amb_quota_key(enum amb_quota row)
@@ -86,6 +89,87 @@ void amb_account_sub(struct amb_account *account, enum amb_quota row, uint64_t l
             atomic_fetch_sub_explicit(&account->used[row], less, memory_order_relaxed);
         amb_assert(before >= less);
     }
+}
+
+#define SECOND_NS INT64_C(1000000000)
+#define LONG_NS (3600 * SECOND_NS) /* no bill is longer */
+
+static int64_t cost_ns(uint64_t more, uint64_t limit)
+{
+    uint64_t seconds = more / (limit == 0 ? 1 : limit);
+    if (limit == 0 || seconds >= (uint64_t)(LONG_NS / SECOND_NS)) {
+        return LONG_NS;
+    }
+    double rest = (double)(more - seconds * limit) / (double)limit;
+    return (int64_t)seconds * SECOND_NS + (int64_t)(rest * (double)SECOND_NS);
+}
+
+void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t more,
+                      int64_t now_ns)
+{
+    for (; account != NULL && more > 0; account = account->above) {
+        uint64_t limit = amb_account_limit_of(account, row);
+        (void)atomic_fetch_add_explicit(&account->passed[row], more, memory_order_relaxed);
+        if (limit == AMB_QUOTA_NONE) {
+            continue;
+        }
+        int64_t cost = cost_ns(more, limit), least = now_ns - AMB_QUOTA_BURST_NS, after;
+        int64_t before = atomic_load_explicit(&account->paid_ns[row], memory_order_relaxed);
+        do {
+            after = (before < least ? least : before) + cost;
+        } while (!atomic_compare_exchange_weak_explicit(
+            &account->paid_ns[row], &before, after, memory_order_relaxed, memory_order_relaxed));
+    }
+}
+
+static bool is_late_here(const struct amb_account *account, enum amb_quota row, int64_t now_ns)
+{
+    return amb_account_limit_of(account, row) != AMB_QUOTA_NONE &&
+           atomic_load_explicit(&account->paid_ns[row], memory_order_relaxed) > now_ns;
+}
+
+bool amb_account_is_late(const struct amb_account *account, enum amb_quota row, int64_t now_ns)
+{
+    while (account != NULL && !is_late_here(account, row, now_ns)) {
+        account = account->above;
+    }
+    return account != NULL;
+}
+
+void amb_account_note_late(struct amb_account *account, enum amb_quota row, int64_t now_ns)
+{
+    while (account != NULL && !is_late_here(account, row, now_ns)) {
+        account = account->above;
+    }
+    if (account != NULL) {
+        (void)atomic_fetch_add_explicit(&account->refused[row], 1, memory_order_relaxed);
+    }
+}
+
+void amb_account_rates(struct amb_account *account, int64_t since_ns)
+{
+    static const enum amb_quota rates[] = {AMB_QUOTA_IN_MSGS, AMB_QUOTA_IN_BYTES};
+    for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]) && since_ns > 0; i++) {
+        uint64_t passed = atomic_load_explicit(&account->passed[rates[i]], memory_order_relaxed);
+        double each = (double)(passed - account->seen[rates[i]]) * (double)SECOND_NS;
+        account->seen[rates[i]] = passed;
+        atomic_store_explicit(&account->used[rates[i]], (uint64_t)(each / (double)since_ns),
+                              memory_order_relaxed);
+    }
+}
+
+bool amb_account_is_metered(const struct amb_account *account)
+{
+    static const enum amb_quota rows[] = {AMB_QUOTA_HOST_BYTES, AMB_QUOTA_IN_MSGS,
+                                          AMB_QUOTA_IN_BYTES};
+    for (; account != NULL; account = account->above) {
+        for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            if (amb_account_limit_of(account, rows[i]) != AMB_QUOTA_NONE) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 const char *amb_quota_text(const struct amb_account *account, enum amb_quota row,

@@ -29,6 +29,9 @@ enum amb_quota {
     AMB_QUOTA_PAIRS,
     AMB_QUOTA_TOPICS,
     AMB_QUOTA_PUBLISHERS,
+    AMB_QUOTA_HOST_BYTES,
+    AMB_QUOTA_IN_MSGS,
+    AMB_QUOTA_IN_BYTES,
     AMB_QUOTA_COUNT,
 };
 
@@ -41,6 +44,9 @@ struct amb_account {
     const char *kind;                   /* "user" or "tenant"; static */
     char quota[AMB_QUOTA_NAME_MAX + 1]; /* the name of its quota; "": it has none */
     _Atomic uint64_t used[AMB_QUOTA_COUNT], limit[AMB_QUOTA_COUNT], refused[AMB_QUOTA_COUNT];
+    _Atomic uint64_t passed[AMB_QUOTA_COUNT]; /* of a rate: all that has been billed */
+    _Atomic int64_t paid_ns[AMB_QUOTA_COUNT]; /* ... and when the bill is over */
+    uint64_t seen[AMB_QUOTA_COUNT];           /* of `passed`, by amb_account_rates */
     uint8_t told[AMB_QUOTA_COUNT]; /* per cent of the limit that an event has told: 0, 75 or 100 */
 };
 
@@ -61,6 +67,24 @@ struct amb_account *amb_account_refuses(struct amb_account *account, enum amb_qu
 uint64_t amb_account_left(const struct amb_account *account, enum amb_quota row);
 void amb_account_add(struct amb_account *account, enum amb_quota row, uint64_t more);
 void amb_account_sub(struct amb_account *account, enum amb_quota row, uint64_t less);
+
+/*
+ * Rates, which are limits of so many a second: IN_MSGS, IN_BYTES. A bill takes its time at the rate
+ * that the limit says. So much as AMB_QUOTA_BURST_NS allows is free after a rest.
+ */
+#define AMB_QUOTA_BURST_NS INT64_C(50000000)
+void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t more,
+                      int64_t now_ns);
+/* Is its bill, or that of the account above, not over yet? */
+bool amb_account_is_late(const struct amb_account *account, enum amb_quota row, int64_t now_ns);
+/* A publisher waits for that: counted as refused, where the bill is. */
+void amb_account_note_late(struct amb_account *account, enum amb_quota row, int64_t now_ns);
+/* The control thread, now and then: `used` of rates is what came in a second, of the last since_ns.
+ */
+void amb_account_rates(struct amb_account *account, int64_t since_ns);
+
+/* Does a limit hold for what is published, so that all of it has to come by windows? */
+bool amb_account_is_metered(const struct amb_account *account);
 
 /* The key of a row in the configuration. */
 const char *amb_quota_key(enum amb_quota row);

@@ -46,6 +46,13 @@ static const struct amb_config_key quota_keys[] = {
     ROW(AMB_QUOTA_PAIRS, "pairs",
         "Pairs of a topic and a subscription with a wildcard. Past it: ELIMIT; where topics come, "
         "it ends the client. Built in: half of limits.max_pairs."),
+    ROW(AMB_QUOTA_HOST_BYTES, "host_bytes",
+        "Host memory of what it publishes: logs, history, what waits, and open windows. Past it no "
+        "window opens, and the publisher waits."),
+    ROW(AMB_QUOTA_IN_MSGS, "in_msgs",
+        "Messages a second that it publishes. Past it windows open later."),
+    ROW(AMB_QUOTA_IN_BYTES, "in_bytes",
+        "Bytes a second that it publishes. Past it windows open later."),
 };
 
 const struct amb_config_key *amb_config_quota_keys(size_t *count)
@@ -117,6 +124,9 @@ static uint64_t built_in(const struct amb_config *config, unsigned row)
     case AMB_QUOTA_SUBSCRIPTIONS:
     case AMB_QUOTA_TOPICS:
     case AMB_QUOTA_PUBLISHERS:
+    case AMB_QUOTA_HOST_BYTES:
+    case AMB_QUOTA_IN_MSGS:
+    case AMB_QUOTA_IN_BYTES:
     case AMB_QUOTA_COUNT:
         break;
     }

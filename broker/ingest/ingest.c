@@ -11,6 +11,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/gpuslot.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
@@ -85,6 +86,15 @@ static void ingest_refuse(struct amb_publisher *publisher, struct amb_entry *ent
     ingest_drain(publisher);
 }
 
+/* Its memory is its user's from here on. */
+static void ingest_charge(struct amb_purse *purse, struct amb_entry *entry)
+{
+    purse->refs++;
+    entry->purse = purse;
+    entry->purse_bytes = amb_entry_charge(entry);
+    amb_purse_hold(purse, entry->purse_bytes);
+}
+
 enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_frame *frame,
                                 void **dst, void **cookie, struct amb_link_mem **mem)
 {
@@ -112,6 +122,9 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
         return AMB_OK;
     }
     amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
+    if (session->purse != NULL) {
+        ingest_charge(session->purse, entry);
+    }
     *dst = entry->payload.buf.data;
     *mem = entry->segment->mem;
     *cookie = entry;

@@ -9,6 +9,7 @@
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_memory.h"
 #include "broker/shard/tally.h"
@@ -135,6 +136,10 @@ enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
 {
     enum amb_status status = publisher_expects(publisher, frame);
     if (status == AMB_OK) {
+        if (publisher->session->purse != NULL) {
+            amb_purse_note(publisher->session->purse, frame->count,
+                           frame->data_len + frame->meta_len);
+        }
         publisher->batches++;
     }
     return status;
@@ -173,6 +178,9 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
     }
     publisher->batches++;
     publisher->received += len;
+    if (publisher->session->purse != NULL) {
+        amb_purse_note(publisher->session->purse, frame->count, len);
+    }
     publisher->is_short = publisher->reserved < len && !AMB_FAULT(GRANT_UNRESERVED);
     amb_publisher_unreserve(publisher, len);
     return AMB_OK;

@@ -43,6 +43,7 @@ struct amb_publisher {
     struct amb_bufpool *pool;            /* of its shard: what its batches lie in */
     const struct amb_trust_group *group; /* its topic's: of the segments that it commits in */
     unsigned home;                       /* index of the topic's worker */
+    uint32_t subscribers;                /* that match, as its client was told */
     bool wants_settled;                  /* a SETTLED frame for each batch */
     bool confirms;                       /* ... of one taken, when it has been delivered */
     bool verifies;                       /* its topic copies leased batches: trust = "verify" */
@@ -67,6 +68,7 @@ struct amb_publisher {
     int64_t prepared_since_ns;      /* ... and when the first of those not used since */
     struct amb_list_node preparing; /* in the shard's list: has one */
     bool is_short;                  /* less was reserved than the batch takes that came last */
+    bool is_blocked;                /* its user's quota keeps its window shut; its client knows */
     bool is_rationed;               /* in the shard's list `rationed`: its session has its share */
     struct amb_list_node pending;   /* struct amb_entry.pending, in order of arrival */
     struct amb_list_node starving;  /* in the shard's list: wants memory */

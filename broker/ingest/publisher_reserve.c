@@ -4,6 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 
 /* ... a worker, that windows may stand open; more if that is a 64th, less if it is an eighth. */
@@ -11,6 +12,15 @@
 
 void amb_publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes, uint64_t wide)
 {
+    struct amb_purse *purse = publisher->session->purse;
+    if (purse != NULL) {
+        uint64_t before = amb_purse_cost(publisher->reserved), after = amb_purse_cost(bytes);
+        if (after > before) {
+            amb_purse_hold(purse, after - before);
+        } else {
+            amb_purse_let_go(purse, before - after);
+        }
+    }
     publisher->session->reserved += bytes - publisher->reserved;
     publisher->reserved = bytes;
     publisher->reserved_wide = wide;
@@ -18,6 +28,10 @@ void amb_publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes,
 
 static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, bool wide)
 {
+    const struct amb_purse *purse = publisher->session->purse;
+    if (purse != NULL && !amb_purse_has_room(purse, amb_purse_cost(bytes))) {
+        return false;
+    }
     if (!AMB_FAULT(GRANT_UNRESERVED)) {
         if (!amb_bufpool_reserve(publisher->pool, bytes, wide)) {
             return false;

@@ -7,6 +7,7 @@
 #include "broker/ingest/publisher_buffer.h"
 #include "broker/ingest/publisher_reserve.h"
 #include "broker/session/session.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 
@@ -40,7 +41,10 @@ void amb_publisher_open_first(struct amb_publisher *publisher)
     uint64_t size = pool->reserved < max / 8 ? AMB_WINDOW_FIRST : WINDOW_FIRST_OF_MANY;
     uint64_t first = publisher->received + size;
     publisher->window_size = size;
-    if (first > publisher->window && pool->reserved + size <= max / 4 * 3 &&
+    struct amb_purse *purse = publisher->session->purse;
+    bool may_open =
+        purse == NULL || amb_purse_obstacle(purse, size, shard->now_ns) == AMB_QUOTA_COUNT;
+    if (may_open && first > publisher->window && pool->reserved + size <= max / 4 * 3 &&
         amb_publisher_reserve_growing(publisher, first)) { /* Else it says when it wants more. */
         publisher->window = first;
     }
@@ -152,13 +156,57 @@ static void publisher_widen(struct amb_publisher *publisher, uint64_t largest)
     publisher->widened_at = publisher->received;
 }
 
+void amb_publisher_tell_audience(struct amb_publisher *publisher)
+{
+    amb_session_flow(publisher->session, AMB_FLOW_SUBSCRIBERS, publisher->handle,
+                     publisher->subscribers | (publisher->is_blocked ? AMB_FLOW_BLOCKED : 0));
+}
+
+/* A publisher begins to wait for that row of a quota. */
+static void note_blocked(const struct amb_session *session, enum amb_quota row)
+{
+    if (row == AMB_QUOTA_HOST_BYTES) {
+        uint64_t left = amb_account_left(session->purse->account, row);
+        (void)amb_account_refuses(session->purse->account, row, left + 1);
+    } else {
+        amb_account_note_late(session->purse->account, row, session->shard->now_ns);
+    }
+}
+
+/* Does its user's quota keep the window shut? The client is told when that changes. */
+static bool is_blocked(struct amb_publisher *publisher)
+{
+    struct amb_session *session = publisher->session;
+    bool waits = publisher->want > publisher->window;
+    uint64_t bytes = waits ? publisher->want - publisher->window : 0;
+    enum amb_quota row = amb_purse_obstacle(session->purse, bytes, session->shard->now_ns);
+    bool is_shut = row != AMB_QUOTA_COUNT;
+    if ((waits && is_shut) != publisher->is_blocked && session->link != NULL) {
+        publisher->is_blocked = waits && is_shut;
+        if (publisher->is_blocked) {
+            note_blocked(session, row);
+        }
+        amb_publisher_tell_audience(publisher);
+    }
+    return is_shut;
+}
+
 /* Gives what the client waits for. False if memory is what is missing. */
 static bool publisher_serve(struct amb_publisher *publisher)
 {
     const struct amb_shard *shard = publisher->session->shard;
     const struct amb_bufpool *pool = publisher->pool;
+    if (__builtin_expect(publisher->session->purse != NULL, 0) && is_blocked(publisher)) {
+        publisher->is_rationed = true; /* It is asked again soon, and takes nobody's memory. */
+        return publisher->want <= publisher->window;
+    }
     uint64_t largest = shard->limits->window;
     largest = largest < pool->window_max ? largest : pool->window_max;
+    if (__builtin_expect(publisher->session->purse != NULL, 0)) {
+        largest = amb_purse_window(publisher->session->purse, largest);
+        publisher->window_size =
+            publisher->window_size < largest ? publisher->window_size : largest;
+    }
     if (publisher->want > publisher->window && publisher->window_size < largest) {
         publisher_widen(publisher, largest);
     }

@@ -19,5 +19,7 @@ void amb_publisher_retry(struct amb_publisher *publisher);
 /* The time at which publishers that wait for memory are to be tried again; INT64_MAX: none waits.
  */
 int64_t amb_publishers_due(struct amb_shard *shard);
+/* Its client hears how many subscriptions match, and whether a quota keeps the window shut. */
+void amb_publisher_tell_audience(struct amb_publisher *publisher);
 /* For publisher.c. A new one's first window. */
 void amb_publisher_open_first(struct amb_publisher *publisher);

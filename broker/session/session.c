@@ -8,6 +8,7 @@
 #include "broker/count/counters_slots.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/log/prelude.h"
@@ -101,6 +102,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_list_remove(&s->live);
     leave_heat(s);
     s->shard->sessions.at[s->index] = NULL;
+    amb_purse_unref(&s->purse);
     amb_party_unref(&s->party);
     for (unsigned i = 0; i < AMB_HANDLES_MAX / AMB_HANDLES_EACH; i++) {
         free(s->handles[i]);

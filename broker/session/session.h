@@ -134,6 +134,7 @@ struct amb_session {
     uint64_t mapped_host_bytes; /* of mapped_bytes, in host memory, */
     uint64_t mapped_host_max;   /* at most: so that no reader alone can hold all of it */
     struct amb_party *party;    /* that is charged; or NULL */
+    struct amb_purse *purse;    /* of its user's account, a reference; NULL: there are no quotas */
     uint32_t fetches;           /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     uint64_t reserved;          /* of their windows */

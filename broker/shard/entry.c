@@ -2,6 +2,7 @@
 #include "broker/shard/entry.h"
 
 #include "broker/config/config.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
@@ -64,6 +65,10 @@ struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shar
 static inline void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
+    if (entry->purse != NULL) {
+        amb_purse_let_go(entry->purse, entry->purse_bytes);
+        amb_purse_unref(&entry->purse);
+    }
     amb_payload_end(&entry->payload, home);
     amb_pool_put(&home->entries.pool, entry);
     if (parent != NULL) {

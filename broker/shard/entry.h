@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 struct amb_config;
+struct amb_purse;
 struct amb_tally;
 struct amb_shard;
 struct amb_topic;
@@ -79,6 +80,8 @@ struct amb_entry {
     /* Its publisher waits for its delivery, and not all readers of this log have passed it. Else
      * NULL. */
     struct amb_tally *tally;
+    struct amb_purse *purse; /* that holds its bytes, with a reference; home's. NULL: none */
+    uint64_t purse_bytes;
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */

@@ -42,6 +42,7 @@ struct amb_counters;
 /* The fields that all stages ask stand here by themselves. The rest is one struct a file, with the
  * room's others in a header of state/. */
 struct amb_shard {
+    struct amb_list_node purses; /* struct amb_purse.node */
     unsigned index;
     bool is_draining;               /* no new batches */
     struct amb_inbox *control;      /* of the control thread: answers and requests */

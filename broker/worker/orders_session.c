@@ -5,6 +5,7 @@
 #include "broker/ingest/leave.h"
 #include "broker/ingest/publisher.h"
 #include "broker/ingest/publisher_buffer.h"
+#include "broker/ingest/publisher_window.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_memory.h"
@@ -232,6 +233,7 @@ static void publisher_open(struct amb_shard *shard, struct amb_order *order)
         publisher->group = group;
         publisher->verifies = open->verifies;
         publisher->copies = open->copies;
+        publisher->subscribers = open->subscribers;
         publisher->lease_user = open->lease_user;
         publisher->avoids_gpu = open->avoids_gpu;
         publisher->confirms = open->confirms;
@@ -281,7 +283,8 @@ static void publisher_subscribers(struct amb_shard *shard, struct amb_order *ord
                                           : amb_session_publisher(session, told->handle);
     if (publisher != NULL) {
         publisher->copies = told->copies;
-        amb_session_flow(session, AMB_FLOW_SUBSCRIBERS, told->handle, told->count);
+        publisher->subscribers = told->count;
+        amb_publisher_tell_audience(publisher);
     }
 }
 

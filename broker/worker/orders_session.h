@@ -69,6 +69,7 @@ extern const struct amb_order_kind amb_order_session_heard;
 struct amb_order_publisher_open {
     struct amb_order order;
     uint32_t handle, topic;
+    uint32_t subscribers; /* as its client is told */
     unsigned home;
     bool wants_settled, confirms, verifies, copies, avoids_gpu, is_private;
     const struct amb_trust_group *group; /* the topic's; NULL: the main one */

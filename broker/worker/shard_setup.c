@@ -54,6 +54,7 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     shard->upcalls = &amb_shard_no_upcalls;
     shard->stats = &shard->own_stats;
     shard_init_parts(shard);
+    amb_list_init(&shard->purses);
     amb_entries_init(shard, config);
     amb_tallies_init(shard);
     amb_outgoing_init(shard);

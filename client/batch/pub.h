@@ -73,6 +73,7 @@ struct amb_pub {
     /* Under the connection's lock. */
     bool is_open;            /* the broker has answered */
     bool knows_subscribers;  /* a SUBSCRIBERS value has come */
+    bool is_over_quota;      /* ... by which a quota keeps the window shut */
     bool awaits_delivery;    /* confirm is DELIVERED */
     bool has_settled_frames; /* the broker sends SETTLED for each batch */
     uint32_t borrowed;       /* batches of the user's memory that the link has */

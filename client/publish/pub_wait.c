@@ -145,10 +145,11 @@ enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *inf
     full.inflight_msgs = full.posted - full.settled;
     bool is_blocked =
         pub->window.wanted > pub->window.granted || full.inflight_msgs >= pub->window.limit_msgs;
-    full.blocked = conn->session.down != AMB_OK ? AMB_BLOCKED_LOST
-                   : is_blocked                 ? AMB_BLOCKED_WINDOW
-                   : amb_batches_are_full(conn) ? AMB_BLOCKED_MEMORY
-                                                : AMB_BLOCKED_NOT;
+    full.blocked = conn->session.down != AMB_OK       ? AMB_BLOCKED_LOST
+                   : is_blocked && pub->is_over_quota ? AMB_BLOCKED_QUOTA
+                   : is_blocked                       ? AMB_BLOCKED_WINDOW
+                   : amb_batches_are_full(conn)       ? AMB_BLOCKED_MEMORY
+                                                      : AMB_BLOCKED_NOT;
     amb_conn_unlock(conn);
     uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);
     full.size = info->size;

@@ -340,6 +340,7 @@ static enum amb_status on_flow(void *arg, enum amb_flow_kind kind, uint32_t hand
         return amb_pub_window(pub, value);
     }
     if (kind == AMB_FLOW_SUBSCRIBERS) {
+        pub->is_over_quota = (value & AMB_FLOW_BLOCKED) != 0;
         amb_pub_subscribers(pub, (uint32_t)value);
         return AMB_OK;
     }

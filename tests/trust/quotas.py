@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row of a quota below, at and past its limit: of a user by one session and by many, and of a tenant.
 
-    quotas.py BUILD [--only ROW]
+    quotas.py BUILD [--only ROW|rates] [--short 1] [--quiet 0.5]
 
 Each row has a user with that limit alone, and a tenant with it and two users without limits. A refusal
-names the key and the limit, and the session that was refused goes on.
+names the key and the limit, and the session that was refused goes on. short: without the case of one
+session; quiet: a part of the 90 % that the quiet user must keep, for a machine that others use too.
 """
 import json
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from harness import check, main, until  # noqa: E402
@@ -16,6 +18,8 @@ from led import ALL, Broker, Client, Refused  # noqa: E402
 
 LIMIT = 6
 ELIMIT, BUSY = -10, -67
+BLOCKED_QUOTA = 6
+BATCH = 64 << 10
 SESSIONS = 3
 
 
@@ -152,6 +156,90 @@ class Pairs(Objects):
         client.say("unsub", number)
 
 
+def sent_in(client, handle, seconds, size):
+    """Messages that the broker took meanwhile: those in a window yet are not counted."""
+    return int(client.say("for", handle, seconds, size).split()[0])
+
+
+def check_rate(rig, cases, row, limit, size, slack):
+    """Of a user by one session and by three, of a tenant: the rate is the limit's, and no lower."""
+    each = 1 if row == "in_msgs" else size
+    for users, owner in cases:
+        world = World(rig, row, limit)
+        world.watch(**owner)
+        clients = [world.client(user) for user in users]
+        for number, client in enumerate(clients):
+            client.say("pub", 0, f"r.{number}")
+        for client in clients:
+            client.process.tell(f"0 for 0 4 {size}")
+        sent = sum(int(client.process.line(60).split()[1]) for client in clients) * each
+        check(sent <= 4 * limit + slack * len(clients), f"{row}: {sent} of {limit} a second in 4 s")
+        check(sent >= 4 * limit * 0.7, f"{row}: {sent} of {limit} a second in 4 s")
+        check(world.line()["refused"] > 0, f"{world.line()}")
+        world.client("free").say("pub", 0, "r.free")
+        check(sent_in(world.client("free"), 0, 0, size) == 0, "nothing")
+        world.broker.stop()
+        print(f"{row}, {users}: {sent / 4:.0f} a second of {limit}")
+
+
+def check_host_bytes(rig, cases):
+    """Logs fill up to the limit; the publisher waits, is told why, and goes on when they are read."""
+    limit, size = 1 << 20, 8192
+    for users, owner in cases:
+        world = World(rig, "host_bytes", limit)
+        world.watch(**owner)
+        clients = [world.client(user) for user in users]
+        for number, client in enumerate(clients):
+            client.say("sub", 0, f"h.{number}", "credit=1")
+            client.say("pub", 1, f"h.{number}")
+        sent = 0
+        for client in clients:
+            count, blocked = map(int, client.say("fill", 1, 1000, size, 500).split())
+            sent += count
+            check(blocked == BLOCKED_QUOTA, f"{client.user} waits for {blocked}")
+        own = 2 * BATCH * len(clients)  # in the clients: a batch that waits, and the next one
+        check(limit * 0.5 <= sent * size <= limit + own, f"host_bytes: {sent} messages of {size}")
+        line = world.line()
+        # Two workers take it in pieces of 64 KiB, and an allocation is more than its batch.
+        check(line["used"] <= limit + 4 * BATCH and line["refused"] > 0, f"{line}")
+        check(world.client("op").say("ask", "quotas") != "", "others go on")
+        for client in clients:
+            client.say("take", 0, 300)
+        for client in clients:
+            count = int(client.say("fill", 1, 8, size, 5000).split()[0])
+            check(count == 8, f"{client.user}: {count} of 8")
+        world.broker.stop()
+        print(f"host_bytes, {users}: {sent * size} of {limit}, and more once they are read")
+
+
+def check_quiet(rig):
+    """A user who takes all that he may leaves another one at least 90 % of his rate."""
+    world = World(rig, "in_bytes", 20 << 20)
+    quiet, rates = world.client("free"), {}
+    quiet.say("pub", 0, "q.a")
+    greedy = [world.client("one") for _ in range(SESSIONS)]
+    for number, client in enumerate(greedy):
+        client.say("pub", 0, f"r.{number}")
+    for name in ("alone", "beside", "alone again"):
+        if name == "beside":
+            for client in greedy:
+                client.process.tell("0 for 0 8 4096")
+        done = []
+        for _ in range(4):
+            begin = time.monotonic()
+            for _ in range(200):
+                quiet.say("send", 0, "x" * 100, 5000)
+            done.append(200 / (time.monotonic() - begin))
+        rates[name] = sorted(done)[len(done) // 2]
+        if name == "beside":
+            for client in greedy:
+                client.process.line(60)
+    alone = min(rates["alone"], rates["alone again"])
+    print(f"the quiet user: {rates['beside'] / alone:.0%} of his rate")
+    world.broker.stop()
+    return rates["beside"] / alone
+
+
 ROWS = {"subscriptions": Subscriptions, "publishers": Publishers, "topics": Topics, "names": Names,
         "connections": Connections, "pairs": Pairs}
 
@@ -270,6 +358,7 @@ def check_reload(rig):
                                                       f"publishers = {limit}")
         world.limit = limit
         world.broker.reload()
+        until(10, lambda wanted=limit: world.line()["limit"] == wanted, f"a limit of {limit}")
         for _ in range(more):
             publishers.more()
         publishers.refuses(f"publishers = {limit}")
@@ -278,19 +367,26 @@ def check_reload(rig):
 
 
 def run(rig, options):
+    cases = [(["one"], {"of": "user", "user": "one"}),
+             (["one"] * SESSIONS, {"of": "user", "user": "one"}),
+             (["a", "b"], {"of": "tenant", "tenant": "lab"})]
+    if "short" in options:
+        cases = cases[1:]
     for row, kind in ROWS.items():
-        if options.get("only", row) != row:
-            continue
-        for name, users, owner in (
-                ("one session", ["one"], {"of": "user", "user": "one"}),
-                ("many sessions", ["one"] * SESSIONS, {"of": "user", "user": "one"}),
-                ("a tenant", ["a", "b"], {"of": "tenant", "tenant": "lab"})):
+        for users, owner in cases if options.get("only", row) == row else ():
             world = World(rig, row, LIMIT)
             world.watch(**owner)
             check_row(world, users, f'{row} = {LIMIT} of the {owner["of"]}\'s quota "small"', kind)
             check_others(world)
             world.broker.stop()
-            print(f"{row}, {name}: {LIMIT} and no more")
+            print(f"{row}, {users}: {LIMIT} and no more")
+    if options.get("only", "rates") == "rates":
+        if "short" in options:
+            cases = cases[:1]
+        check_rate(rig, cases, "in_msgs", 2000, 100, 1500)
+        check_rate(rig, cases, "in_bytes", 4 << 20, 8192, 1 << 20)
+        check_host_bytes(rig, cases)
+        check(check_quiet(rig) >= 0.9 * float(options.get("quiet", 1)), "the quiet user is slower")
     if "only" not in options:
         check_growth(rig)
         check_reload(rig)

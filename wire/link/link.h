@@ -45,10 +45,14 @@ enum amb_flow_kind {
     /* broker to client */
     AMB_FLOW_ACCEPTED = 0, /* publisher: batches 1..value are whole in broker memory and routed */
     AMB_FLOW_WINDOW,       /* publisher: bytes that may be sent in all */
-    AMB_FLOW_SUBSCRIBERS,  /* publisher: subscriptions that match now; may go down */
+    AMB_FLOW_SUBSCRIBERS,  /* publisher: subscriptions that match now; may go down. With
+                              AMB_FLOW_BLOCKED: a quota keeps its window shut */
     AMB_FLOW_FREED,        /* handle 0: the session's COMMITs 1..value: their ranges are free */
     AMB_FLOW_KINDS = 4,    /* kinds of one direction */
 };
+
+/* Beside the number of subscriptions, which has 32 bits. */
+#define AMB_FLOW_BLOCKED (UINT64_C(1) << 32)
 
 /* One frame on its way out. The struct, meta and data stay the link's until it is settled. */
 struct amb_link_tx {

@@ -132,8 +132,8 @@ struct amb_control {
     int64_t now_ns, started_ns, tick_ns;
     int64_t resume_accept_ns; /* listeners are paused until then; 0: not paused */
     int64_t pause_logged_ns, refusal_logged_ns;
-    int64_t quotas_seen_ns; /* when they were last looked at */
-    uint32_t round;         /* of the loop: whose turn it is at the door */
+    int64_t quotas_seen_ns, quotas_since_ns; /* when they were last looked at; the time since */
+    uint32_t round;                          /* of the loop: whose turn it is at the door */
     /* drain */
     bool is_draining, is_over;
     unsigned drain_calls;

@@ -95,6 +95,7 @@ static bool look_at_user(const char *key, void *value, void *arg)
     struct amb_user *user = value;
     char text[AMB_AUTH_NAME_MAX];
     if (user->tenant != NULL) {
+        amb_account_rates(&user->account, control->quotas_since_ns);
         uint32_t number = (uint32_t)(user->id & UINT32_MAX);
         const struct owner owner = {control, amb_login_owner_text(control, number, text),
                                     user->tenant->number};
@@ -109,10 +110,12 @@ void amb_quotas_tick(struct amb_control *control)
         control->now_ns < amb_deadline_ns(control->quotas_seen_ns, TICK_NS)) {
         return;
     }
+    control->quotas_since_ns = control->now_ns - control->quotas_seen_ns;
     control->quotas_seen_ns = control->now_ns;
     amb_map_each(control->parties.users, look_at_user, control);
     for (uint32_t i = 0; i < control->tenants.count; i++) {
         const struct owner owner = {control, NULL, i};
+        amb_account_rates(&control->tenants.all[i]->account, control->quotas_since_ns);
         look(&owner, &control->tenants.all[i]->account);
     }
 }

@@ -84,7 +84,7 @@ static void identity_known(void *control, struct amb_order *fence)
     const struct amb_dir_publisher *publisher = amb_client_publisher(client, request->handle);
     if (publisher != NULL && publisher->topic != NULL) {
         /* Those who came while the fence was away were told to a worker that did not know them. */
-        request->subscribers = amb_directory_matched(publisher->topic);
+        request->subscribers = open->subscribers = amb_directory_matched(publisher->topic);
         open->copies = amb_directory_copies(publisher);
     }
     amb_order_post(own->shards[open->order.session.shard], &open->order);

@@ -5,6 +5,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/requests/requests_private.h"
 #include "broker/memory/gpupool.h"
 #include "broker/shard/shard.h"
@@ -136,6 +137,11 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
                               amb_client_may_map(client)
                                   ? "switched off (limits.max_leased_per_session = 0)"
                                   : "only over the ring, by clients on the broker's host");
+        return;
+    }
+    if (amb_account_is_metered(amb_client_account(client))) {
+        amb_client_send_error(client, id, AMB_ELIMIT,
+                              "lease: none with a quota of host_bytes, in_msgs or in_bytes");
         return;
     }
     struct amb_control *control = client->control;

@@ -172,7 +172,7 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     publisher_fill(client, open, publisher, ask);
     /* A reader that comes between this order and its answer is not known to the worker yet. A
      * publisher that waits for it hears of it by a flow value, behind which nothing can be lost. */
-    request->subscribers = amb_directory_matched(topic);
+    request->subscribers = ask->subscribers = amb_directory_matched(topic);
     request->gpu_why = ask->verifies
                            ? "trust = \"verify\", or an inbox: the broker copies what is published"
                            : amb_client_gpu_obstacle(client);

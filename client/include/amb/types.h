@@ -155,6 +155,7 @@ enum amb_blocked {
     AMB_BLOCKED_SLOW_SUBSCRIBER,
     AMB_BLOCKED_MEMORY,
     AMB_BLOCKED_LOST,
+    AMB_BLOCKED_QUOTA, /* of its user, or of its tenant */
 };
 
 #ifdef __cplusplus

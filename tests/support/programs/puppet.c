@@ -12,7 +12,7 @@
  *     send H TEXT TIME            settled when it answers
  *     fill H COUNT SIZE TIME      as many as leave within TIME: "ok SENT BLOCKED"
  *     for H SECONDS SIZE          as many as leave meanwhile: "ok SENT"
- *     sub H PATTERN KEY=VALUE...  group, durable, ack, start=first, filter
+ *     sub H PATTERN KEY=VALUE...  group, durable, ack, start=first, filter, credit
  *     unsub H
  *     next H TIME                 "ok TOPIC TEXT"; the message is acknowledged and given back
  *     keep H TIME                 the same, and the message is kept
@@ -161,7 +161,7 @@ static const char *value_of(const char *key)
 static void do_sub(struct slot *slot)
 {
     struct amb_sub **sub = &slot->subs[number(2) % HANDLES];
-    const char *start = value_of("start");
+    const char *start = value_of("start"), *credit = value_of("credit");
     const struct amb_sub_options options = {
         .size = sizeof(options),
         .group = value_of("group"),
@@ -169,6 +169,7 @@ static void do_sub(struct slot *slot)
         .ack = value_of("ack") == NULL ? AMB_ACK_NONE : AMB_ACK_EXPLICIT,
         .start = start != NULL && strcmp(start, "first") == 0 ? AMB_START_FIRST : AMB_START_NEW,
         .filter = value_of("filter"),
+        .credit_msgs = credit == NULL ? 0 : strtoull(credit, NULL, 10),
     };
     say(amb_subscribe(slot->conn, word(3), &options, sub), slot->conn);
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Purses: one for each user of a shard, pieces of its account, and bills. */
+#include "broker/shard/purse.h"
+
+#include "broker/base/party.h"
+#include "broker/shard/shard.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000000000)
+
+struct world {
+    struct amb_shard shard;
+    struct amb_parties parties;
+    struct amb_tenants tenants;
+    struct amb_tenant *tenant;
+    struct amb_party *one, *same, *other;
+    struct amb_purse *purse;
+};
+
+static int set_up(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    amb_list_init(&w->shard.purses);
+    assert_int_equal(amb_parties_init(&w->parties), AMB_OK);
+    assert_int_equal(amb_tenants_init(&w->tenants), AMB_OK);
+    assert_int_equal(amb_tenants_take(&w->tenants, "plant", &w->tenant), AMB_OK);
+    assert_int_equal(amb_parties_find(&w->parties, AMB_PARTY_NAMED | 1, "1", &w->one), AMB_OK);
+    assert_int_equal(amb_parties_find(&w->parties, AMB_PARTY_NAMED | 1, "2", &w->same), AMB_OK);
+    assert_int_equal(amb_parties_find(&w->parties, AMB_PARTY_NAMED | 2, "3", &w->other), AMB_OK);
+    assert_null(amb_purse_find(&w->shard, w->one)); /* It has no tenant yet: no quotas. */
+    amb_user_join(w->one->user, w->tenant);
+    amb_user_join(w->other->user, w->tenant);
+    w->purse = amb_purse_find(&w->shard, w->one);
+    assert_non_null(w->purse);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    amb_purse_unref(&w->purse);
+    assert_true(amb_list_is_empty(&w->shard.purses));
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        assert_int_equal(amb_account_used(&w->tenant->account, (enum amb_quota)i), 0);
+    }
+    amb_party_unref(&w->one);
+    amb_party_unref(&w->same);
+    amb_party_unref(&w->other);
+    amb_parties_fini(&w->parties);
+    amb_tenants_fini(&w->tenants);
+    free(w);
+    return 0;
+}
+
+static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
+{
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == row ? most : AMB_QUOTA_NONE;
+    }
+    amb_account_limit(account, "small", limits);
+}
+
+static void test_a_user_has_one_purse(void **state)
+{
+    struct world *w = *state;
+    struct amb_purse *same = amb_purse_find(&w->shard, w->same);
+    struct amb_purse *other = amb_purse_find(&w->shard, w->other);
+    assert_ptr_equal(same, w->purse);
+    assert_ptr_not_equal(other, w->purse);
+    amb_purse_unref(&same);
+    amb_purse_unref(&other);
+    assert_null(amb_purse_find(&w->shard, NULL));
+}
+
+static void test_host_bytes_are_taken_in_pieces_and_given_back(void **state)
+{
+    struct world *w = *state;
+    const struct amb_account *account = &w->one->user->account;
+    amb_purse_hold(w->purse, 1);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_HOST_BYTES), AMB_PURSE_PIECE);
+    amb_purse_hold(w->purse, 10 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_HOST_BYTES), 11 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_account_used(&w->tenant->account, AMB_QUOTA_HOST_BYTES),
+                     11 * AMB_PURSE_PIECE);
+    amb_purse_let_go(w->purse, 10 * AMB_PURSE_PIECE);
+    assert_true(amb_account_used(account, AMB_QUOTA_HOST_BYTES) <= 2 * AMB_PURSE_PIECE);
+    amb_purse_let_go(w->purse, 1);
+}
+
+static void test_there_is_room_up_to_the_limit(void **state)
+{
+    struct world *w = *state;
+    limit(&w->one->user->account, AMB_QUOTA_HOST_BYTES, 4 * AMB_PURSE_PIECE);
+    assert_true(amb_purse_has_room(w->purse, 4 * AMB_PURSE_PIECE));
+    assert_false(amb_purse_has_room(w->purse, 4 * AMB_PURSE_PIECE + 1));
+    amb_purse_hold(w->purse, 3 * AMB_PURSE_PIECE + 1);
+    assert_true(amb_purse_has_room(w->purse, AMB_PURSE_PIECE - 1));
+    assert_false(amb_purse_has_room(w->purse, AMB_PURSE_PIECE));
+    assert_int_equal(amb_purse_obstacle(w->purse, AMB_PURSE_PIECE, 0), AMB_QUOTA_HOST_BYTES);
+    assert_int_equal(amb_purse_obstacle(w->purse, AMB_PURSE_PIECE / 2, 0), AMB_QUOTA_COUNT);
+    amb_purse_let_go(w->purse, 3 * AMB_PURSE_PIECE + 1);
+    assert_int_equal(amb_purse_obstacle(w->purse, AMB_PURSE_PIECE, 0), AMB_QUOTA_COUNT);
+}
+
+/* 1000 a second: 500 are half a second, of which the burst is free. */
+static void test_a_bill_keeps_windows_shut_for_its_time(void **state)
+{
+    struct world *w = *state;
+    const struct {
+        struct amb_account *account;
+        enum amb_quota row;
+    } cases[] = {{&w->one->user->account, AMB_QUOTA_IN_MSGS},
+                 {&w->one->user->account, AMB_QUOTA_IN_BYTES},
+                 {&w->tenant->account, AMB_QUOTA_IN_MSGS}};
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t now_ns = (i + 1) * 100 * SECOND;
+        limit(cases[i].account, cases[i].row, 1000);
+        assert_int_equal(amb_purse_obstacle(w->purse, 0, now_ns), AMB_QUOTA_COUNT);
+        amb_purse_note(w->purse, cases[i].row == AMB_QUOTA_IN_MSGS ? 500 : 1,
+                       cases[i].row == AMB_QUOTA_IN_BYTES ? 500 : 1);
+        assert_int_equal(amb_purse_obstacle(w->purse, 0, now_ns), cases[i].row);
+        int64_t over_ns = now_ns + SECOND / 2 - AMB_QUOTA_BURST_NS;
+        assert_int_equal(amb_purse_obstacle(w->purse, 0, over_ns - 1), cases[i].row);
+        assert_int_equal(amb_purse_obstacle(w->purse, 0, over_ns), AMB_QUOTA_COUNT);
+        amb_account_note_late(&w->one->user->account, cases[i].row, over_ns - 1);
+        assert_true(cases[i].account->refused[cases[i].row] > 0);
+        limit(cases[i].account, cases[i].row, AMB_QUOTA_NONE);
+    }
+}
+
+static void test_windows_are_small_beside_a_rate(void **state)
+{
+    struct world *w = *state;
+    uint64_t most = UINT64_C(2) << 20;
+    assert_int_equal(amb_purse_window(w->purse, most), most);
+    limit(&w->one->user->account, AMB_QUOTA_IN_BYTES, UINT64_C(10) << 20);
+    assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(1) << 20);
+    limit(&w->one->user->account, AMB_QUOTA_IN_BYTES, 1);
+    assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(64) << 10);
+    limit(&w->one->user->account, AMB_QUOTA_IN_MSGS, UINT64_C(1) << 40);
+    assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(64) << 10);
+    assert_true(amb_account_is_metered(&w->one->user->account));
+    assert_false(amb_account_is_metered(&w->other->user->account));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_user_has_one_purse, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_host_bytes_are_taken_in_pieces_and_given_back, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_there_is_room_up_to_the_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_bill_keeps_windows_shut_for_its_time, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_windows_are_small_beside_a_rate, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
