@@ -86,13 +86,12 @@ static void ingest_refuse(struct amb_publisher *publisher, struct amb_entry *ent
     ingest_drain(publisher);
 }
 
-/* Its memory is its user's from here on. */
+/* Its memory, in a buffer, is its user's from here on. */
 static void ingest_charge(struct amb_purse *purse, struct amb_entry *entry)
 {
-    purse->refs++;
     entry->purse = purse;
-    entry->purse_bytes = amb_entry_charge(entry);
-    amb_purse_hold(purse, entry->purse_bytes);
+    entry->purse_bytes = entry->charge;
+    amb_purse_hold(purse, entry->charge);
 }
 
 enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_frame *frame,

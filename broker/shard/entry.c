@@ -67,7 +67,6 @@ static inline void entry_dispose(struct amb_entry *entry, struct amb_shard *home
     struct amb_entry *parent = entry->parent;
     if (entry->purse != NULL) {
         amb_purse_let_go(entry->purse, entry->purse_bytes);
-        amb_purse_unref(&entry->purse);
     }
     amb_payload_end(&entry->payload, home);
     amb_pool_put(&home->entries.pool, entry);

@@ -80,7 +80,7 @@ struct amb_entry {
     /* Its publisher waits for its delivery, and not all readers of this log have passed it. Else
      * NULL. */
     struct amb_tally *tally;
-    struct amb_purse *purse; /* that holds its bytes, with a reference; home's. NULL: none */
+    struct amb_purse *purse; /* that holds purse_bytes of it; home's. NULL: none */
     uint64_t purse_bytes;
 
     /* slow path */

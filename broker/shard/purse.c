@@ -3,12 +3,8 @@
 
 #include "broker/base/party.h"
 #include "broker/shard/shard.h"
-#include "wire/base/assert.h"
 
 #include <stdlib.h>
-
-/* So much of the account stays here, though nothing is held, for what comes next. */
-#define SPARE (2 * AMB_PURSE_PIECE)
 
 struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *party)
 {
@@ -19,6 +15,7 @@ struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *part
         struct amb_purse *purse = AMB_CONTAINER_OF(node, struct amb_purse, node);
         if (purse->party->user == party->user) {
             purse->refs++;
+            purse->spare = AMB_PURSE_SPARE;
             return purse;
         }
     }
@@ -27,46 +24,52 @@ struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *part
         purse->party = amb_party_ref(party);
         purse->account = &party->user->account;
         purse->refs = 1;
+        purse->spare = AMB_PURSE_SPARE;
+        purse->billed_ns = -AMB_PURSE_BILL_NS;
         amb_list_push_back(&shard->purses, &purse->node);
     }
     return purse;
 }
 
-void amb_purse_unref(struct amb_purse **purse)
+static void purse_end(struct amb_purse *purse)
 {
-    struct amb_purse *p = *purse;
-    *purse = NULL;
-    if (p == NULL || --p->refs > 0) {
+    amb_account_sub(purse->account, AMB_QUOTA_HOST_BYTES, purse->taken);
+    amb_list_remove(&purse->node);
+    amb_party_unref(&purse->party);
+    free(purse);
+}
+
+void amb_purse_unref(struct amb_purse **ref)
+{
+    struct amb_purse *purse = *ref;
+    *ref = NULL;
+    if (purse == NULL || --purse->refs > 0) {
         return;
     }
-    amb_assert(p->held == 0);
-    amb_account_sub(p->account, AMB_QUOTA_HOST_BYTES, p->taken);
-    amb_list_remove(&p->node);
-    amb_party_unref(&p->party);
-    free(p);
-}
-
-void amb_purse_hold(struct amb_purse *purse, uint64_t bytes)
-{
-    purse->held += bytes;
-    if (__builtin_expect(purse->held > purse->taken, 0)) {
-        uint64_t more =
-            (purse->held - purse->taken + AMB_PURSE_PIECE - 1) / AMB_PURSE_PIECE * AMB_PURSE_PIECE;
-        amb_account_add(purse->account, AMB_QUOTA_HOST_BYTES, more);
-        purse->taken += more;
+    purse->spare = 0; /* Each let_go comes to amb_purse_return. */
+    if (purse->held == 0) {
+        purse_end(purse);
     }
 }
 
-void amb_purse_let_go(struct amb_purse *purse, uint64_t bytes)
+void amb_purse_take(struct amb_purse *purse)
 {
-    amb_assert(purse->held >= bytes);
-    purse->held -= bytes;
-    if (__builtin_expect(purse->taken - purse->held > SPARE, 0)) {
-        uint64_t less =
-            (purse->taken - purse->held) / AMB_PURSE_PIECE * AMB_PURSE_PIECE - AMB_PURSE_PIECE;
-        amb_account_sub(purse->account, AMB_QUOTA_HOST_BYTES, less);
-        purse->taken -= less;
+    uint64_t more =
+        (purse->held - purse->taken + AMB_PURSE_PIECE - 1) / AMB_PURSE_PIECE * AMB_PURSE_PIECE;
+    amb_account_add(purse->account, AMB_QUOTA_HOST_BYTES, more);
+    purse->taken += more;
+}
+
+void amb_purse_return(struct amb_purse *purse)
+{
+    if (purse->refs == 0 && purse->held == 0) {
+        purse_end(purse);
+        return;
     }
+    uint64_t kept = purse->refs > 0 ? AMB_PURSE_PIECE : 0;
+    uint64_t less = (purse->taken - purse->held) / AMB_PURSE_PIECE * AMB_PURSE_PIECE - kept;
+    amb_account_sub(purse->account, AMB_QUOTA_HOST_BYTES, less);
+    purse->taken -= less;
 }
 
 bool amb_purse_has_room(const struct amb_purse *purse, uint64_t bytes)
@@ -93,7 +96,20 @@ uint64_t amb_purse_window(const struct amb_purse *purse, uint64_t most)
     return most;
 }
 
-enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64_t now_ns)
+static bool is_rated(const struct amb_account *account)
+{
+    for (; account != NULL; account = account->above) {
+        if (amb_account_limit_of(account, AMB_QUOTA_IN_MSGS) != AMB_QUOTA_NONE ||
+            amb_account_limit_of(account, AMB_QUOTA_IN_BYTES) != AMB_QUOTA_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Puts all that came on the bill. The row of a rate whose bill is not over; AMB_QUOTA_COUNT: none.
+ */
+static enum amb_quota late_row(struct amb_purse *purse, int64_t now_ns)
 {
     amb_account_bill(purse->account, AMB_QUOTA_IN_MSGS, purse->msgs, now_ns);
     amb_account_bill(purse->account, AMB_QUOTA_IN_BYTES, purse->bytes, now_ns);
@@ -101,8 +117,19 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
     if (amb_account_is_late(purse->account, AMB_QUOTA_IN_MSGS, now_ns)) {
         return AMB_QUOTA_IN_MSGS;
     }
-    if (amb_account_is_late(purse->account, AMB_QUOTA_IN_BYTES, now_ns)) {
-        return AMB_QUOTA_IN_BYTES;
+    return amb_account_is_late(purse->account, AMB_QUOTA_IN_BYTES, now_ns) ? AMB_QUOTA_IN_BYTES
+                                                                           : AMB_QUOTA_COUNT;
+}
+
+enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64_t now_ns)
+{
+    if (purse->is_rated || now_ns - purse->billed_ns >= AMB_PURSE_BILL_NS) {
+        purse->billed_ns = now_ns;
+        purse->is_rated = is_rated(purse->account);
+        enum amb_quota late = late_row(purse, now_ns);
+        if (late != AMB_QUOTA_COUNT) {
+            return late;
+        }
     }
     return amb_purse_has_room(purse, amb_purse_cost(bytes)) ? AMB_QUOTA_COUNT
                                                             : AMB_QUOTA_HOST_BYTES;

@@ -3,26 +3,32 @@
  * Purses: a worker's share of a user's account (broker/base/account.h). A purse is of all sessions
  * that the user has on this worker.
  *
- *   host bytes   windows that stand open, and batches that came, until their memory is free. A
- * purse takes them from the account in pieces of AMB_PURSE_PIECE rates        messages and bytes
- * that came are put on the bill when a window is asked for. A bill that is not over yet keeps
- * windows shut
+ * Host bytes: windows that stand open, and batches that came, until their memory is free. A purse
+ * takes them from the account in pieces of AMB_PURSE_PIECE. Rates: messages and bytes that came are
+ * put on the bill when a window is asked for. A bill that is not over yet keeps windows shut. Where
+ * no rate has a limit, there is a bill each AMB_PURSE_BILL_NS at most.
  *
  * So a batch costs two additions, and the account is asked where windows open. Without a users file
  * there are no purses.
  *
  * Threads: the shard's worker; the account is atomic. Memory: one allocation, as long as a session
- * or a batch refers to it.
+ * refers to it or anything is held.
  */
 #pragma once
 
 #include "broker/base/account.h"
+#include "wire/base/assert.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #define AMB_PURSE_PIECE (UINT64_C(64) << 10)
+/* So much of the account stays here, though nothing is held, for what comes next. */
+#define AMB_PURSE_SPARE (2 * AMB_PURSE_PIECE)
+
+/* So long after a limit came, what a worker takes may not be looked at. */
+#define AMB_PURSE_BILL_NS INT64_C(1000000)
 
 struct amb_party;
 struct amb_shard;
@@ -31,19 +37,23 @@ struct amb_purse {
     struct amb_list_node node; /* of shard->purses */
     struct amb_party *party;   /* a reference to one of its user's */
     struct amb_account *account;
-    uint64_t refs;
+    uint64_t refs;        /* of sessions */
     uint64_t held, taken; /* host bytes; taken: of the account, in pieces */
+    uint64_t spare;       /* ... and so much more may stay taken; 0: no session is left */
     uint64_t msgs, bytes; /* that came, and are not on the bill yet */
+    int64_t billed_ns;    /* the last bill, */
+    bool is_rated;        /* ... when a rate had a limit */
 };
 
 /* That of the party's user, made if there is none, with a reference. NULL: it needs none, or there
  * is no memory. */
 struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *party);
-/* Sets *purse to NULL, and does nothing else where it is NULL already. */
+/* Of a session. Sets *purse to NULL, and does nothing else where it is NULL already. */
 void amb_purse_unref(struct amb_purse **purse);
-/* So many host bytes more, or less. */
-void amb_purse_hold(struct amb_purse *purse, uint64_t bytes);
-void amb_purse_let_go(struct amb_purse *purse, uint64_t bytes);
+/* More is held than was taken, or much less: pieces come from the account, or go back. The last
+ * bytes end a purse that has no session. */
+void amb_purse_take(struct amb_purse *purse);
+void amb_purse_return(struct amb_purse *purse);
 /* May it hold so many more? */
 bool amb_purse_has_room(const struct amb_purse *purse, uint64_t bytes);
 /* The row of the quota that keeps a window for `bytes` shut; AMB_QUOTA_COUNT: none. */
@@ -57,6 +67,24 @@ uint64_t amb_purse_window(const struct amb_purse *purse, uint64_t most);
 static inline uint64_t amb_purse_cost(uint64_t bytes)
 {
     return bytes + bytes / 4;
+}
+
+/* So many host bytes more, or less. A batch does both, so both are short. */
+static inline void amb_purse_hold(struct amb_purse *purse, uint64_t bytes)
+{
+    purse->held += bytes;
+    if (__builtin_expect(purse->held > purse->taken, 0)) {
+        amb_purse_take(purse);
+    }
+}
+
+static inline void amb_purse_let_go(struct amb_purse *purse, uint64_t bytes)
+{
+    amb_assert(purse->held >= bytes);
+    purse->held -= bytes;
+    if (__builtin_expect(purse->taken - purse->held > purse->spare, 0)) {
+        amb_purse_return(purse);
+    }
 }
 
 /* A batch has come. */

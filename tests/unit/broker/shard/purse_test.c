@@ -96,6 +96,25 @@ static void test_host_bytes_are_taken_in_pieces_and_given_back(void **state)
     amb_purse_let_go(w->purse, 1);
 }
 
+static void test_a_purse_lives_as_long_as_it_holds_bytes(void **state)
+{
+    struct world *w = *state;
+    const struct amb_account *account = &w->other->user->account;
+    struct amb_purse *session = amb_purse_find(&w->shard, w->other);
+    struct amb_purse *batch = session;
+    amb_purse_hold(batch, 3 * AMB_PURSE_PIECE);
+    amb_purse_unref(&session);
+    amb_purse_let_go(batch, AMB_PURSE_PIECE);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_HOST_BYTES), 2 * AMB_PURSE_PIECE);
+    session = amb_purse_find(&w->shard, w->other);
+    assert_ptr_equal(session, batch);
+    amb_purse_unref(&session);
+    amb_purse_let_go(batch, 1);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_HOST_BYTES), 2 * AMB_PURSE_PIECE);
+    amb_purse_let_go(batch, 2 * AMB_PURSE_PIECE - 1);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_HOST_BYTES), 0);
+}
+
 static void test_there_is_room_up_to_the_limit(void **state)
 {
     struct world *w = *state;
@@ -137,6 +156,21 @@ static void test_a_bill_keeps_windows_shut_for_its_time(void **state)
     }
 }
 
+static void test_without_a_limit_there_is_a_bill_now_and_then(void **state)
+{
+    struct world *w = *state;
+    struct amb_account *account = &w->one->user->account;
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, SECOND), AMB_QUOTA_COUNT);
+    amb_purse_note(w->purse, 500, 1);
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, SECOND + 1), AMB_QUOTA_COUNT);
+    assert_int_equal(w->purse->msgs, 500);
+    limit(account, AMB_QUOTA_IN_MSGS, 1000);
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, SECOND + AMB_PURSE_BILL_NS),
+                     AMB_QUOTA_IN_MSGS);
+    assert_int_equal(w->purse->msgs, 0);
+    limit(account, AMB_QUOTA_IN_MSGS, AMB_QUOTA_NONE);
+}
+
 static void test_windows_are_small_beside_a_rate(void **state)
 {
     struct world *w = *state;
@@ -158,8 +192,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_user_has_one_purse, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_host_bytes_are_taken_in_pieces_and_given_back, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_purse_lives_as_long_as_it_holds_bytes, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_there_is_room_up_to_the_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_bill_keeps_windows_shut_for_its_time, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_without_a_limit_there_is_a_bill_now_and_then, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_windows_are_small_beside_a_rate, set_up, tear_down),
     };
