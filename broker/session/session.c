@@ -154,6 +154,7 @@ void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint
     amb_session_stir(session);
     session->word.has_news = true;
     session->word.is_urgent = session->word.is_urgent || kind != AMB_FLOW_ACCEPTED;
+    session->word.is_new = true;
     amb_link_flow(session->link, kind, handle, value);
 }
 

@@ -19,6 +19,7 @@
 #include "broker/shard/sifter.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
+#include "wire/base/rhythm.h"
 #include "wire/base/status.h"
 #include "wire/codec/frame.h"
 #include "wire/link/link.h"
@@ -82,11 +83,13 @@ struct amb_handles {
 /* Counters that its client is to be told, where a flush is a system call: worker/tell.h. */
 struct amb_session_word {
     bool has_news;    /* set since the last flush, */
+    bool is_new;      /* ... and since the last turn */
     bool is_urgent;   /* ... also one that is no receipt */
     bool is_held;     /* receipts, kept back until due_ns */
     bool was_alone;   /* the last flush had counters alone, at told_ns */
     uint32_t replies; /* such flushes in a row that a frame followed soon */
     int64_t told_ns, due_ns;
+    struct amb_rhythm flow; /* of receipts */
 };
 
 struct amb_session {

@@ -13,7 +13,8 @@
 static void flush(struct amb_session *session)
 {
     struct amb_session_word *word = &session->word;
-    word->is_held = false;
+    word->is_held = word->is_new = false;
+    word->flow.since_ns = 0;
     amb_link_flush(session->link);
     word->has_news = word->is_urgent = session->link->is_pending && !session->link->is_blocked;
 }
@@ -43,12 +44,29 @@ static void tell_counters(struct amb_session *session, int64_t now_ns)
     flush(session);
 }
 
-/* Only counters are to be told. Do they wait for a frame? */
+/* Of a flow without replies: do its receipts wait for the next one? */
+static bool waits_for_next(struct amb_session_word *word, bool is_new, int64_t now_ns)
+{
+    if (is_new ? amb_rhythm_waits(&word->flow, now_ns)
+               : word->flow.since_ns != 0 && now_ns - word->flow.since_ns < AMB_RHYTHM_HOLD_NS) {
+        word->due_ns = word->flow.since_ns + AMB_RHYTHM_HOLD_NS;
+        return true;
+    }
+    amb_rhythm_left(&word->flow, now_ns);
+    return false;
+}
+
+/* Only counters are to be told. Do they wait for a frame, or for more of them? */
 static bool is_kept_back(struct amb_session *session, int64_t now_ns)
 {
     struct amb_session_word *word = &session->word;
-    if (word->is_urgent || word->replies < AMB_TELL_REPLIES_MANY) {
+    bool is_new = word->is_new;
+    word->is_new = false;
+    if (word->is_urgent) {
         return false;
+    }
+    if (word->replies < AMB_TELL_REPLIES_MANY) {
+        return waits_for_next(word, is_new, now_ns);
     }
     if (!word->is_held) {
         word->is_held = true;

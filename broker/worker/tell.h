@@ -7,8 +7,8 @@
  * last receipts within AMB_TELL_SOON_NS. Then the next ones wait for such a frame, so long at most,
  * or the millisecond that a sleep in epoll takes. So requests with their replies take half as many
  * calls. One wait in vain ends that. So of flushes that wait for a receipt, beside a subscription
- * that has nothing to do with them, one of five is late at most. Counters of a window are not kept
- * back.
+ * that has nothing to do with them, one of five is late at most. Receipts of a steady flow wait for
+ * each other (wire/base/rhythm.h). Counters of a window are not kept back.
  *
  * Threads: the shard's worker. Memory: none.
  */

@@ -108,23 +108,28 @@ static bool is_talking(struct amb_conn *conn)
 
 /*
  * The counter was set; shall it leave at once? On some links that is a system call for both sides.
- * There an eighth of the credit is saved up while batches of many messages follow each other, or
- * while each message is answered. A thread must be there to send it soon.
+ * There an eighth of the credit is saved up while batches of many messages follow each other, while
+ * each message is answered, or while single ones come soon after each other. A thread must be there
+ * to send it soon.
  */
 static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t msgs,
                            uint64_t bytes)
 {
+    struct amb_rhythm *flow = &conn->link_state.flow;
     enum amb_io_mode io_mode =
         (enum amb_io_mode)atomic_load_explicit(&conn->io.mode, memory_order_relaxed);
     sub->saved_msgs += msgs;
     sub->saved_bytes += bytes;
-    if (conn->link_state.has_costly_poll && (is_talking(conn) || conn->link_state.is_bulk) &&
+    if (conn->link_state.has_costly_poll &&
+        (is_talking(conn) || conn->link_state.is_bulk ||
+         amb_rhythm_waits(flow, amb_clock_monotonic_ns())) &&
         (io_mode == AMB_IO_TICK || io_mode == AMB_IO_AWAKE) &&
         sub->saved_msgs <= sub->release.limit_msgs &&
         sub->saved_bytes <= sub->release.limit_bytes) {
         conn->link_state.may_flush = true;
         return false;
     }
+    flow->since_ns = 0; /* All of it leaves. */
     sub->saved_msgs = sub->saved_bytes = 0;
     return true;
 }

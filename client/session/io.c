@@ -143,11 +143,12 @@ static void nap(struct amb_conn *conn, enum amb_io_mode mode, int64_t timeout_ns
 }
 
 /* Releases that callers saved up leave when they are two turns old, with a call of ours. */
-static void push_saved(struct amb_conn *conn, struct io_turn *turn)
+static void push_saved(struct amb_conn *conn, struct io_turn *turn, int64_t now_ns)
 {
     if (turn->may_flush && conn->link_state.may_flush && conn->link != NULL &&
         conn->session.down == AMB_OK) {
         conn->link_state.may_flush = false;
+        amb_rhythm_left(&conn->link_state.flow, now_ns);
         amb_conn_flush_link(conn);
     }
     turn->may_flush = conn->link_state.may_flush;
@@ -170,7 +171,7 @@ static void turn_once(struct amb_conn *conn, struct io_turn *turn)
         work = amb_pub_flush_lingering(conn, now);
         amb_conn_push(conn, true);
     }
-    push_saved(conn, turn);
+    push_saved(conn, turn, now);
     bool lingers_on = conn->io.is_lingering && conn->session.down == AMB_OK &&
                       atomic_load_explicit(&conn->mapped_held, memory_order_acquire) != 0;
     turn->must_go = conn->io.must_stop || (conn->io.is_lingering && !lingers_on);

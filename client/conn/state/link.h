@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include "wire/base/rhythm.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +24,7 @@ struct amb_conn_link {
     bool is_bulk;           /* many messages at a time come or go: a wait is not worth a spin */
     bool has_spoken;        /* a frame was sent since the last message was given back */
     uint32_t answers;       /* messages in a row that were given back after such a frame */
+    struct amb_rhythm flow; /* of messages that are given back one by one */
     bool is_armed;          /* the link shall wake its sleeper, */
     bool is_armed_for_room; /* ... also when there is room for what is queued. */
     bool is_at_rest;        /* Its sleeper polls the descriptor itself: amb_conn_rest. */

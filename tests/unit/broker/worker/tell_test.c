@@ -176,6 +176,46 @@ static void test_a_frame_that_comes_late_is_no_reply(void **state)
     assert_int_equal(pub.session->word.replies, 0);
 }
 
+/* Receipts of so many batches, one a turn. Returns how many flushes there were. */
+static unsigned receipts(struct shard_pair *w, unsigned count, int64_t gap_ns)
+{
+    unsigned all = 0;
+    for (unsigned i = 0; i < count; i++) {
+        receipt(&pub);
+        all += turn_after(w, gap_ns);
+    }
+    return all;
+}
+
+static void test_receipts_of_a_steady_flow_wait_for_each_other(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    const int64_t gap = 100 * AMB_NS_PER_US;
+    assert_int_equal(receipts(w, AMB_RHYTHM_MIN, gap), AMB_RHYTHM_MIN);
+    assert_in_range(receipts(w, 1000, gap), 80, 100);
+    /* Turns without a receipt do not make them later, and are none of the flow. */
+    while (receipts(w, 1, gap) != 0) {
+    }
+    int64_t due = amb_tell_due(shard);
+    assert_in_range(due, shard->now_ns, shard->now_ns + AMB_RHYTHM_HOLD_NS);
+    while (shard->now_ns + gap < due) {
+        assert_int_equal(turn_after(w, gap), 0);
+    }
+    assert_int_equal(turn_after(w, due - shard->now_ns), 1);
+    assert_int_equal(amb_tell_due(shard), INT64_MAX);
+    /* Nothing came for as long: the next ones wait after twice as many. */
+    assert_int_equal(receipts(w, 2 * AMB_RHYTHM_MIN, gap), 2 * AMB_RHYTHM_MIN);
+    assert_int_equal(receipts(w, 1, gap), 0);
+    /* A window, or a frame, takes them along at once. */
+    amb_session_flow(pub.session, AMB_FLOW_WINDOW, 0, 1);
+    assert_int_equal(turn_after(w, gap), 1);
+    assert_int_equal(receipts(w, 1, gap), 0);
+    pub.link.queued = 1;
+    assert_int_equal(turn_after(w, gap), 1);
+    assert_int_equal(amb_tell_due(shard), INT64_MAX);
+}
+
 /* As after a burst of most bytes or units: no edge will tell to go on. */
 static void test_a_flush_that_left_something_goes_on(void **state)
 {
@@ -205,6 +245,7 @@ int main(void)
         T(test_receipts_leave_when_no_reply_comes),
         T(test_what_a_client_may_wait_for_is_not_kept_back),
         T(test_a_frame_that_comes_late_is_no_reply),
+        T(test_receipts_of_a_steady_flow_wait_for_each_other),
         T(test_a_flush_that_left_something_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
