@@ -4,9 +4,10 @@
 #include "wire/link/ucxlib/ucx_peek.h"
 #include "wire/link/ucxlib/ucx_release.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <link.h>
 #include <stdio.h>
@@ -15,8 +16,9 @@
 #include <unistd.h>
 
 #define LIBRARY "libucp.so.0"
-#define CONF_DEPTH_MAX 4u   /* of files that include each other */
-#define CONF_LINES_MAX 512u /* of one file */
+#define CONF_DEPTH_MAX 4u    /* of files that include each other */
+#define CONF_LINES_MAX 512u  /* of one file */
+#define CONF_FILES_MAX 4096u /* of one folder that are looked at */
 
 /* A path of two parts; false: it is too long. */
 static bool join(char *out, size_t size, const char *folder, const char *name)
@@ -271,21 +273,44 @@ static void look_into_list(const struct search *search, const char *list)
 /* A file of the linker's: a folder a line, or "include PATTERN". */
 static void look_into_conf(const struct search *search, const char *file, unsigned depth);
 
+/* Each file of a folder whose name matches, in the order of names. Not by glob(): that of
+ * glibc 2.36 frees its paths twice when it has no memory for one of them. */
+static void include_matches(const struct search *search, const char *folder, const char *pattern,
+                            unsigned depth)
+{
+    char file[PATH_MAX];
+    struct dirent **found;
+    int count = scandir(folder, &found, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        if (i < (int)CONF_FILES_MAX && fnmatch(pattern, found[i]->d_name, FNM_PERIOD) == 0 &&
+            join(file, sizeof(file), folder, found[i]->d_name)) {
+            look_into_conf(search, file, depth + 1);
+        }
+        free(found[i]);
+    }
+    if (count >= 0) {
+        free(found);
+    }
+}
+
+/* Wildcards are taken in the last part of a pattern alone. */
 static void include_conf(const struct search *search, const char *file, const char *pattern,
                          unsigned depth)
 {
     char full[PATH_MAX];
-    glob_t found;
     const char *slash = strrchr(file, '/');
     int folder = pattern[0] == '/' || slash == NULL ? 0 : (int)(slash - file) + 1;
     int len = snprintf(full, sizeof(full), "%.*s%s", folder, file, pattern);
-    if (len < 0 || (size_t)len >= sizeof(full) || glob(full, 0, NULL, &found) != 0) {
+    if (len < 0 || (size_t)len >= sizeof(full)) {
         return;
     }
-    for (size_t i = 0; i < found.gl_pathc && i < CONF_LINES_MAX; i++) {
-        look_into_conf(search, found.gl_pathv[i], depth + 1);
+    char *name = strrchr(full, '/');
+    if (name == NULL || strpbrk(name, "*?[\\") == NULL) {
+        look_into_conf(search, full, depth + 1);
+        return;
     }
-    globfree(&found);
+    *name = '\0';
+    include_matches(search, full, name + 1, depth);
 }
 
 static void look_into_conf(const struct search *search, const char *file, unsigned depth)

@@ -73,6 +73,14 @@ static void test_the_linkers_files_include_others(void **state)
     find("", "", "inc.conf");
     assert_int_equal(found.count, 1);
     expect(0, "deep/libucp.so.0", AMB_UCX_SYSTEM, AMB_UCX_RELEASE(1, 19, 0));
+    tree_text("name.conf", "include conf.d/two.sub\n"); /* by its name alone */
+    find("", "", "name.conf");
+    assert_int_equal(found.count, 1);
+    tree_text("conf.d/.hidden.conf", line);
+    tree_text("none.conf", "include conf.d/*.not\ninclude none.d/*.conf\ninclude "
+                           "conf.d/*hidden.conf\ninclude conf.d/o?e.con\n");
+    find("", "", "none.conf");
+    assert_int_equal(found.count, 0);
     tree_text("loop.conf", "include loop.conf\n"); /* ends */
     find("", "", "loop.conf");
     assert_int_equal(found.count, 0);
