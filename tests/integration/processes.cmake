@@ -13,7 +13,7 @@ set_target_properties(test-promptness test-told PROPERTIES
 foreach(name IN ITEMS audience bad_input cli counters dask exchange fence frozen hardship interface lazy lease local near policies priority queues reconnect request roles steady_state stopped truth users)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
-foreach(name IN ITEMS admin login rights security_example tenants tls users_edit)
+foreach(name IN ITEMS admin login rights security_example security_page tenants tls users_edit)
     amb_python_test(integration-${name} trust ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 amb_python_test(integration-ucx_library links ${CMAKE_CURRENT_LIST_DIR}/ucx_library_test.py)
