@@ -142,10 +142,11 @@ class Files:
         users = {line[0].decode(errors="replace"): line for line in lines if len(line) > 2}
         probe = users.get("probe")
         may = own is not None and probe is not None and b"probe" in probe[2].split(b",")
-        pem = ssl.PEM_cert_to_DER_cert(re.search("-----BEGIN CERT.*?-----END CERTIFICATE-----", self.pem.read_text(),
+        # OpenSSL takes a certificate with bytes behind its end, and leaves them out.
+        der = ssl.PEM_cert_to_DER_cert(re.search("-----BEGIN CERT.*?-----END CERTIFICATE-----", self.pem.read_text(errors="replace"),
                                                  re.S).group(0))
         return Version(set(re.findall(r"v\.\d+\.>", own.group(1))) if may else set(), topics and topics.group(1),
-                       {name for name in users if name.startswith("only-")}, hashlib.sha256(pem).hexdigest()), ""
+                       {name for name in users if name.startswith("only-")}, hashlib.sha256(der[:4 + int.from_bytes(der[2:4])]).hexdigest()), ""
 
 
 class World:
