@@ -16,6 +16,7 @@
 #include "broker/control/door.h"
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests_lease.h"
+#include "broker/control/service.h"
 #include "broker/counting.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
@@ -68,6 +69,8 @@ struct amb_broker {
     struct amb_audit audit;
     const char *audit_path; /* "": none */
     struct amb_control control;
+    struct amb_service service;
+    struct amb_mail service_mail;
     bool has_control, is_running;
     pthread_t thread;
     char urls[BROKER_URLS_MAX];
@@ -612,6 +615,31 @@ void amb_broker_use_hooks(struct amb_broker *broker, const struct amb_control_ho
 {
     /* Release: with the pointer, what it points to is seen. */
     atomic_store_explicit(&broker->control.hooks, hooks, memory_order_release);
+}
+
+static void service_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_control *control = owner;
+    control->service = &AMB_CONTAINER_OF(mail, struct amb_broker, service_mail)->service;
+}
+
+void amb_broker_use_notify(struct amb_broker *broker, struct amb_notify *notify)
+{
+    struct amb_service *service = &broker->service;
+    char name[32];
+    amb_service_init(service, notify, &broker->control.inbox);
+    for (unsigned i = 0; i < broker->worker_count; i++) {
+        (void)snprintf(name, sizeof(name), "worker-%u", i);
+        amb_service_add(service, &broker->shards[i]->inbox, name);
+    }
+    amb_service_add(service, &broker->maker.inbox, "maker");
+    for (uint32_t i = 0; i < broker->gpus.count; i++) {
+        (void)snprintf(name, sizeof(name), "copier-%u", (unsigned)i);
+        if (broker->gpus.pools[i].is_running) {
+            amb_service_add(service, &broker->gpus.pools[i].inbox, name);
+        }
+    }
+    amb_mail_post(&broker->control.inbox, &broker->service_mail, service_arrived);
 }
 
 static void reopen_arrived(struct amb_mail *mail, void *owner)

@@ -15,6 +15,7 @@
 struct amb_config;
 struct amb_control_hooks;
 struct amb_broker;
+struct amb_notify;
 
 /*
  * Opens the listeners and starts the threads. The config is read until destroy.
@@ -40,6 +41,9 @@ uint64_t amb_broker_reloads_asked(const struct amb_broker *broker);
 void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done, const char *text);
 /* For commands of clients. hooks live as long as the broker. */
 void amb_broker_use_hooks(struct amb_broker *broker, const struct amb_control_hooks *hooks);
+/* From here on the service manager is told of the state, and its watchdog is fed. Once; notify
+ * lives as long as the broker. */
+void amb_broker_use_notify(struct amb_broker *broker, struct amb_notify *notify);
 /* Files of logs may have other names by now. */
 void amb_broker_reopen_logs(struct amb_broker *broker);
 /* Begins the graceful end: no new connections, what was accepted is delivered, at most

@@ -4,6 +4,7 @@
  * One line on standard output when it is ready: "ready URL URL ...". Everything else is a log line
  * on standard error. Exit statuses are sysexits: 64 usage, 69 unavailable, 78 configuration.
  */
+#include "broker/base/notify.h"
 #include "broker/broker.h"
 #include "broker/command_line.h"
 #include "broker/config/config.h"
@@ -13,6 +14,7 @@
 #include "broker/quick.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
@@ -35,6 +37,10 @@ __attribute__((visibility("default"))) const char *malloc_conf =
     "narenas:8,background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0";
 #endif
 
+/* The time that a service manager is asked to grant the start, and more of it for the memory. */
+#define START_US 120000000ULL
+#define START_US_EACH_MIB 2000ULL
+
 /* A configuration that was in force. */
 struct former {
     struct former *next;
@@ -52,6 +58,7 @@ struct program {
     struct amb_broker *broker;
     struct amb_signals signals;
     struct amb_control_hooks hooks;
+    struct amb_notify notify;
     int out; /* for the ready line; -1: none */
 };
 
@@ -162,8 +169,11 @@ static void on_reload(void *arg)
     struct program *program = arg;
     char text[AMB_CONFIG_ERROR_MAX + 64];
     uint64_t upto = amb_broker_reloads_asked(program->broker);
+    amb_notify_send(&program->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
+                    (long long)(amb_clock_monotonic_ns() / AMB_NS_PER_US));
     bool is_done = reload(program, text, sizeof(text));
     amb_broker_reloaded(program->broker, upto, is_done, text);
+    amb_notify_send_surely(&program->notify, "READY=1"); /* Also with the former configuration. */
 }
 
 static void on_reopen(void *arg)
@@ -299,6 +309,10 @@ static int run_broker(struct program *program)
     static const struct amb_signals_events events = {on_drain, on_reload, on_reopen};
     char error[AMB_CONFIG_ERROR_MAX] = "";
     struct amb_signals *signals = &program->signals;
+    /* Memory that is to be found, or a GPU, may take longer than the manager's patience. */
+    amb_notify_send(&program->notify, "STATUS=starting\nEXTEND_TIMEOUT_USEC=%llu",
+                    START_US + (unsigned long long)(program->config->memory.host.size >> 20) *
+                                   START_US_EACH_MIB);
     enum amb_status status =
         amb_broker_start(program->config, error, sizeof(error), &program->broker);
     if (status != AMB_OK) {
@@ -309,6 +323,10 @@ static int run_broker(struct program *program)
         program->hooks = (struct amb_control_hooks){ask_to_reload, ask_to_drain, program};
         amb_broker_use_hooks(program->broker, &program->hooks);
         say_ready(program->broker, program->out);
+        if (amb_notify_is_used(&program->notify)) {
+            amb_broker_use_notify(program->broker, &program->notify);
+            amb_notify_send_surely(&program->notify, "READY=1");
+        }
         int result = serve(program, signals);
         amb_signals_detach(signals);
         amb_broker_destroy(&program->broker);
@@ -391,6 +409,7 @@ int main(int argc, char **argv)
     char error[512] = "";
     memset(&program, 0, sizeof(program));
     program.out = -1;
+    program.notify.fd = -1;
     if (amb_command_line_complete(argc, argv, stdout)) {
         return EXIT_SUCCESS;
     }
@@ -407,7 +426,12 @@ int main(int argc, char **argv)
         amb_command_line_fini(&program.line);
         return EX_USAGE;
     }
+    if (program.line.action == AMB_COMMAND_LINE_RUN) {
+        amb_notify_init(&program.notify, getenv("NOTIFY_SOCKET"), getenv("WATCHDOG_USEC"),
+                        getenv("WATCHDOG_PID"));
+    }
     int result = run_program(&program);
+    amb_notify_fini(&program.notify);
     if (program.out >= 0) {
         (void)close(program.out);
     }

@@ -23,6 +23,7 @@
 #include "broker/control/door.h"
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests.h"
+#include "broker/control/service.h"
 #include "broker/control/status/views.h"
 #include "broker/count/counters.h"
 #include "broker/memory/gpupool.h"
@@ -244,6 +245,32 @@ static void control_count(struct amb_control *control)
     }
 }
 
+/* The messages that have come so far. */
+static uint64_t control_messages(const struct amb_control *control)
+{
+    uint64_t messages = 0;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        messages += amb_stat_get(&control->shards[i]->stats->msgs_in);
+    }
+    return messages;
+}
+
+static void control_tell_service(struct amb_control *control)
+{
+    if (control->service == NULL) {
+        return;
+    }
+    struct amb_service_figures figures = {
+        .clients = amb_control_sessions(control),
+        .messages = control_messages(control),
+        .memory = atomic_load_explicit(&control->budget->used, memory_order_relaxed),
+        .memory_max = control->budget->max,
+        .is_draining = control->is_draining,
+        .left = control->backlog,
+    };
+    amb_service_run(control->service, &figures, control->now_ns);
+}
+
 /* The loop ------------------------------------------------------------------------------------ */
 
 /*
@@ -276,7 +303,7 @@ static void control_tick(struct amb_control *control)
 
 /* Ticks lie on a grid of the host's clock, as the heartbeats of its clients do, and a little behind
  * them: one wake-up serves both. */
-static int control_timeout_ms(const struct amb_control *control)
+static int control_own_timeout_ms(const struct amb_control *control)
 {
     int64_t ns = CONTROL_TICK_NS - control->now_ns % CONTROL_TICK_NS + CONTROL_BEHIND_NS;
     if (amb_directory_is_busy(&control->directory) || !amb_list_is_empty(&control->unread) ||
@@ -294,6 +321,20 @@ static int control_timeout_ms(const struct amb_control *control)
         return control->config->tls.context != NULL ? CONTROL_ALONE_MS : -1;
     }
     return (int)(ns / AMB_NS_PER_MS);
+}
+
+/* ... and not longer than the service manager may wait for a sign. */
+static int control_timeout_ms(const struct amb_control *control)
+{
+    int own_ms = control_own_timeout_ms(control);
+    int64_t due_ns = control->service == NULL ? INT64_MAX : amb_service_due_ns(control->service);
+    if (due_ns == INT64_MAX || own_ms == 0) {
+        return own_ms;
+    }
+    int64_t left_ms =
+        due_ns <= control->now_ns ? 0 : (due_ns - control->now_ns) / AMB_NS_PER_MS + 1;
+    left_ms = left_ms < CONTROL_ALONE_MS ? left_ms : CONTROL_ALONE_MS;
+    return own_ms < 0 || left_ms < own_ms ? (int)left_ms : own_ms;
 }
 
 /* Topics have come, and with them a subscription reads more than its client may. */
@@ -360,6 +401,7 @@ static void control_round(struct amb_control *control)
     amb_client_bury(control);
     amb_directory_tell(&control->directory);
     control_count(control);
+    control_tell_service(control);
     uint64_t took_ns = (uint64_t)(amb_clock_monotonic_ns() - control->now_ns);
     if (took_ns > amb_stat_get(&control->stats->longest_round_ns)) {
         amb_stat_set(&control->stats->longest_round_ns, took_ns);

@@ -22,7 +22,7 @@ fence=$source/etc/ambroker-fence.service
 
 # With programs that are there. systemd only warns of what it does not know, so nothing may be said.
 verify() { # UNIT
-    sed "s|/usr/bin/brokerd|$brokerd|; s|/usr/bin/nvidia-modprobe|/bin/true|
+    sed "s|/usr/bin/brokerd|$brokerd|; s|/usr/bin/broker-ctl|/bin/true|; s|/usr/bin/nvidia-modprobe|/bin/true|
         s|/usr/bin/ucx-fence|$source/tools/ucx-fence|" "$1" >"$dir/${1##*/}"
     systemd-analyze verify --man=no "$dir/${1##*/}" >"$dir/said" 2>&1 && [ ! -s "$dir/said" ]
 }
@@ -86,6 +86,14 @@ made=$(while read -r line; do
 done < <(sed -n 's|^ExecStartPre=-+/usr/bin/nvidia-modprobe||p' "$gpu") | sort | tr '\n' ' ')
 [ "$made" = "nvidia0 nvidiactl nvidia-uvm " ] || [ "$made" = "nvidia-uvm nvidia0 nvidiactl " ] ||
     fail "nvidia-modprobe makes: $made"
+
+# Both tell systemd when they are ready, are watched, and have a reload that can fail.
+for unit in "$plain" "$gpu"; do
+    for line in Type=notify WatchdogSec=30 NotifyAccess=main; do
+        grep -qx "$line" "$unit" || fail "$unit has no $line"
+    done
+    grep -q '^ExecReload=/usr/bin/broker-ctl .* config reload$' "$unit" || fail "$unit: reload"
+done
 
 # Else the two are the same.
 while read -r line; do

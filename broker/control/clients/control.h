@@ -50,6 +50,7 @@ struct amb_handshakers;
 struct amb_membudget;
 struct amb_observer;
 struct amb_porter;
+struct amb_service;
 struct amb_shard;
 struct amb_transports;
 struct amb_ucx_context;
@@ -91,6 +92,7 @@ struct amb_control {
     struct amb_ucx_context *ucx;
     struct amb_porter *porter;               /* NULL: slow work is done here */
     struct amb_observer *observer;           /* NULL: no views can be asked for */
+    struct amb_service *service;             /* NULL: no service manager is to be told anything */
     struct amb_list_node views;              /* queries of views.c whose clients have
                                                 much to read yet */
     struct amb_handshakers *handshakers;     /* NULL: no listener is encrypted */
