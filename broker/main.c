@@ -4,6 +4,7 @@
  * One line on standard output when it is ready: "ready URL URL ...". Everything else is a log line
  * on standard error. Exit statuses are sysexits: 64 usage, 69 unavailable, 78 configuration.
  */
+#include "broker/base/log_fold.h"
 #include "broker/base/notify.h"
 #include "broker/broker.h"
 #include "broker/command_line.h"
@@ -106,6 +107,15 @@ static void on_drain(void *arg)
     amb_broker_drain(program->broker);
 }
 
+static void use_format(const struct amb_config *config)
+{
+    int format = config->log.format;
+    if (format == AMB_LOG_FORMAT_AUTO) {
+        format = amb_log_is_journal(getenv("JOURNAL_STREAM")) ? AMB_LOG_JOURNAL : AMB_LOG_TEXT;
+    }
+    amb_log_set_format((enum amb_log_format)format);
+}
+
 /* The configuration in force is kept with its predecessors: what the broker reads of it may be in
  * any of them. */
 static bool adopt_config(struct program *program, struct amb_config *config, char *error,
@@ -124,6 +134,7 @@ static bool adopt_config(struct program *program, struct amb_config *config, cha
     *former = (struct former){.next = program->former, .config = program->config};
     program->former = former;
     program->config = config;
+    use_format(config);
     return true;
 }
 
@@ -359,6 +370,7 @@ static int use_config(struct program *program)
         return EX_UNAVAILABLE;
     }
     amb_log_set_level(program->config->log.level);
+    use_format(program->config);
     say_what_starts(program);
     return run_broker(program);
 }
@@ -415,6 +427,7 @@ int main(int argc, char **argv)
     }
     amb_signals_block();
     amb_log_set_sink(amb_log_to_stderr, NULL);
+    amb_log_set_filter(amb_log_fold);
     amb_ucx_own_process();
     amb_resources_raise();
     if (amb_command_line_init(&program.line, argc, argv, error, sizeof(error)) != AMB_OK) {
@@ -431,6 +444,7 @@ int main(int argc, char **argv)
                         getenv("WATCHDOG_PID"));
     }
     int result = run_program(&program);
+    amb_log_fold_tick(INT64_MAX);
     amb_notify_fini(&program.notify);
     if (program.out >= 0) {
         (void)close(program.out);

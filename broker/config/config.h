@@ -26,7 +26,8 @@
 
 #define AMB_CONFIG_TIME_AUTO INT64_C(-1)
 #define AMB_CONFIG_LEASED_AUTO UINT64_MAX
-#define AMB_KEYS_MAX (1U << 16) /* retain.keys of one topic */
+#define AMB_LOG_FORMAT_AUTO (-1) /* for the journal, if standard error is that; else text */
+#define AMB_KEYS_MAX (1U << 16)  /* retain.keys of one topic */
 #define AMB_WORKERS_MAX 64u
 #define AMB_HALF_OPEN_MAX 512u      /* connections that have not said who they are */
 #define AMB_CLOSING_MAX 512u        /* connections that wait to be closed */
@@ -262,6 +263,7 @@ struct amb_config {
     } auth;
     struct {
         enum amb_log_level level;
+        int format;        /* enum amb_log_format, or AMB_LOG_FORMAT_AUTO */
         const char *audit; /* a file; "": none */
     } log;
     struct amb_config_store *store; /* origins and memory, for broker/config alone */

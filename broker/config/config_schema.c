@@ -68,6 +68,11 @@ static const struct amb_config_word level_words[] = {
     {"error", AMB_LOG_ERROR, false}, {"warn", AMB_LOG_WARN, false},   {"info", AMB_LOG_INFO, false},
     {"debug", AMB_LOG_DEBUG, false}, {"trace", AMB_LOG_TRACE, false}, {NULL, 0, false}};
 
+static const struct amb_config_word format_words[] = {{"auto", AMB_LOG_FORMAT_AUTO, false},
+                                                      {"text", AMB_LOG_TEXT, false},
+                                                      {"json", AMB_LOG_JSON, false},
+                                                      {NULL, 0, false}};
+
 static const struct amb_config_elements topics_kind = {
     .keys = amb_config_rule_keys,
     .size = sizeof(struct amb_topic_rule),
@@ -586,9 +591,13 @@ static const struct amb_config_key keys[] = {
          "File of JSON lines that tells of logins, refusals, commands and reloads. Commands that "
          "cannot be recorded in it are refused. USR1 opens it again."},
     {.path = "log.format",
-     .not_yet = true,
-     .example_value = "\"text\"",
-     .help = "Log lines as text or as JSON."},
+     .type = AMB_CONFIG_WORD,
+     .offset = FIELD(log.format),
+     .apply = AMB_CONFIG_LIVE,
+     .default_text = "auto",
+     .words = format_words,
+     .help = "Lines as text with a time, or one JSON object each. Auto is text; in systemd's "
+             "journal, lines with its priorities."},
     {.path = "metrics",
      .not_yet = true,
      .example_value = "{ listen = \"127.0.0.1:8733\"; }",

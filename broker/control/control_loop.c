@@ -2,6 +2,7 @@
 #include "broker/control/control_loop.h"
 
 #include "broker/audit/audit.h"
+#include "broker/base/log_fold.h"
 #include "broker/base/peer.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
@@ -289,6 +290,7 @@ static void control_tick(struct amb_control *control)
     amb_directory_tick(&control->directory);
     amb_queues_tick(&control->directory);
     amb_parties_sweep(&control->parties, now_ns);
+    amb_log_fold_tick(now_ns);
     amb_quotas_tick(control);
     if (control->shards[0]->memory.gpus != NULL) {
         amb_gpus_look(control->shards[0]->memory.gpus, now_ns);

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +21,8 @@
 static _Atomic(amb_log_fn) current_sink;
 static _Atomic(void *) current_arg;
 static _Atomic int current_level = AMB_LOG_INFO;
+static _Atomic int current_format = AMB_LOG_TEXT;
+static _Atomic(amb_log_filter_fn) current_filter;
 
 void amb_log_set_sink(amb_log_fn sink, void *arg)
 {
@@ -30,6 +34,26 @@ void amb_log_set_sink(amb_log_fn sink, void *arg)
 void amb_log_set_level(enum amb_log_level level)
 {
     atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
+}
+
+void amb_log_set_filter(amb_log_filter_fn filter)
+{
+    atomic_store_explicit(&current_filter, filter, memory_order_relaxed);
+}
+
+void amb_log_set_format(enum amb_log_format format)
+{
+    atomic_store_explicit(&current_format, (int)format, memory_order_relaxed);
+}
+
+bool amb_log_is_journal(const char *journal_stream)
+{
+    struct stat at;
+    unsigned long long device = 0, inode = 0;
+    char rest = '\0';
+    return journal_stream != NULL && fstat(STDERR_FILENO, &at) == 0 &&
+           sscanf(journal_stream, "%llu:%llu%c", &device, &inode, &rest) == 2 &&
+           device == (unsigned long long)at.st_dev && inode == (unsigned long long)at.st_ino;
 }
 
 enum amb_log_level amb_log_level(void)
@@ -59,7 +83,10 @@ void amb_log_write(enum amb_log_level level, const char *format, ...)
             *c = '?';
         }
     }
-    sink(level, line, atomic_load_explicit(&current_arg, memory_order_relaxed));
+    amb_log_filter_fn filter = atomic_load_explicit(&current_filter, memory_order_relaxed);
+    if (filter == NULL || filter(level, format, line)) {
+        sink(level, line, atomic_load_explicit(&current_arg, memory_order_relaxed));
+    }
     errno = saved_errno;
 }
 
@@ -78,6 +105,15 @@ static const char *level_name(enum amb_log_level level)
         return "TRACE";
     }
     return "?";
+}
+
+static const char *level_word(enum amb_log_level level)
+{
+    static const char *const words[] = {
+        [AMB_LOG_ERROR] = "error", [AMB_LOG_WARN] = "warn",   [AMB_LOG_INFO] = "info",
+        [AMB_LOG_DEBUG] = "debug", [AMB_LOG_TRACE] = "trace",
+    };
+    return words[level];
 }
 
 /* One write, so that lines of several threads do not mix. SIGPIPE is held back for this thread and
@@ -103,10 +139,17 @@ static void write_without_sigpipe(const char *bytes, size_t len)
     (void)pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
-void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg)
+static int priority_of(enum amb_log_level level)
 {
-    (void)arg;
-    int saved_errno = errno;
+    static const int priorities[] = {
+        [AMB_LOG_ERROR] = LOG_ERR,   [AMB_LOG_WARN] = LOG_WARNING, [AMB_LOG_INFO] = LOG_INFO,
+        [AMB_LOG_DEBUG] = LOG_DEBUG, [AMB_LOG_TRACE] = LOG_DEBUG,
+    };
+    return priorities[level];
+}
+
+static void say_when(char *out, size_t size)
+{
     int64_t now_ns = amb_clock_realtime_ns();
     time_t seconds = (time_t)(now_ns / AMB_NS_PER_SEC);
     struct tm tm;
@@ -117,9 +160,76 @@ void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg)
     if (strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
         when[0] = '\0';
     }
-    char text[LINE_MAX_BYTES + 64];
-    int len = snprintf(text, sizeof(text), "%s.%03dZ %s %s\n", when,
-                       (int)(now_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS), level_name(level), line);
+    (void)snprintf(out, size, "%s.%03dZ", when, (int)(now_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS));
+}
+
+/* How many bytes a character that begins there has; 0: it is none, by RFC 3629. */
+static size_t utf8_length(const unsigned char *at)
+{
+    static const unsigned char least[] = {0, 0, 0x80, 0xa0, 0x90}; /* of the second byte */
+    size_t len = at[0] < 0x80                    ? 1
+                 : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
+                 : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
+                                                 : 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool is_first = at[0] == 0xe0 || at[0] == 0xf0;
+    if ((is_first && at[1] < least[len]) || (at[0] == 0xed && at[1] >= 0xa0) ||
+        (at[0] == 0xf4 && at[1] >= 0x90)) {
+        return 0;
+    }
+    return len;
+}
+
+/* The line as the inside of a JSON string: amb_log_write has left no control characters. A byte
+ * that is no UTF-8 becomes "?", and the line is cut where it does not fit. */
+static void say_json(const char *line, char *out, size_t size)
+{
+    size_t at = 0;
+    for (const unsigned char *c = (const unsigned char *)line; *c != '\0' && at + 6 < size;) {
+        size_t len = utf8_length(c);
+        if (*c == '"' || *c == '\\') {
+            out[at++] = '\\';
+        }
+        if (len == 0) {
+            out[at++] = '?';
+            c++;
+        }
+        for (size_t i = 0; i < len; i++) {
+            out[at++] = (char)*c++;
+        }
+    }
+    out[at] = '\0';
+}
+
+static int format_line(enum amb_log_level level, const char *line, char *out, size_t size)
+{
+    char when[64], quoted[2 * LINE_MAX_BYTES];
+    switch ((enum amb_log_format)atomic_load_explicit(&current_format, memory_order_relaxed)) {
+    case AMB_LOG_JOURNAL:
+        return snprintf(out, size, "<%d>%s\n", priority_of(level), line);
+    case AMB_LOG_JSON:
+        say_when(when, sizeof(when));
+        say_json(line, quoted, sizeof(quoted));
+        return snprintf(out, size, "{\"time\":\"%s\",\"level\":\"%s\",\"text\":\"%s\"}\n", when,
+                        level_word(level), quoted);
+    case AMB_LOG_TEXT:
+        break;
+    }
+    say_when(when, sizeof(when));
+    return snprintf(out, size, "%s %s %s\n", when, level_name(level), line);
+}
+
+void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    int saved_errno = errno;
+    char text[2 * LINE_MAX_BYTES + 128];
+    int len = format_line(level, line, text, sizeof(text));
     if (len > 0) {
         size_t size = (size_t)len;
         if (size >= sizeof(text)) {

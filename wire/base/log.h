@@ -8,6 +8,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 
 enum amb_log_level {
     AMB_LOG_ERROR,
@@ -17,13 +18,30 @@ enum amb_log_level {
     AMB_LOG_TRACE,
 };
 
+/* How amb_log_to_stderr writes a line. */
+enum amb_log_format {
+    AMB_LOG_TEXT,    /* 2026-11-21T12:00:00.123Z WARN text */
+    AMB_LOG_JSON,    /* {"time":"2026-11-21T12:00:00.123Z","level":"warn","text":"text"} */
+    AMB_LOG_JOURNAL, /* <4>text: systemd's journal has a clock of its own */
+};
+
+/* site: the format of the line, which is the same for all lines of one place in the code. False:
+ * the line is not written. */
+typedef bool (*amb_log_filter_fn)(enum amb_log_level level, const char *site, const char *line);
+
 typedef void (*amb_log_fn)(enum amb_log_level level, const char *line, void *arg);
 
 /* sink NULL: lines are dropped before they are formatted. */
 void amb_log_set_sink(amb_log_fn sink, void *arg);
 void amb_log_set_level(enum amb_log_level level);
 enum amb_log_level amb_log_level(void);
-/* A sink that writes "2026-11-21T12:00:00.123Z WARN text" to stderr; survives a closed stderr. */
+/* Asked before each line; NULL: all are written. It may not log. Any time. */
+void amb_log_set_filter(amb_log_filter_fn filter);
+/* Any time. */
+void amb_log_set_format(enum amb_log_format format);
+/* Is standard error the stream that JOURNAL_STREAM (its value, or NULL) names, "DEVICE:INODE"? */
+bool amb_log_is_journal(const char *journal_stream);
+/* A sink that writes to stderr, in the format that was set; survives a closed stderr. */
 void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg);
 
 void amb_log_write(enum amb_log_level level, const char *format, ...)

@@ -31,6 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A client that has asked for nothing by then is noted. */
+#define CLIENT_LOG_NS AMB_NS_PER_SEC
+
 static void client_on_pidfd(struct amb_watch *watch, uint32_t events);
 
 enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_unix,
@@ -264,6 +267,26 @@ static void client_ask_again(struct amb_client *client)
 
 /* The end ------------------------------------------------------------------------------------- */
 
+void amb_client_log(struct amb_client *client)
+{
+    if (!client->is_logged) {
+        client->is_logged = true;
+        amb_info("client %" PRIu64 " (%s): %s from %s, worker %u", client->id, client->name,
+                 amb_link_kind_name(client->link), client->address, client->session.shard);
+    }
+}
+
+/* A client that has but looked at the broker, and has left, is nothing to note. */
+static void client_log_end(struct amb_client *client, const char *why)
+{
+    bool is_quiet = client->has_asked && !client->is_logged && client->said_bye;
+    if (!is_quiet) {
+        amb_client_log(client);
+    }
+    amb_log(is_quiet ? AMB_LOG_DEBUG : AMB_LOG_INFO, "client %" PRIu64 " (%s): ended: %s",
+            client->id, client->name, why);
+}
+
 void amb_client_end(struct amb_client *client, const char *why)
 {
     if (client->state == AMB_CLIENT_ENDING) {
@@ -271,7 +294,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     }
     amb_renew_client(client); /* Its process may keep what it has mapped. */
     if (client->state == AMB_CLIENT_LIVE) {
-        amb_info("client %" PRIu64 " (%s): ended: %s", client->id, client->name, why);
+        client_log_end(client, why);
         amb_client_gone(client, why);
     } else {
         client->control->half_open_count -= client->state != AMB_CLIENT_OPENING;
@@ -374,6 +397,9 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
         }
         break;
     case AMB_CLIENT_LIVE:
+        if (!client->has_asked && now_ns - client->connected_ns > CLIENT_LOG_NS) {
+            amb_client_log(client);
+        }
         if (!client->is_paused && now_ns - client->seen_ns > client->peer_timeout_ns &&
             !client_is_unread(client)) {
             amb_stat_add(&client->control->stats->expired, 1);

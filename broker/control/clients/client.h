@@ -74,6 +74,8 @@ struct amb_client {
     unsigned orders;  /* under way */
     unsigned work;    /* of them, requests that a worker answers as soon as it can */
     bool is_paused;   /* not read: too many of these */
+    bool is_logged;   /* the log has a line about it */
+    bool has_asked;   /* a view: it gets that line when it does something else */
     uint32_t watched; /* epoll events of the connection */
     uid_t uid;        /* -1: unknown */
     uint32_t user;    /* user.h; by login.user, where there is one */
@@ -181,6 +183,9 @@ bool amb_client_opened(struct amb_client *client, enum amb_status status);
 /* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
  */
 void amb_client_refuse(struct amb_client *client);
+/* Its line in the log, once: it has done something, or has been here for a while. Not for those
+ * that but look at the broker. */
+void amb_client_log(struct amb_client *client);
 /* Ends it: closes the connection, has its session closed. why is for the log. Harmless twice. */
 void amb_client_end(struct amb_client *client, const char *why);
 /* Frees clients that have ended; called between two rounds of events. */

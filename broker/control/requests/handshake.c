@@ -298,8 +298,6 @@ static void welcome_send(struct amb_client *client, const struct amb_ring_fds *f
     message.body_case = AMB__CONTROL__CONTROL__BODY_WELCOME;
     message.welcome = &welcome;
     const int passed[] = {fds->memory, fds->bell};
-    amb_info("client %" PRIu64 " (%s): %s from %s, worker %u", client->id, client->name,
-             amb_link_kind_name(client->link), client->address, client->session.shard);
     amb_client_send(client, &message, client->link == AMB_LINK_RING ? passed : NULL,
                     client->link == AMB_LINK_RING ? 2 : 0);
 }

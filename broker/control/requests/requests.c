@@ -162,6 +162,11 @@ static void request_live(struct amb_client *client, const Amb__Control__Control 
         amb_client_send_error(client, 0, AMB_EPROTO, "a request without an id");
         return;
     }
+    if (message->body_case == AMB__CONTROL__CONTROL__BODY_ADMIN) {
+        client->has_asked = true;
+    } else if (is_request(message)) {
+        amb_client_log(client);
+    }
     switch ((unsigned)message->body_case) {
     case AMB__CONTROL__CONTROL__BODY_PUB_OPEN:
         amb_request_pub_open(client, message->id, message->pub_open);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <setjmp.h>
@@ -29,6 +30,12 @@ static void remember(enum amb_log_level level, const char *line, void *arg)
     errno = EBADF;
 }
 
+static bool drop_passwords(enum amb_log_level level, const char *site, const char *line)
+{
+    return level != AMB_LOG_WARN || strcmp(site, "password %s") != 0 ||
+           strcmp(line, "password x") != 0;
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -43,6 +50,8 @@ static int teardown(void **state)
 {
     (void)state;
     amb_log_set_sink(NULL, NULL);
+    amb_log_set_filter(NULL);
+    amb_log_set_format(AMB_LOG_TEXT);
     amb_log_set_level(AMB_LOG_INFO);
     return 0;
 }
@@ -181,6 +190,86 @@ static void a_closed_stderr_does_not_end_the_process(void **state)
     log_into(-1, "text");
 }
 
+static void a_filter_sees_the_place_and_the_line(void **state)
+{
+    (void)state;
+    amb_log_set_filter(drop_passwords);
+    amb_warn("password %s", "x");
+    assert_int_equal(lines, 0);
+    amb_warn("password %s", "y");
+    assert_int_equal(lines, 1);
+}
+
+static const char *written(enum amb_log_format format, const char *line)
+{
+    static char got[4096];
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    amb_log_set_format(format);
+    log_into(fds[1], line);
+    amb_log_set_format(AMB_LOG_TEXT);
+    ssize_t len = read(fds[0], got, sizeof(got) - 1);
+    assert_true(len > 0);
+    got[len] = '\0';
+    assert_int_equal(close(fds[0]), 0);
+    assert_int_equal(close(fds[1]), 0);
+    return got;
+}
+
+static void the_journal_gets_priorities_and_no_time(void **state)
+{
+    (void)state;
+    assert_string_equal(written(AMB_LOG_JOURNAL, "text"), "<4>text\n");
+}
+
+static void json_is_one_object_whatever_the_line_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *text;
+    } cases[] = {
+        {"text", "text"},
+        {"a \"name\" and \\", "a \\\"name\\\" and \\\\"},
+        {"f\xc3\xbcr \xe2\x82\xac \xf0\x9f\x98\x80", "f\xc3\xbcr \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xff \xc3 \xc0\xaf \xed\xa0\x80 \xf5\x80\x80\x80 \xe0\x80\x80 \xf4\x90\x80\x80",
+         "? ? ?? ??? ???? ??? ????"},
+        {"cut \xe2\x82", "cut ??"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *got = written(AMB_LOG_JSON, cases[i].line);
+        char wanted[512];
+        (void)snprintf(wanted, sizeof(wanted), "\",\"level\":\"warn\",\"text\":\"%s\"}\n",
+                       cases[i].text);
+        assert_memory_equal(got, "{\"time\":\"20", 11);
+        assert_string_equal(strstr(got, "\",\"level\""), wanted);
+    }
+    char quotes[1024];
+    memset(quotes, '"', sizeof(quotes) - 1);
+    quotes[sizeof(quotes) - 1] = '\0';
+    const char *got = written(AMB_LOG_JSON, quotes);
+    assert_string_equal(got + strlen(got) - 3, "\"}\n");
+}
+
+static void a_journal_is_known_by_its_device_and_inode(void **state)
+{
+    (void)state;
+    struct stat at;
+    char own[64], other[80];
+    assert_int_equal(fstat(STDERR_FILENO, &at), 0);
+    (void)snprintf(own, sizeof(own), "%llu:%llu", (unsigned long long)at.st_dev,
+                   (unsigned long long)at.st_ino);
+    (void)snprintf(other, sizeof(other), "%llu:%llu", (unsigned long long)at.st_dev,
+                   (unsigned long long)at.st_ino + 1);
+    assert_true(amb_log_is_journal(own));
+    assert_false(amb_log_is_journal(other));
+    assert_false(amb_log_is_journal(NULL));
+    assert_false(amb_log_is_journal(""));
+    assert_false(amb_log_is_journal("8"));
+    assert_false(amb_log_is_journal("x:y"));
+    (void)snprintf(other, sizeof(other), "%s ", own);
+    assert_false(amb_log_is_journal(other));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +281,10 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(long_lines_are_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(errno_survives_a_log_call, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_filter_sees_the_place_and_the_line, setup, teardown),
+        cmocka_unit_test(the_journal_gets_priorities_and_no_time),
+        cmocka_unit_test(json_is_one_object_whatever_the_line_has),
+        cmocka_unit_test(a_journal_is_known_by_its_device_and_inode),
         cmocka_unit_test(stderr_lines_carry_utc_time_and_level),
         cmocka_unit_test(long_stderr_lines_still_end_in_a_newline),
         cmocka_unit_test(a_gone_reader_of_stderr_does_not_end_the_process),
