@@ -3,6 +3,7 @@
 
 #include "tools/common/units.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PART_MAX 32u /* bytes of a number in a form */
@@ -128,4 +129,52 @@ const char *amb_form_pair_fault(const char *text)
 const char *amb_form_key_fault(const char *text)
 {
     return is_pair(text) ? NULL : "KEY=VALUE, as server.workers=2";
+}
+
+bool amb_form_format_next(const char **at, struct amb_form_piece *out)
+{
+    static const char escapes[] = "ntr0\\", bytes[] = "\n\t\r\0\\";
+    const char *text = *at, *found;
+    if (text[0] == '\0') {
+        return false;
+    }
+    if (text[0] == '%' && text[1] == '%') {
+        *out = (struct amb_form_piece){.text = text, .len = 1};
+    } else if (text[0] == '%') {
+        if (text[1] == '\0' || strchr(AMB_FORM_FIELDS, text[1]) == NULL) {
+            return false;
+        }
+        *out = (struct amb_form_piece){.field = text[1]};
+    } else if (text[0] == '\\') {
+        if (text[1] == '\0' || (found = strchr(escapes, text[1])) == NULL) {
+            return false;
+        }
+        *out = (struct amb_form_piece){.text = &bytes[found - escapes], .len = 1};
+    } else {
+        *out = (struct amb_form_piece){.text = text, .len = strcspn(text, "%\\")};
+        *at += out->len;
+        return true;
+    }
+    *at += 2;
+    return true;
+}
+
+const char *amb_form_format_fault(const char *text)
+{
+    static _Thread_local char fault[160];
+    struct amb_form_piece piece;
+    const char *at = text;
+    while (amb_form_format_next(&at, &piece)) {
+    }
+    if (at != text && *at == '\0') {
+        return NULL;
+    }
+    int len =
+        snprintf(fault, sizeof(fault),
+                 "a text with %%t %%p %%x %%l %%s %%k %%P %%I %%h %%%% \\n \\t \\r \\0 or \\\\");
+    if (*at != '\0') {
+        (void)snprintf(fault + len, sizeof(fault) - (size_t)len, "; position %zu has none of them",
+                       (size_t)(at - text) + 1);
+    }
+    return fault;
 }

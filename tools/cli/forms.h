@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values that have a form of their own: places, ranges, lists of times, pairs. Of each form a
- * reader, and its check for the table: NULL where the text is good, else a description of the form.
- * Threads: any. Memory: none.
+ * Values that have a form of their own: places, ranges, lists of times, pairs, formats. Of each
+ * form a reader, and its check for the table: NULL where the text is good, else a description of
+ * the form. Threads: any. Memory: none.
  */
 #pragma once
 
@@ -38,3 +38,17 @@ const char *amb_form_word_fault(const char *text);
 const char *amb_form_pair_fault(const char *text);
 /* "KEY=VALUE", of a configuration. */
 const char *amb_form_key_fault(const char *text);
+
+/* A part of a format: a field's letter, or text. */
+struct amb_form_piece {
+    char field; /* of AMB_FORM_FIELDS; 0: text */
+    const char *text;
+    size_t len;
+};
+#define AMB_FORM_FIELDS "tpxlskPIh"
+
+/* "%t %p\n": the piece at *at, which moves on. False: at the end, or **at begins a piece that is
+ * none. */
+bool amb_form_format_next(const char **at, struct amb_form_piece *out);
+/* The text holds until the next call of this thread. */
+const char *amb_form_format_fault(const char *text);

@@ -146,6 +146,21 @@ static const struct amb_cli_arg pub_args[] = {
     {.name = NULL},
 };
 
+static const struct amb_cli_arg pub_text_args[] = {
+    {.name = "TOPIC", .live = AMB_CLI_LIVE_TOPICS, .help = "where the messages go"},
+    {.name = "TEXT", .is_optional = true, .help = "the message; without it standard input"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg patterns_args[] = {
+    {.name = "PATTERN",
+     .is_many = true,
+     .type = AMB_CLI_PATTERN,
+     .live = AMB_CLI_LIVE_TOPICS,
+     .help = "a.b, a.* (one token) or a.> (one or more)"},
+    {.name = NULL},
+};
+
 static const struct amb_cli_arg pattern_args[] = {
     {.name = "PATTERN",
      .type = AMB_CLI_PATTERN,
@@ -261,20 +276,23 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl topo"},
     {.heading = "messages",
      .name = "pub",
-     .args = pub_args,
+     .args = pub_text_args,
      .options = amb_cli_pub_options,
-     .help = "publish files, generated messages, or standard input",
-     .more = "Waits until the broker has everything. Without --file, --count and --size: standard "
-             "input, to its end, as one message. On a terminal a bar shows the progress.",
+     .help = "publish a text, files, generated messages, or standard input",
+     .more = "Waits until the broker has everything. Without TEXT, --file, --count and --size: "
+             "standard input, to its end, as one message; with --lines a message for each line. On "
+             "a terminal a bar shows the progress.",
      .example = "broker-ctl pub camera.1 --file frame.raw --wait-subscribers 1"},
     {.name = "sub",
-     .args = pattern_args,
+     .args = patterns_args,
      .options = amb_cli_sub_options,
      .help = "receive messages: print, save, or count them",
      .more =
          "Without an option that says otherwise each payload goes to standard output with a line "
          "feed behind it. Bytes that would drive a terminal are shown as '.' there. With -o json "
-         "a line for each message tells topic, sequence, size, name and path instead.",
+         "an object for each message has topic, sequence, size, name, path, properties, and "
+         "payload where it is text, else payload_base64. Several patterns: a message comes once "
+         "for each that it matches.",
      .example = "broker-ctl sub 'camera.>' --count 10 --out-dir frames"},
     {.name = "request",
      .args = pub_args,

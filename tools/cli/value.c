@@ -116,9 +116,14 @@ bool amb_cli_value_take(const struct amb_cli_option *option, const char *text,
         return true;
     }
     char allowed[ALLOWED_MAX];
-    (void)snprintf(why, size, "takes %s",
-                   option->type == AMB_CLI_WORD
-                       ? amb_cli_words_instead(option->words, text, allowed, sizeof(allowed))
-                       : amb_cli_allowed(option, allowed, sizeof(allowed)));
+    const char *takes;
+    if (option->type == AMB_CLI_WORD) {
+        takes = amb_cli_words_instead(option->words, text, allowed, sizeof(allowed));
+    } else if (option->type == AMB_CLI_TEXT && option->fault != NULL) {
+        takes = option->fault(text);
+    } else {
+        takes = amb_cli_allowed(option, allowed, sizeof(allowed));
+    }
+    (void)snprintf(why, size, "takes %s", takes);
     return false;
 }

@@ -59,3 +59,30 @@ void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines)
         len -= here;
     }
 }
+
+bool amb_shown_is_text(const void *bytes, size_t len)
+{
+    const unsigned char *at = bytes;
+    while (len > 0) {
+        size_t here = character_len(at, len);
+        bool is_line = at[0] == '\n' || at[0] == '\t' || at[0] == '\r';
+        if (here == 0 || (is_control(at, here) && !is_line)) {
+            return false;
+        }
+        at += here;
+        len -= here;
+    }
+    return true;
+}
+
+size_t amb_shown_cut(const void *bytes, size_t len, size_t max)
+{
+    const unsigned char *at = bytes;
+    if (len <= max) {
+        return len;
+    }
+    while (max > 0 && (at[max] & 0xc0) == 0x80) {
+        max--;
+    }
+    return max;
+}

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/deliver.h"
 
+#include "tools/common/bytes_json.h"
 #include "tools/common/name.h"
 #include "tools/common/shown.h"
+#include "tools/ctl/message_json.h"
+#include "tools/ctl/printed.h"
+#include "wire/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +24,7 @@ enum amb_exit amb_deliver_init(struct amb_deliver *d, const struct amb_deliver_o
 {
     *d = (struct amb_deliver){.options = *options, .dir_fd = -1};
     d->is_terminal = isatty(STDOUT_FILENO) == 1;
+    amb_meter_init(&d->meter, amb_clock_monotonic_ns());
     if (options->wants_sha256) {
         d->digest = EVP_MD_CTX_new();
         if (d->digest == NULL) {
@@ -119,50 +124,6 @@ static bool sha256(EVP_MD_CTX *digest, const struct amb_msg *msg, char hex[SHA25
     return true;
 }
 
-/* On a terminal, bytes that would drive it are shown as '.'. */
-static void print_bytes(const struct amb_deliver *d, const unsigned char *data, size_t len)
-{
-    if (!d->is_terminal) {
-        (void)fwrite(data, 1, len, stdout);
-    } else {
-        amb_shown_put(stdout, data, len, true);
-    }
-    (void)fputc('\n', stdout);
-}
-
-static void print_payload(const struct amb_deliver *d, const struct amb_msg *msg)
-{
-    print_bytes(d, amb_msg_data(msg), amb_msg_size(msg));
-}
-
-/* " name=value"; both are the publisher's, and characters that would break the line are shown as
- * '.'. */
-static void print_prop(const char *name, const char *value, size_t len)
-{
-    (void)fputc(' ', stdout);
-    amb_shown_put(stdout, name, strlen(name), false);
-    (void)fputc('=', stdout);
-    amb_shown_put(stdout, value, len, false);
-}
-
-static void print_header(const struct amb_msg *msg)
-{
-    amb_shown_put(stdout, amb_msg_topic(msg), strlen(amb_msg_topic(msg)), false);
-    (void)printf(" seq=%" PRIu64 " size=%zu", amb_msg_seq(msg), amb_msg_size(msg));
-    const char *key = amb_msg_key(msg), *type = amb_msg_content_type(msg);
-    if (key != NULL) {
-        print_prop("$key", key, strlen(key));
-    }
-    if (type != NULL) {
-        print_prop("$content-type", type, strlen(type));
-    }
-    struct amb_prop prop;
-    for (size_t i = 0; amb_msg_prop_at(msg, i, &prop) == AMB_OK; i++) {
-        print_prop(prop.name, prop.value, prop.len);
-    }
-    (void)fputc('\n', stdout);
-}
-
 /* A payload that could not be had whole is told, and the next message is looked at. */
 static bool is_had(const struct amb_msg *msg, enum amb_status status)
 {
@@ -185,51 +146,34 @@ static void print_range(const struct amb_deliver *d, struct amb_msg *msg)
     if (bytes != NULL &&
         is_had(msg, len == 0 ? AMB_OK
                              : amb_msg_read(msg, d->options.offset, bytes, len, 10 * AMB_SEC))) {
-        print_bytes(d, bytes, len);
+        amb_print_bytes(d->is_terminal, bytes, len);
+        (void)fputc('\n', stdout);
     }
     free(bytes);
 }
 
-/* JSON is UTF-8; file names need not be: then all that is not ASCII becomes '?'. */
-static json_t *json_text(const char *text)
+static bool print_json(const struct amb_deliver *d, const struct amb_msg *msg, const char *clean,
+                       const char *file, const char *hex)
 {
-    json_t *value = json_string(text);
-    if (value == NULL) {
-        char ascii[FILE_NAME_MAX];
-        size_t n = 0;
-        for (; text[n] != '\0' && n + 1 < sizeof(ascii); n++) {
-            ascii[n] = (unsigned char)text[n] < 0x80 ? text[n] : '?';
-        }
-        ascii[n] = '\0';
-        value = json_string(ascii);
-    }
-    return value;
-}
-
-static const char *priority_name(enum amb_priority priority)
-{
-    return priority == AMB_PRIORITY_HIGH ? "high" : priority == AMB_PRIORITY_LOW ? "low" : "normal";
-}
-
-static void print_json(const struct amb_msg *msg, const char *clean, const char *file,
-                       const char *hex)
-{
-    uint64_t lost = amb_msg_lost(msg, NULL);
-    json_t *line = json_pack(
-        "{s:s?, s:s, s:I, s:I, s:o, s:s?, s:I, s:i, s:o}", "topic", amb_msg_topic(msg), "priority",
-        priority_name(amb_msg_priority(msg)), "seq", (json_int_t)amb_msg_seq(msg), "size",
-        (json_int_t)amb_msg_size(msg), "name", json_text(clean), "path", amb_msg_path(msg),
-        "time_ns", (json_int_t)amb_msg_time(msg), "deliveries", (int)amb_msg_deliveries(msg),
-        "lost", lost == UINT64_MAX ? json_null() : json_integer((json_int_t)lost));
+    json_t *line = amb_message_json(msg, clean);
     if (file[0] != '\0') {
-        (void)json_object_set_new(line, "file", json_text(file));
+        (void)json_object_set_new(line, "file", amb_json_text(file));
     }
     if (hex[0] != '\0') {
         (void)json_object_set_new(line, "sha256", json_string(hex));
     }
-    (void)json_dumpf(line, stdout, JSON_COMPACT);
-    (void)fputc('\n', stdout);
+    bool is_whole = line != NULL && (!d->options.has_json_payload ||
+                                     amb_bytes_json(line, "payload", amb_msg_data(msg),
+                                                    amb_msg_size(msg), d->options.payload_max));
+    if (is_whole) {
+        (void)json_dumpf(line, stdout, JSON_COMPACT);
+        (void)fputc('\n', stdout);
+    } else {
+        amb_tool_error("%s seq=%" PRIu64 ": no memory for its JSON", amb_msg_topic(msg),
+                       amb_msg_seq(msg));
+    }
     json_decref(line);
+    return is_whole;
 }
 
 static void count_path(struct amb_deliver *d, const char *path)
@@ -265,24 +209,43 @@ static void count(struct amb_deliver *d, const struct amb_msg *msg, int64_t now_
     count_path(d, amb_msg_path(msg));
 }
 
-enum amb_exit amb_deliver_message(struct amb_deliver *d, struct amb_msg *msg, int64_t now_ns)
+/* As text. */
+static void print_message(const struct amb_deliver *d, struct amb_msg *msg)
 {
     const struct amb_deliver_options *options = &d->options;
-    count(d, msg, now_ns);
-    if (options->wants_payload) {
-        if (options->is_lazy) {
-            print_header(msg);
-        } else {
-            print_payload(d, msg);
-        }
-        if (options->wants_range) {
-            print_range(d, msg);
-        }
-        return AMB_EXIT_OK;
+    if (options->form == AMB_DELIVER_HEADER) {
+        amb_print_header(msg);
+    } else if (options->form == AMB_DELIVER_FORMAT) {
+        amb_print_format(d->is_terminal, options->format, msg);
+    } else {
+        amb_print_format(d->is_terminal, options->form == AMB_DELIVER_VERBOSE ? "%t %p" : "%p",
+                         msg);
     }
-    if (options->out_dir == NULL && !options->wants_sha256 && !options->is_json) {
-        return AMB_EXIT_OK;
+    if (!options->is_raw) {
+        (void)fputc('\n', stdout);
     }
+    if (options->wants_range) {
+        print_range(d, msg);
+    }
+}
+
+static void print_digest(const struct amb_msg *msg, const char *clean, const char *file,
+                         const char *hex)
+{
+    char name[FILE_NAME_MAX];
+    (void)snprintf(name, sizeof(name), "%s", file);
+    if (file[0] == '\0') {
+        (void)snprintf(name, sizeof(name), "%" PRIu64 "-%s", amb_msg_seq(msg), clean);
+    }
+    (void)printf("%s  ", hex);
+    amb_shown_put(stdout, name, strlen(name), false);
+    (void)fputc('\n', stdout);
+}
+
+/* Saved, hashed, or as JSON. */
+static enum amb_exit take_message(const struct amb_deliver *d, struct amb_msg *msg)
+{
+    const struct amb_deliver_options *options = &d->options;
     char clean[AMB_NAME_MAX + 1];
     char file[FILE_NAME_MAX] = "";
     char hex[SHA256_HEX] = "";
@@ -301,17 +264,35 @@ enum amb_exit amb_deliver_message(struct amb_deliver *d, struct amb_msg *msg, in
         amb_tool_error("--sha256: libcrypto failed");
         return AMB_EXIT_SOFTWARE;
     }
-    if (options->is_json) {
-        print_json(msg, clean, file, hex);
-    } else if (options->wants_sha256) {
-        if (file[0] == '\0') {
-            (void)snprintf(file, sizeof(file), "%" PRIu64 "-%s", amb_msg_seq(msg), clean);
-        }
-        (void)printf("%s  ", hex);
-        amb_shown_put(stdout, file, strlen(file), false);
-        (void)fputc('\n', stdout);
+    if (options->form == AMB_DELIVER_JSON) {
+        return print_json(d, msg, clean, file, hex) ? AMB_EXIT_OK : AMB_EXIT_SOFTWARE;
+    }
+    if (options->wants_sha256) {
+        print_digest(msg, clean, file, hex);
     }
     return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_deliver_message(struct amb_deliver *d, struct amb_msg *msg, int64_t now_ns)
+{
+    const struct amb_deliver_options *options = &d->options;
+    count(d, msg, now_ns);
+    if (options->wants_meter) {
+        amb_meter_add(&d->meter, amb_msg_size(msg), amb_msg_lost(msg, NULL),
+                      amb_clock_realtime_ns() - amb_msg_time(msg));
+    }
+    if (options->out_dir != NULL || options->wants_sha256 || options->form == AMB_DELIVER_JSON) {
+        return take_message(d, msg);
+    }
+    if (options->form != AMB_DELIVER_NOT) {
+        print_message(d, msg);
+    }
+    return AMB_EXIT_OK;
+}
+
+json_t *amb_deliver_meter(struct amb_deliver *d, int64_t now_ns, bool is_last)
+{
+    return d->options.wants_meter ? amb_meter_row(&d->meter, now_ns, is_last) : NULL;
 }
 
 json_t *amb_deliver_stats(const struct amb_deliver *d)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker-ctl pub: messages come from files, from a generator, or from standard input. A file is
- * read, not mapped: one that shrinks meanwhile must not kill this process.
+ * broker-ctl pub: messages come from files, from the command line, from a generator, or from
+ * standard input. A file is read, not mapped: one that shrinks meanwhile must not kill this
+ * process.
  */
 #include "tools/ctl/pub.h"
 
 #include "tools/cli/limits.h"
+#include "tools/common/line_source.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/outbox.h"
 #include "tools/ctl/progress.h"
@@ -31,12 +33,20 @@ struct told {
     uint32_t matched;
 };
 
+enum source {
+    SOURCE_INPUT, /* all of standard input */
+    SOURCE_LINES, /* of standard input */
+    SOURCE_FILES,
+    SOURCE_TEXT,
+    SOURCE_GENERATED,
+};
+
 struct pub {
     struct amb_ctl *ctl;
-    const char *topic;
-    size_t file_count;
+    const char *topic, *text;
+    enum source source;
     uint64_t count, size; /* count: of generated messages, or how often the files are sent */
-    bool has_count, has_size, has_name, wants_stats, wants_hold;
+    bool has_count, has_name, wants_stats, wants_hold;
     int64_t ttl_ns; /* 0: for ever */
     const char *key, *name;
     enum amb_confirm confirm; /* DEFAULT: nothing is printed of it */
@@ -202,8 +212,9 @@ static enum amb_exit publish_files(struct pub *p)
     return code;
 }
 
-/* One generated message: copied by the library, or kept in the outbox where properties go along. */
-static enum amb_status send_generated(struct pub *p, const uint8_t *data, size_t len)
+/* A message of other memory: copied by the library, or kept in the outbox where properties go
+ * along. */
+static enum amb_status send_copy(struct pub *p, const uint8_t *data, size_t len)
 {
     enum amb_status status;
     if (p->prop_count > 1 || p->ttl_ns != 0 || p->key != NULL || p->expect_seq != 0) {
@@ -244,6 +255,15 @@ static void fill(uint8_t *data, size_t len)
     }
 }
 
+/* Before each message of a source that never has to wait: has a signal come, or the end? */
+static enum amb_status may_go_on(const struct pub *p)
+{
+    if (amb_ctl_stopped()) {
+        return AMB_ESTOPPED;
+    }
+    return amb_ctl_slice_ns(p->ctl) == 0 ? AMB_ETIMEDOUT : AMB_OK;
+}
+
 /* The first 8 bytes count the messages from 0, the others are a fixed pattern. */
 static enum amb_exit publish_generated(struct pub *p)
 {
@@ -259,23 +279,85 @@ static enum amb_exit publish_generated(struct pub *p)
         if (len >= sizeof(i)) {
             memcpy(data, &i, sizeof(i));
         }
-        if (amb_ctl_stopped()) {
-            status = AMB_ESTOPPED;
-        } else if (amb_ctl_slice_ns(p->ctl) == 0) {
-            /* A publisher that never has to wait ends in time, too. */
-            status = AMB_ETIMEDOUT;
-        } else {
-            status = send_generated(p, data, len);
+        status = may_go_on(p);
+        if (status == AMB_OK) {
+            status = send_copy(p, data, len);
         }
     }
     free(data);
     return status == AMB_OK ? AMB_EXIT_OK : fail(p, status);
 }
 
+static enum amb_exit publish_text(struct pub *p)
+{
+    enum amb_status status = AMB_OK;
+    for (uint64_t i = 0; i < p->count && status == AMB_OK; i++) {
+        status = may_go_on(p);
+        if (status == AMB_OK) {
+            status = send_copy(p, (const uint8_t *)p->text, strlen(p->text));
+        }
+    }
+    return status == AMB_OK ? AMB_EXIT_OK : fail(p, status);
+}
+
+/* A person at a terminal may not know that this program waits for words. */
+static void tell_of_terminal(const char *how)
+{
+    if (isatty(STDIN_FILENO) == 1) {
+        amb_tool_error("standard input: %s, to its end (Ctrl-D)", how);
+    }
+}
+
+/* Says why there is no further line. */
+static enum amb_exit no_line(enum amb_line_is is)
+{
+    if (is == AMB_LINE_END) {
+        return AMB_EXIT_OK;
+    }
+    if (is == AMB_LINE_TOO_LONG) {
+        amb_tool_error("standard input: a line of more than a message can have, %u bytes",
+                       MESSAGE_MAX);
+    } else {
+        amb_tool_error("standard input: %s", strerror(errno));
+    }
+    return AMB_EXIT_DATA;
+}
+
+static enum amb_exit publish_lines(struct pub *p)
+{
+    struct amb_line_source source;
+    enum amb_status status = AMB_OK;
+    enum amb_exit code = AMB_EXIT_OK;
+    amb_line_source_init(&source, STDIN_FILENO, MESSAGE_MAX);
+    tell_of_terminal("each line is a message");
+    for (;;) {
+        const uint8_t *line;
+        size_t len;
+        status = may_go_on(p);
+        if (status != AMB_OK) {
+            break;
+        }
+        int wait_ms = (int)(amb_ctl_slice_ns(p->ctl) / AMB_MS);
+        enum amb_line_is is = amb_line_source_next(&source, wait_ms, &line, &len);
+        if (is == AMB_LINE_HERE) {
+            status = send_copy(p, line, len);
+        } else if (is != AMB_LINE_NOT_YET) {
+            code = no_line(is);
+            break;
+        }
+        if (status != AMB_OK) {
+            break;
+        }
+    }
+    amb_line_source_fini(&source);
+    return status == AMB_OK ? code : fail(p, status);
+}
+
 static uint64_t expected_bytes(const struct pub *p)
 {
-    if (p->file_count == 0) {
-        return p->has_count || p->has_size ? p->count * p->size : 0;
+    if (p->source != SOURCE_FILES) {
+        uint64_t size = p->source == SOURCE_TEXT ? strlen(p->text) : p->size;
+        return p->source == SOURCE_TEXT || p->source == SOURCE_GENERATED ? p->count * size : 0;
     }
     uint64_t sum = 0;
     size_t at = 0;
@@ -357,14 +439,25 @@ static void print_confirmed(struct pub *p)
 
 static enum amb_exit publish_all(struct pub *p)
 {
-    enum amb_exit code;
+    enum amb_exit code = AMB_EXIT_OK;
     amb_progress_start(&p->bar, expected_bytes(p));
-    if (p->file_count > 0) {
+    switch (p->source) {
+    case SOURCE_FILES:
         code = publish_files(p);
-    } else if (p->has_count || p->has_size) {
+        break;
+    case SOURCE_GENERATED:
         code = publish_generated(p);
-    } else {
+        break;
+    case SOURCE_TEXT:
+        code = publish_text(p);
+        break;
+    case SOURCE_LINES:
+        code = publish_lines(p);
+        break;
+    case SOURCE_INPUT:
+        tell_of_terminal("all of it is one message");
         code = publish_fd(p, STDIN_FILENO, 0, "standard input", NULL);
+        break;
     }
     amb_progress_end(&p->bar);
     if (code == AMB_EXIT_OK) {
@@ -401,7 +494,7 @@ static enum amb_exit publish(struct pub *p)
         }
     }
     if (code == AMB_EXIT_OK && p->wants_hold) {
-        code = amb_ctl_hold(p->ctl, p->file_count > 0 || p->has_count || p->has_size);
+        code = amb_ctl_hold(p->ctl, p->source != SOURCE_INPUT && p->source != SOURCE_LINES);
     }
     /* After a failure nothing is waited for: messages that are still lent come back here. */
     (void)amb_pub_close(p->box.pub, code == AMB_EXIT_OK ? AMB_SEC : AMB_NOWAIT);
@@ -441,10 +534,14 @@ static void take_options(struct pub *p)
 {
     const struct amb_cli_line *line = p->ctl->line;
     p->topic = line->args[0];
-    p->file_count = amb_cli_times(line, "file");
+    p->text = line->arg_count > 1 ? line->args[1] : amb_cli_text(line, "text");
     p->has_count = amb_cli_has(line, "count");
-    p->has_size = amb_cli_has(line, "size");
-    p->count = amb_cli_number(line, "count", p->has_size ? 1 : 0);
+    p->source = amb_cli_has(line, "file")                   ? SOURCE_FILES
+                : p->text != NULL                           ? SOURCE_TEXT
+                : amb_cli_has(line, "lines")                ? SOURCE_LINES
+                : p->has_count || amb_cli_has(line, "size") ? SOURCE_GENERATED
+                                                            : SOURCE_INPUT;
+    p->count = amb_cli_number(line, "count", 1);
     p->size = amb_cli_number(line, "size", 64);
     p->rate = amb_cli_rate(line, "rate", 0);
     p->wait_subscribers = (uint32_t)amb_cli_number(line, "wait-subscribers", 0);
@@ -460,9 +557,25 @@ static void take_options(struct pub *p)
     p->ctl->stays = p->name != NULL || amb_cli_has(line, "reconnect");
 }
 
+/* Is the argument TEXT the only source? Else it has been said. */
+static bool is_text_alone(const struct amb_cli_line *line)
+{
+    static const char *const others[] = {"text", "lines", "file", "size"};
+    for (size_t i = 0; line->arg_count > 1 && i < sizeof(others) / sizeof(others[0]); i++) {
+        if (amb_cli_has(line, others[i])) {
+            amb_tool_error("pub TEXT: does not go with --%s", others[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 enum amb_exit amb_ctl_pub(struct amb_ctl *ctl)
 {
     struct pub p = {.ctl = ctl, .prop_count = 1};
+    if (!is_text_alone(ctl->line)) {
+        return AMB_EXIT_USAGE;
+    }
     take_options(&p);
     enum amb_exit code = add_props(&p) ? amb_ctl_connect(ctl) : AMB_EXIT_SOFTWARE;
     if (code == AMB_EXIT_OK) {

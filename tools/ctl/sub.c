@@ -17,13 +17,16 @@
 
 #define MANY 256u
 #define POSITION_MAX 32768u /* bytes of a position */
+#define PAYLOAD_MAX 65536u  /* bytes of a payload in JSON */
 
 struct sub {
     struct amb_ctl *ctl;
-    const char *pattern;
-    struct amb_sub *sub;
-    uint64_t count; /* 0: no end */
-    bool wants_stats, wants_hold;
+    char shown[300];       /* the patterns */
+    struct amb_sub **subs; /* one a pattern */
+    size_t sub_count;
+    enum amb_exit code; /* of callbacks */
+    uint64_t count;     /* 0: no end */
+    bool wants_stats, wants_hold, has_meter_head;
     const char *save; /* where the position goes at the end, or NULL */
     uint8_t *position;
     struct amb_sub_options options;
@@ -36,8 +39,8 @@ struct sub {
 
 static enum amb_exit fail(const struct sub *s, enum amb_status status)
 {
-    char what[300];
-    (void)snprintf(what, sizeof(what), "subscribe %.255s", s->pattern);
+    char what[sizeof(s->shown) + 16];
+    (void)snprintf(what, sizeof(what), "subscribe %s", s->shown);
     return amb_ctl_fail(s->ctl, what, status);
 }
 
@@ -53,9 +56,9 @@ static enum amb_exit ended(const struct sub *s)
     }
     if (s->count > 0) {
         amb_tool_error("subscribe %s: %" PRIu64 " of %" PRIu64 " messages after the time given",
-                       s->pattern, msgs, s->count);
+                       s->shown, msgs, s->count);
     } else {
-        amb_tool_error("subscribe %s: no message within the time given", s->pattern);
+        amb_tool_error("subscribe %s: no message within the time given", s->shown);
     }
     return AMB_EXIT_TIMEOUT;
 }
@@ -79,38 +82,72 @@ static enum amb_exit handle(struct sub *s, struct amb_msg *msg, int64_t now_ns)
     return amb_output_flush() ? answer(s, msg) : AMB_EXIT_OK; /* receive() asks why not. */
 }
 
+static bool is_through(const struct sub *s)
+{
+    return s->code != AMB_EXIT_OK || (s->count > 0 && s->deliver.msgs >= s->count);
+}
+
+/* Of one of several subscriptions. Messages beyond the count go unacknowledged. */
+static void on_message(struct amb_msg *msg, void *arg)
+{
+    struct sub *s = arg;
+    if (!is_through(s) && ferror(stdout) == 0) {
+        s->code = handle(s, msg, amb_clock_monotonic_ns());
+    }
+}
+
+/* Takes what is there, or waits a slice. */
+static enum amb_status take_some(struct sub *s)
+{
+    int64_t slice_ns = amb_ctl_slice_ns(s->ctl);
+    if (s->sub_count > 1) {
+        return amb_poll(s->ctl->conn, slice_ns);
+    }
+    struct amb_msg *msgs[MANY];
+    uint64_t left = s->count == 0 ? MANY : s->count - s->deliver.msgs;
+    size_t n = 0;
+    enum amb_status status =
+        amb_next_many(s->subs[0], slice_ns, msgs, left < MANY ? (size_t)left : MANY, &n);
+    int64_t now_ns = amb_clock_monotonic_ns();
+    for (size_t i = 0; i < n; i++) {
+        if (s->code == AMB_EXIT_OK && ferror(stdout) == 0) {
+            s->code = handle(s, msgs[i], now_ns);
+        }
+        amb_msg_release(msgs[i]);
+    }
+    return status;
+}
+
+static void print_meter(struct sub *s, bool is_last)
+{
+    json_t *row = amb_deliver_meter(&s->deliver, amb_clock_monotonic_ns(), is_last);
+    if (row != NULL && s->ctl->is_json) {
+        amb_ctl_print(s->ctl, row);
+    } else if (row != NULL) {
+        amb_meter_print(row, !s->has_meter_head, stdout);
+        json_decref(row);
+        s->has_meter_head = true;
+    }
+}
+
 static enum amb_exit receive(struct sub *s)
 {
-    struct amb_msg *msgs[MANY];
-    enum amb_exit code = AMB_EXIT_OK;
-    while (code == AMB_EXIT_OK && (s->count == 0 || s->deliver.msgs < s->count)) {
+    while (!is_through(s)) {
         if (amb_output_is_unread()) {
             return AMB_EXIT_OK;
         }
-        uint64_t left = s->count == 0 ? MANY : s->count - s->deliver.msgs;
-        size_t n = 0;
-        enum amb_status status = amb_next_many(s->sub, amb_ctl_slice_ns(s->ctl), msgs,
-                                               left < MANY ? (size_t)left : MANY, &n);
-        if (status != AMB_OK) {
-            if (amb_ctl_again(s->ctl, status)) {
-                continue;
-            }
+        enum amb_status status = take_some(s);
+        print_meter(s, false);
+        if (status != AMB_OK && !amb_ctl_again(s->ctl, status)) {
             bool is_end = status == AMB_ETIMEDOUT || status == AMB_EAGAIN || status == AMB_ESTOPPED;
             return is_end ? ended(s) : fail(s, status);
         }
-        int64_t now_ns = amb_clock_monotonic_ns();
-        for (size_t i = 0; i < n; i++) {
-            if (code == AMB_EXIT_OK && ferror(stdout) == 0) {
-                code = handle(s, msgs[i], now_ns);
-            }
-            amb_msg_release(msgs[i]);
-        }
         /* Lines leave as they come: the next may be long in coming. */
-        if (!amb_output_flush() && code == AMB_EXIT_OK) {
+        if (!amb_output_flush() && s->code == AMB_EXIT_OK) {
             return amb_output_is_unread() ? AMB_EXIT_OK : AMB_EXIT_SOFTWARE;
         }
     }
-    return code;
+    return s->code;
 }
 
 /* Where this subscription was: --start file: goes on there. */
@@ -118,7 +155,7 @@ static enum amb_exit save_position(const struct sub *s)
 {
     static uint8_t position[POSITION_MAX];
     size_t len = sizeof(position);
-    enum amb_status status = amb_sub_position(s->sub, position, &len);
+    enum amb_status status = amb_sub_position(s->subs[0], position, &len);
     if (status != AMB_OK) {
         return amb_ctl_fail(s->ctl, "position", status);
     }
@@ -131,6 +168,59 @@ static enum amb_exit save_position(const struct sub *s)
     return AMB_EXIT_OK;
 }
 
+/* A subscription for each pattern. Of several, messages come by callback. */
+static enum amb_exit open_all(struct sub *s)
+{
+    const struct amb_cli_line *line = s->ctl->line;
+    s->subs = calloc(line->arg_count, sizeof(struct amb_sub *));
+    if (s->subs == NULL) {
+        return fail(s, AMB_ENOMEM);
+    }
+    if (line->arg_count > 1) {
+        s->options.on_message = on_message;
+        s->options.arg = s;
+    }
+    for (; s->sub_count < line->arg_count; s->sub_count++) {
+        const char *pattern = line->args[s->sub_count];
+        enum amb_status status =
+            amb_subscribe(s->ctl->conn, pattern, &s->options, &s->subs[s->sub_count]);
+        if (status != AMB_OK) {
+            (void)snprintf(s->shown, sizeof(s->shown), "%.255s", pattern);
+            return fail(s, status);
+        }
+    }
+    return AMB_EXIT_OK;
+}
+
+static void close_all(struct sub *s)
+{
+    while (s->sub_count > 0) {
+        (void)amb_sub_close(s->subs[--s->sub_count], AMB_SEC);
+    }
+    free(s->subs);
+    s->subs = NULL;
+}
+
+static enum amb_exit run(struct sub *s)
+{
+    enum amb_exit code = open_all(s);
+    if (code != AMB_EXIT_OK) {
+        return code;
+    }
+    code = receive(s);
+    print_meter(s, true);
+    if (s->wants_stats) {
+        amb_ctl_print(s->ctl, amb_deliver_stats(&s->deliver));
+    }
+    if (code == AMB_EXIT_OK && s->save != NULL) {
+        code = save_position(s);
+    }
+    if (code == AMB_EXIT_OK && s->wants_hold && !amb_ctl_stopped()) {
+        code = amb_ctl_hold(s->ctl, true);
+    }
+    return code;
+}
+
 static enum amb_exit subscribe(struct sub *s)
 {
     enum amb_exit code = amb_deliver_init(&s->deliver, &s->deliver_options);
@@ -138,18 +228,8 @@ static enum amb_exit subscribe(struct sub *s)
         code = amb_ctl_connect(s->ctl);
     }
     if (code == AMB_EXIT_OK) {
-        enum amb_status status = amb_subscribe(s->ctl->conn, s->pattern, &s->options, &s->sub);
-        code = status == AMB_OK ? receive(s) : fail(s, status);
-        if (s->wants_stats && s->sub != NULL) {
-            amb_ctl_print(s->ctl, amb_deliver_stats(&s->deliver));
-        }
-        if (code == AMB_EXIT_OK && s->save != NULL) {
-            code = save_position(s);
-        }
-        if (code == AMB_EXIT_OK && s->wants_hold && !amb_ctl_stopped()) {
-            code = amb_ctl_hold(s->ctl, true);
-        }
-        (void)amb_sub_close(s->sub, AMB_SEC);
+        code = run(s);
+        close_all(s);
     }
     code = amb_ctl_close(s->ctl, code);
     amb_deliver_fini(&s->deliver);
@@ -232,11 +312,22 @@ static void take_lazy(struct sub *s)
     deliver->is_lazy = kind != AMB_LAZY_OFF;
 }
 
+/* As many as errors have room for. */
+static void show_patterns(struct sub *s)
+{
+    const struct amb_cli_line *line = s->ctl->line;
+    size_t len = 0;
+    for (size_t i = 0; i < line->arg_count && len < sizeof(s->shown); i++) {
+        len += (size_t)snprintf(s->shown + len, sizeof(s->shown) - len, "%s%.255s",
+                                i == 0 ? "" : " ", line->args[i]);
+    }
+}
+
 static void take_options(struct sub *s)
 {
     const struct amb_cli_line *line = s->ctl->line;
     struct amb_sub_options *options = &s->options;
-    s->pattern = line->args[0];
+    show_patterns(s);
     s->count = amb_cli_number(line, "count", 0);
     s->save = amb_cli_text(line, "save");
     s->wants_stats = amb_cli_has(line, "stats");
@@ -259,25 +350,63 @@ static void take_form(struct sub *s)
     struct amb_deliver_options *deliver = &s->deliver_options;
     deliver->out_dir = amb_cli_text(line, "out-dir");
     deliver->wants_sha256 = amb_cli_has(line, "sha256");
-    deliver->is_json = s->ctl->is_json && (!s->wants_stats || deliver->wants_sha256);
-    deliver->wants_payload =
-        !s->ctl->is_json && !s->wants_stats && !deliver->wants_sha256 && deliver->out_dir == NULL;
-    if (!deliver->wants_payload) {
+    deliver->wants_meter = amb_cli_has(line, "meter");
+    deliver->is_raw = amb_cli_has(line, "raw");
+    deliver->format = amb_cli_text(line, "format");
+    deliver->payload_max = (size_t)amb_cli_number(line, "payload-max", PAYLOAD_MAX);
+    bool is_kept = deliver->out_dir != NULL || deliver->wants_sha256;
+    bool is_counted = s->wants_stats || deliver->wants_meter;
+    if (s->ctl->is_json && (!is_counted || deliver->wants_sha256)) {
+        deliver->form = AMB_DELIVER_JSON;
+        deliver->has_json_payload = !is_kept && !deliver->is_lazy;
+    } else if (!is_kept && !is_counted) {
+        deliver->form = deliver->is_lazy               ? AMB_DELIVER_HEADER
+                        : deliver->format != NULL      ? AMB_DELIVER_FORMAT
+                        : amb_cli_has(line, "verbose") ? AMB_DELIVER_VERBOSE
+                                                       : AMB_DELIVER_PAYLOAD;
+    }
+    if (deliver->form == AMB_DELIVER_NOT || deliver->form == AMB_DELIVER_JSON) {
         /* A reader of the lines sees each as it is there. */
         (void)setvbuf(stdout, NULL, _IOLBF, 0);
     }
 }
 
+/* Options that the table cannot hold against each other. False: it has been said. */
+static bool is_possible(const struct sub *s)
+{
+    static const char *const of_text[] = {"verbose", "format", "raw"};
+    static const char *const of_one[] = {"durable", "save", "start"};
+    const struct amb_cli_line *line = s->ctl->line;
+    for (size_t i = 0; i < sizeof(of_text) / sizeof(of_text[0]); i++) {
+        if (s->ctl->is_json && amb_cli_has(line, of_text[i])) {
+            amb_tool_error("sub --%s: does not go with --output json or jsonl", of_text[i]);
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof(of_one) / sizeof(of_one[0]); i++) {
+        const char *text = line->arg_count > 1 ? amb_cli_text(line, of_one[i]) : NULL;
+        bool is_file = text != NULL && strncmp(text, "file:", 5) == 0;
+        if (text != NULL && (is_file || strcmp(of_one[i], "start") != 0)) {
+            amb_tool_error("sub --%s: goes only with one PATTERN", of_one[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 enum amb_exit amb_ctl_sub(struct amb_ctl *ctl)
 {
     struct sub s = {.ctl = ctl, .options = AMB_INIT(amb_sub_options)};
+    if (ctl->form == AMB_CLI_FORM_CSV) {
+        return amb_ctl_bad("sub --output", "csv", "takes table, json or jsonl");
+    }
+    if (!is_possible(&s)) {
+        return AMB_EXIT_USAGE;
+    }
     take_options(&s);
     take_queue_options(&s);
     take_lazy(&s);
     take_form(&s);
-    if (ctl->form == AMB_CLI_FORM_CSV) {
-        return amb_ctl_bad("sub --output", "csv", "takes table, json or jsonl");
-    }
     enum amb_exit code = take_start(&s);
     if (code != AMB_EXIT_OK) {
         free(s.position);

@@ -68,13 +68,47 @@ static void test_pairs(void **state)
     assert_non_null(amb_form_key_fault("a"));
 }
 
+static void test_formats(void **state)
+{
+    (void)state;
+    struct amb_form_piece piece;
+    const char *at = "a %t%%\\n\\0\\\\";
+    static const struct {
+        char field;
+        const char *text;
+        size_t len;
+    } expected[] = {{0, "a ", 2}, {'t', NULL, 0}, {0, "%", 1},
+                    {0, "\n", 1}, {0, "\0", 1},   {0, "\\", 1}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        assert_true(amb_form_format_next(&at, &piece));
+        assert_int_equal(piece.field, expected[i].field);
+        assert_int_equal(piece.len, expected[i].len);
+        if (piece.len > 0) {
+            assert_memory_equal(piece.text, expected[i].text, piece.len);
+        }
+    }
+    assert_false(amb_form_format_next(&at, &piece));
+    assert_int_equal(*at, '\0');
+    assert_null(amb_form_format_fault("%t %p %x %l %s %k %P %I %h\\t\\r"));
+    static const struct {
+        const char *text, *fault;
+    } wrong[] = {{"", "or \\\\"},         {"%", "position 1 "},    {"%t%", "position 3 "},
+                 {"ab%q", "position 3 "}, {"ab\\", "position 3 "}, {"\\x", "position 1 "},
+                 {"%%%", "position 3 "},  {"% t", "position 1 "}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const char *fault = amb_form_format_fault(wrong[i].text);
+        assert_non_null(fault);
+        assert_non_null(strstr(fault, wrong[i].fault));
+        assert_true(i > 0 || strstr(fault, "position") == NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_backoff),
-        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_places),  cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_backoff), cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void test_faults_are_what_and_why(void **state)
             "pub --zzz: no such option (broker-ctl pub --help lists them)");
     refuses("broker-ctl sub t --s new", "sub --s: may be --sha256 or --stats");
     refuses("broker-ctl pub t -x", "pub -x: no such option (broker-ctl pub --help lists them)");
-    refuses("broker-ctl pub", "pub TOPIC: is missing (broker-ctl pub TOPIC)");
+    refuses("broker-ctl pub", "pub TOPIC: is missing (broker-ctl pub TOPIC [TEXT])");
     refuses("broker-ctl status now", "status now: takes no arguments");
     refuses("broker-ctl pub t --count", "pub --count: needs a value (a number of messages)");
     refuses("broker-ctl pub t --hold=yes", "pub --hold: takes no value");

@@ -65,12 +65,28 @@ static void test_what_is_no_utf_8_is_not_shown(void **state)
     CHECK("\xf4\x8f\xbf\xbf\xf4\x90\x80\x80", false, "\xf4\x8f\xbf\xbf....");
 }
 
+static void test_text_and_bytes(void **state)
+{
+    (void)state;
+    assert_true(amb_shown_is_text("", 0));
+    assert_true(amb_shown_is_text("a\r\n\t\xe2\x82\xac", 7));
+    assert_false(amb_shown_is_text("\0", 1));
+    assert_false(amb_shown_is_text("\x7f", 1));
+    assert_false(amb_shown_is_text("\xc2\x9b", 2));
+    assert_false(amb_shown_is_text("\xe2\x82", 2));
+    assert_int_equal(amb_shown_cut("abc", 3, 5), 3);
+    assert_int_equal(amb_shown_cut("abc", 3, 2), 2);
+    assert_int_equal(amb_shown_cut("\xe2\x82\xacz", 4, 3), 3);
+    assert_int_equal(amb_shown_cut("\xe2\x82\xacz", 4, 2), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_stays_as_it_is),
         cmocka_unit_test(test_what_drives_a_terminal_is_not_shown),
         cmocka_unit_test(test_what_is_no_utf_8_is_not_shown),
+        cmocka_unit_test(test_text_and_bytes),
     };
     return cmocka_run_group_tests_name("tools/common/shown", tests, NULL, NULL);
 }
