@@ -24,7 +24,7 @@
 #define AMB_SPIN_WAKE_NS (15 * AMB_NS_PER_US)
 #define AMB_SPIN_USUAL_NS (200 * AMB_NS_PER_US)
 /* Waits so many times as long as the work between them are worth it. */
-#define AMB_SPIN_PER_WORK 6
+#define AMB_SPIN_PER_WORK 3
 /* A yield on a free core is over by then. Else others ran meanwhile. */
 #define AMB_SPIN_CALL_NS (1 * AMB_NS_PER_US)
 /* A yield this late has met a slice of another's. With two cores and more Linux gives 1.4 to 3 ms:
