@@ -8,7 +8,7 @@
  * of the caller's sends it (amb_rhythm_left).
  *
  * The other end may wait for that very word, and send nothing before. No message says so, so it is
- * learned: after each wait that a timer had to end, twice as many events in a row are needed. After
+ * learned. After each wait that a timer had to end, twice as many events in a row are needed. After
  * AMB_RHYTHM_GOOD events while words waited, half of that is enough again.
  *
  * Threads: one at a time. Memory: the caller's; zeroed, it is ready.

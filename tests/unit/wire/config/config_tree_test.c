@@ -50,7 +50,6 @@ static void test_keys_of_later_releases_say_so(void **state)
         {"metrics = 5;", "metrics"},
         {"cluster = { };", "cluster"},
         {"limits = { resume_grace = \"10s\"; };", "limits.resume_grace"},
-        {"log = { format = \"json\"; };", "log.format"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char expected[160];
