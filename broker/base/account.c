@@ -17,6 +17,8 @@ static const char *const keys[AMB_QUOTA_COUNT] = {
     [AMB_QUOTA_HOST_BYTES] = "host_bytes",
     [AMB_QUOTA_IN_MSGS] = "in_msgs",
     [AMB_QUOTA_IN_BYTES] = "in_bytes",
+    [AMB_QUOTA_REQUESTS] = "requests",
+    [AMB_QUOTA_FILTER_TESTS] = "filter_tests",
 };
 
 const char *amb_quota_key(enum amb_quota row)
@@ -148,7 +150,8 @@ void amb_account_note_late(struct amb_account *account, enum amb_quota row, int6
 
 void amb_account_rates(struct amb_account *account, int64_t since_ns)
 {
-    static const enum amb_quota rates[] = {AMB_QUOTA_IN_MSGS, AMB_QUOTA_IN_BYTES};
+    static const enum amb_quota rates[] = {AMB_QUOTA_IN_MSGS, AMB_QUOTA_IN_BYTES,
+                                           AMB_QUOTA_REQUESTS, AMB_QUOTA_FILTER_TESTS};
     for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]) && since_ns > 0; i++) {
         uint64_t passed = atomic_load_explicit(&account->passed[rates[i]], memory_order_relaxed);
         double each = (double)(passed - account->seen[rates[i]]) * (double)SECOND_NS;

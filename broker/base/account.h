@@ -32,6 +32,8 @@ enum amb_quota {
     AMB_QUOTA_HOST_BYTES,
     AMB_QUOTA_IN_MSGS,
     AMB_QUOTA_IN_BYTES,
+    AMB_QUOTA_REQUESTS,
+    AMB_QUOTA_FILTER_TESTS,
     AMB_QUOTA_COUNT,
 };
 
@@ -69,15 +71,16 @@ void amb_account_add(struct amb_account *account, enum amb_quota row, uint64_t m
 void amb_account_sub(struct amb_account *account, enum amb_quota row, uint64_t less);
 
 /*
- * Rates, which are limits of so many a second: IN_MSGS, IN_BYTES. A bill takes its time at the rate
- * that the limit says. So much as AMB_QUOTA_BURST_NS allows is free after a rest.
+ * Rates, which are limits of so many a second: IN_MSGS, IN_BYTES, REQUESTS, FILTER_TESTS. A bill
+ * takes its time at the rate that the limit says. So much as AMB_QUOTA_BURST_NS allows is free
+ * after a rest.
  */
 #define AMB_QUOTA_BURST_NS INT64_C(50000000)
 void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t more,
                       int64_t now_ns);
 /* Is its bill, or that of the account above, not over yet? */
 bool amb_account_is_late(const struct amb_account *account, enum amb_quota row, int64_t now_ns);
-/* A publisher waits for that: counted as refused, where the bill is. */
+/* Somebody begins to wait for that: counted as refused, where the bill is. */
 void amb_account_note_late(struct amb_account *account, enum amb_quota row, int64_t now_ns);
 /* The control thread, now and then: `used` of rates is what came in a second, of the last since_ns.
  */

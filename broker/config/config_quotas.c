@@ -19,11 +19,13 @@ static const struct amb_config_word words[] = {
     {NULL, 0, false},
 };
 
-#define ROW(row, key, text)                                                                        \
+#define ROW_FROM(least, row, key, text)                                                            \
     {                                                                                              \
         .path = (key), .type = AMB_CONFIG_SIZE, .offset = LIMIT(row), .apply = AMB_CONFIG_LIVE,    \
-        .default_text = "default", .words = words, .max = UINT64_C(1) << 50, .help = (text)        \
+        .default_text = "default", .words = words, .min = (least), .max = UINT64_C(1) << 50,       \
+        .help = (text)                                                                             \
     }
+#define ROW(row, key, text) ROW_FROM(0, row, key, text)
 
 static const struct amb_config_key quota_keys[] = {
     {.path = "name",
@@ -53,6 +55,13 @@ static const struct amb_config_key quota_keys[] = {
         "Messages a second that it publishes. Past it windows open later."),
     ROW(AMB_QUOTA_IN_BYTES, "in_bytes",
         "Bytes a second that it publishes. Past it windows open later."),
+    ROW_FROM(
+        1, AMB_QUOTA_REQUESTS, "requests",
+        "Requests a second to the broker: what is opened, closed, asked. Past it the client is "
+        "not read for a while. Built in: 20000."),
+    ROW_FROM(1, AMB_QUOTA_FILTER_TESTS, "filter_tests",
+             "Tests of content filters a second, and properties that they look at. Past it "
+             "subscriptions with filters pause. Built in: 100000000."),
 };
 
 const struct amb_config_key *amb_config_quota_keys(size_t *count)
@@ -112,6 +121,10 @@ bool amb_config_quota_is_known(const struct amb_config_quotas *quotas, const cha
 
 /* Limits ------------------------------------------------------------------------------------- */
 
+/* As much as keeps half of a control thread busy, and a worker. */
+#define REQUESTS_MAX 20000u
+#define FILTER_TESTS_MAX 100000000u
+
 /* So generous that only a user who takes all meets one. */
 static uint64_t built_in(const struct amb_config *config, unsigned row)
 {
@@ -120,6 +133,10 @@ static uint64_t built_in(const struct amb_config *config, unsigned row)
         return AMB_NAMES_MAX / 2;
     case AMB_QUOTA_PAIRS:
         return config->limits.max_pairs / 2 + 1;
+    case AMB_QUOTA_REQUESTS:
+        return REQUESTS_MAX;
+    case AMB_QUOTA_FILTER_TESTS:
+        return FILTER_TESTS_MAX;
     case AMB_QUOTA_CONNECTIONS:
     case AMB_QUOTA_SUBSCRIPTIONS:
     case AMB_QUOTA_TOPICS:

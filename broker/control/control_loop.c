@@ -10,6 +10,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_listed.h"
+#include "broker/control/clients/client_rest.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/expiry.h"
@@ -137,6 +138,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_list_init(&control->unread);
     amb_list_init(&control->revoked);
     amb_list_init(&control->unrenewed);
+    amb_list_init(&control->resting);
     amb_list_init(&control->reloads);
     control->indices = calloc(shard_count, sizeof(*control->indices));
     if (control->indices == NULL) {
@@ -299,6 +301,7 @@ static void control_tick(struct amb_control *control)
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         client->seen_ns += stall_ns;
         client->deadline_ns += stall_ns;
+        amb_client_rest_tell(client);
         amb_client_tick(client, now_ns);
     }
 }
@@ -321,6 +324,9 @@ static int control_own_timeout_ms(const struct amb_control *control)
                                                : CONTROL_RESUME_NS_MAX;
     } else if (amb_list_is_empty(&control->clients)) {
         return control->config->tls.context != NULL ? CONTROL_ALONE_MS : -1;
+    }
+    if (!amb_list_is_empty(&control->resting) && ns > AMB_REST_NS) {
+        ns = AMB_REST_NS;
     }
     return (int)(ns / AMB_NS_PER_MS);
 }
@@ -388,6 +394,7 @@ static void control_round(struct amb_control *control)
     amb_renew_some(control);
     amb_renew_retire(control);
     amb_client_raise_fallen(control);
+    amb_client_rest_look(control);
     if (control->resume_accept_ns != 0 && control->now_ns >= control->resume_accept_ns) {
         amb_door_resume(control);
     }

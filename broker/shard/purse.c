@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#define SECOND_NS INT64_C(1000000000)
+
 struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *party)
 {
     if (party == NULL || party->user->tenant == NULL) {
@@ -133,4 +135,33 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
     }
     return amb_purse_has_room(purse, amb_purse_cost(bytes)) ? AMB_QUOTA_COUNT
                                                             : AMB_QUOTA_HOST_BYTES;
+}
+
+/* Tests of so much of a second are put on the bill at once; at most so many. */
+#define PIECES_A_SECOND 256u
+#define TESTS_PIECE 4096u
+
+uint32_t amb_purse_tests(struct amb_purse *purse, uint32_t most, int64_t now_ns)
+{
+    uint64_t piece = TESTS_PIECE, here = most;
+    for (const struct amb_account *account = purse->account; account != NULL;
+         account = account->above) {
+        uint64_t limit = amb_account_limit_of(account, AMB_QUOTA_FILTER_TESTS);
+        uint64_t share = limit / PIECES_A_SECOND;
+        piece = share < piece ? share : piece;
+        /* A burst's worth, so that a low rate is not left behind by a turn. */
+        share = limit / (uint64_t)(SECOND_NS / AMB_QUOTA_BURST_NS) + 1;
+        here = share < here ? share : here;
+    }
+    if (purse->tests > piece || purse->is_sifting_late) {
+        bool was_late = purse->is_sifting_late;
+        amb_account_bill(purse->account, AMB_QUOTA_FILTER_TESTS, purse->tests, now_ns);
+        purse->tests = 0;
+        purse->is_sifting_late =
+            amb_account_is_late(purse->account, AMB_QUOTA_FILTER_TESTS, now_ns);
+        if (purse->is_sifting_late && !was_late) {
+            amb_account_note_late(purse->account, AMB_QUOTA_FILTER_TESTS, now_ns);
+        }
+    }
+    return purse->is_sifting_late ? 0 : (uint32_t)here;
 }

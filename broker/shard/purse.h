@@ -8,8 +8,8 @@
  * put on the bill when a window is asked for. A bill that is not over yet keeps windows shut. Where
  * no rate has a limit, there is a bill each AMB_PURSE_BILL_NS at most.
  *
- * So a batch costs two additions, and the account is asked where windows open. Without a users file
- * there are no purses.
+ * So a batch costs two additions, and the account is asked where windows open. Tests of filters are
+ * put on the bill in pieces (sift.h). Without a users file there are no purses.
  *
  * Threads: the shard's worker; the account is atomic. Memory: one allocation, as long as a session
  * refers to it or anything is held.
@@ -43,6 +43,8 @@ struct amb_purse {
     uint64_t msgs, bytes; /* that came, and are not on the bill yet */
     int64_t billed_ns;    /* the last bill, */
     bool is_rated;        /* ... when a rate had a limit */
+    uint64_t tests;       /* of filters: the same */
+    bool is_sifting_late; /* of the bill for these, when it was last asked */
 };
 
 /* That of the party's user, made if there is none, with a reference. NULL: it needs none, or there
@@ -58,6 +60,9 @@ void amb_purse_return(struct amb_purse *purse);
 bool amb_purse_has_room(const struct amb_purse *purse, uint64_t bytes);
 /* The row of the quota that keeps a window for `bytes` shut; AMB_QUOTA_COUNT: none. */
 enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64_t now_ns);
+
+/* So many tests of filters it may do now, at most `most`; 0: the bill for them is not over. */
+uint32_t amb_purse_tests(struct amb_purse *purse, uint32_t most, int64_t now_ns);
 
 /* How far a window may stand open, so that a rate is not left behind by what is in it. `most`: with
  * no limit on rates. */

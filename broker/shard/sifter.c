@@ -7,6 +7,7 @@ void amb_sift_init(struct amb_sift *sift)
 {
     *sift = (struct amb_sift){.steps = AMB_SIFT_STEPS, .turn = 1};
     amb_list_init(&sift->waiting);
+    amb_list_init(&sift->paused);
 }
 
 void amb_sift_fini(struct amb_sift *sift)

@@ -14,12 +14,17 @@
 
 #define AMB_SIFT_STEPS 32768u               /* a turn: some hundred microseconds */
 #define AMB_SIFT_SHARE (AMB_SIFT_STEPS / 4) /* of one session or queue */
+#define AMB_SIFT_PAUSE_NS                                                                          \
+    INT64_C(2000000) /* of a sifter that is past its quota, until asked again */
 
+struct amb_purse;
 struct amb_sift_cache;
 
 /* Of a shard. */
 struct amb_sift {
     struct amb_list_node waiting; /* struct amb_sifter.node, in turn */
+    struct amb_list_node paused;  /* the same: their users are past filter_tests, */
+    int64_t paused_due_ns;        /* ... and when they wait again */
     uint32_t steps;               /* left of this turn */
     uint64_t turn;
     /* NULL: not needed yet, or no memory; then each search reads the blob. */
@@ -33,6 +38,7 @@ struct amb_sifter {
     struct amb_list_node cursors; /* struct amb_cursor.stalled: without steps */
     uint32_t steps;               /* left of its share of turn `turn` */
     uint64_t turn;
+    struct amb_purse *purse; /* of its user, whose tests they are; NULL: no quota */
 };
 
 void amb_sift_init(struct amb_sift *sift);

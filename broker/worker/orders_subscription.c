@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/worker/orders_subscription.h"
 
+#include "broker/base/party.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/acks/taker_ack.h"
@@ -16,11 +17,17 @@ static void queue_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_order_queue_open *open = AMB_CONTAINER_OF(order, struct amb_order_queue_open, order);
     struct amb_queue *queue;
-    order->status = amb_queue_create(shard, open->id, &open->options, &queue);
+    order->status = amb_queue_create(shard, open->id, &open->options, open->party, &queue);
+}
+
+static void queue_open_fini(struct amb_order *order)
+{
+    amb_party_unref(&AMB_CONTAINER_OF(order, struct amb_order_queue_open, order)->party);
 }
 
 const struct amb_order_kind amb_order_queue_open = {
     .run = queue_open,
+    .fini = queue_open_fini,
     .size = AMB_ORDER_SIZE(struct amb_order_queue_open),
 };
 

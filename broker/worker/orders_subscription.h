@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct amb_filter;
+struct amb_party;
 struct amb_seat;
 
 struct amb_order_subscription_open {
@@ -53,6 +54,7 @@ struct amb_order_queue_open {
     struct amb_order order;
     uint64_t id;
     struct amb_queue_options options;
+    struct amb_party *party; /* that pays for it; a reference, or NULL */
 };
 extern const struct amb_order_kind amb_order_queue_open;
 

@@ -89,7 +89,7 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     session->maps = opening->maps;
     session->mapped_max = opening->mapped_max;
     session->party = session->book.party = amb_party_ref(opening->party);
-    session->purse = amb_purse_find(shard, session->party);
+    session->purse = session->sifter.purse = amb_purse_find(shard, session->party);
     status = session_make_link(session, opening);
     if (status != AMB_OK) {
         amb_session_close(session, false, NULL, NULL);

@@ -7,6 +7,7 @@
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/forward.h"
 #include "broker/delivery/hold.h"
+#include "broker/delivery/reader/sift.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
 #include "broker/delivery/spill.h"
@@ -171,6 +172,7 @@ static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_queues_due,        /* messages that a queue gives out again */
     amb_takers_due,        /* takes that expire */
     amb_pace_tick,         /* readers whose pace lets them go on */
+    amb_sift_due,          /* filters of users who are past their quota of tests */
     amb_spill_tick,        /* messages that move to host memory */
     amb_slow_tick,         /* notes about slow readers */
     amb_objects_due,       /* copies of objects for those who look at the broker */

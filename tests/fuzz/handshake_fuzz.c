@@ -224,7 +224,7 @@ FUZZ_PLAIN static void come(struct slot *slot, uint8_t how)
 FUZZ_PLAIN static void feed(struct slot *slot, const uint8_t *bytes, size_t len)
 {
     while (len > 0 && slot->client != NULL && slot->client->state != AMB_CLIENT_ENDING &&
-           !slot->client->is_paused) {
+           slot->client->paused == 0) {
         uint64_t attached = control->stats->attached;
         size_t wanted = amb_control_wanted(&slot->client->reader);
         size_t part = wanted < len ? wanted : len;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row of a quota below, at and past its limit: of a user by one session and by many, and of a tenant.
 
-    quotas.py BUILD [--only ROW|rates] [--short 1] [--quiet 0.5]
+    quotas.py BUILD [--only ROW|rates|quiet] [--short 1] [--quiet 0.5]
 
 Each row has a user with that limit alone, and a tenant with it and two users without limits. A refusal
 names the key and the limit, and the session that was refused goes on. short: without the case of one
@@ -212,6 +212,64 @@ def check_host_bytes(rig, cases):
         print(f"host_bytes, {users}: {sent * size} of {limit}, and more once they are read")
 
 
+def check_requests(rig, cases):
+    """Sessions are not read for a while; that is the rate, and another user's sessions are as quick."""
+    limit = 200
+    for users, owner in cases:
+        world = World(rig, "requests", limit)
+        world.watch(**owner)
+        clients = [world.client(user) for user in users]
+        free = world.client("free")
+        for client in [*clients, free]:
+            client.process.tell("0 asks 4")
+        asked, other = sum(answers(clients)), answers([free])[0]
+        # What a burst allows at the start, and a question that each has under way at the end.
+        check(asked <= 4 * limit + limit // 20 + 2 * len(clients), f"requests: {asked} in 4 s")
+        check(asked >= 4 * limit * 0.7, f"requests: {asked} of {limit} a second in 4 s")
+        check(other > 2 * 4 * limit, f"the other user: {other}")
+        check(world.line()["refused"] > 0, f"{world.line()}")
+        check_events(world)
+        world.broker.stop()
+        print(f"requests, {users}: {asked / 4:.0f} a second of {limit}; {other / 4:.0f} of another user")
+
+
+def answers(clients):
+    return [int(client.process.line(60).split()[1]) for client in clients]
+
+
+def check_filter_tests(rig, cases):
+    """Subscriptions with filters pause; those without, and those of others, do not."""
+    limit, count = 2000, 1500
+    for users, owner in cases:
+        world = World(rig, "filter_tests", limit)
+        world.watch(**owner)
+        feeder = world.client("feeder")
+        readers = [world.client(user) for user in users]
+        plain = world.client(users[0])
+        # In the tenant that has the limit, nobody is without it.
+        free = [] if owner["of"] == "tenant" else [world.client("free")]
+        for reader in readers:  # the first one by a queue, whose tests are its user's too
+            durable = ["durable=d"] if reader is readers[0] else []
+            reader.say("sub", 0, "f.a", "filter=not(x='y')", *durable)
+        plain.say("sub", 0, "f.a")
+        for client in free:
+            client.say("sub", 0, "f.a", "filter=not(x='y')")
+        feeder.say("pub", 0, "f.a")
+        clients = [plain, *free, *readers]
+        for client in clients:
+            client.process.tell(f"0 takes 0 {count} 60000")
+        feeder.say("fill", 0, count, 16, 5000)
+        times = [float(client.process.line(90).split()[2]) for client in clients]
+        others, paused = times[:1 + len(free)], times[1 + len(free):]
+        cost = 2 * count * len(readers) / limit  # a test, and the message
+        check(max(others) < 0.5 * cost, f"{others}: others wait too")
+        check(0.7 * cost - 0.2 < max(paused) < 1.5 * cost + 0.5, f"{paused}, and not {cost}")
+        check(world.line()["refused"] > 0, f"{world.line()}")
+        world.broker.stop()
+        print(f"filter_tests, {users}: {max(paused):.1f} s for {cost:.1f} s of tests, "
+              f"{max(others):.2f} s of others")
+
+
 def check_quiet(rig):
     """A user who takes all that he may leaves another one at least 90 % of his rate."""
     world = World(rig, "in_bytes", 20 << 20)
@@ -380,13 +438,20 @@ def run(rig, options):
             check_others(world)
             world.broker.stop()
             print(f"{row}, {users}: {LIMIT} and no more")
-    if options.get("only", "rates") == "rates":
-        if "short" in options:
-            cases = cases[:1]
-        check_rate(rig, cases, "in_msgs", 2000, 100, 1500)
-        check_rate(rig, cases, "in_bytes", 4 << 20, 8192, 1 << 20)
-        check_host_bytes(rig, cases)
-        check(check_quiet(rig) >= 0.9 * float(options.get("quiet", 1)), "the quiet user is slower")
+    if "short" in options:
+        cases = cases[:1]
+    parts = {
+        "rates": lambda: (check_rate(rig, cases, "in_msgs", 2000, 100, 1500),
+                          check_rate(rig, cases, "in_bytes", 4 << 20, 8192, 1 << 20)),
+        "host_bytes": lambda: check_host_bytes(rig, cases),
+        "requests": lambda: check_requests(rig, cases),
+        "filter_tests": lambda: check_filter_tests(rig, cases),
+        "quiet": lambda: check(check_quiet(rig) >= 0.9 * float(options.get("quiet", 1)),
+                               "the quiet user is slower"),
+    }
+    for name, part in parts.items():
+        if options.get("only", name) == name:
+            part()
     if "only" not in options:
         check_growth(rig)
         check_reload(rig)

@@ -65,6 +65,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     amb_list_init(&client->out);
     amb_list_init(&client->of_unread);
     amb_list_init(&client->of_revoked);
+    amb_list_init(&client->of_resting);
     amb_heap_init(&client->heap,
                   amb_heap_control_share(control->config->limits.max_heap_per_session));
     amb_heap_take(&client->heap, sizeof(*client) + AMB_CONTROL_MAX + 2 * AMB_HEAP_OVERHEAD);
@@ -303,6 +304,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     bool is_opening = client->state == AMB_CLIENT_OPENING;
     client->state = AMB_CLIENT_ENDING;
     amb_list_remove(&client->of_revoked);
+    amb_list_remove(&client->of_resting);
     client_await_process(client);
     amb_client_list(client);
     amb_client_close_connection(client);
@@ -368,7 +370,7 @@ void amb_client_refuse(struct amb_client *client)
     }
     /* It counts as half open meanwhile, and nothing more of it is read. */
     client->refusal_ns = amb_deadline_ns(control->now_ns, delay_ns);
-    client->is_paused = true;
+    client->paused |= AMB_PAUSE_LOGIN;
 }
 
 /* Something may have come since its connection was last read: it is we who are late. */
@@ -400,7 +402,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
         if (!client->has_asked && now_ns - client->connected_ns > CLIENT_LOG_NS) {
             amb_client_log(client);
         }
-        if (!client->is_paused && now_ns - client->seen_ns > client->peer_timeout_ns &&
+        if (client->paused == 0 && now_ns - client->seen_ns > client->peer_timeout_ns &&
             !client_is_unread(client)) {
             amb_stat_add(&client->control->stats->expired, 1);
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");

@@ -48,6 +48,13 @@ enum amb_client_state {
     AMB_CLIENT_ENDING,
 };
 
+/* Why a client is not read for a while: bits. */
+enum amb_client_pause {
+    AMB_PAUSE_LOGIN = 1, /* its proof is looked at, or its refusal waits */
+    AMB_PAUSE_WORK = 2,  /* too many requests of it are under way */
+    AMB_PAUSE_QUOTA = 4, /* its user is past a quota: client_rest.h */
+};
+
 /* The things that a client has open, by handle. It grows with use: most clients have little. */
 struct amb_client_table {
     void **at;
@@ -73,9 +80,10 @@ struct amb_client {
     bool has_session, is_quarantined, said_bye;
     unsigned orders;  /* under way */
     unsigned work;    /* of them, requests that a worker answers as soon as it can */
-    bool is_paused;   /* not read: too many of these */
+    uint8_t paused;   /* enum amb_client_pause; 0: it is read */
     bool is_logged;   /* the log has a line about it */
     bool has_asked;   /* a view: it gets that line when it does something else */
+    bool is_leaving;  /* it has closed its connection meanwhile: its Bye alone is heard yet */
     uint32_t watched; /* epoll events of the connection */
     uid_t uid;        /* -1: unknown */
     uint32_t user;    /* user.h; by login.user, where there is one */
@@ -83,6 +91,9 @@ struct amb_client {
     const struct amb_tenant *tenant; /* by login.user; NULL: the operators' */
     uint32_t sharer;           /* the owner of names that users of its tenant have in common */
     struct amb_rights *rights; /* of its user, a reference; NULL: it may do everything */
+    struct amb_list_node of_resting; /* of control->resting: client_rest.h */
+    int64_t rest_told_ns;            /* it rests since then, or has had a sign of life */
+    int64_t free_ping_ns;            /* its last Ping that was not billed */
     struct amb_list_node of_revoked; /* of control->revoked: it is to end, */
     enum amb_status revoked;         /* ... with that; OK: it is not */
     bool is_unrenewed; /* or of control->unrenewed: it has not been compared with the users in

@@ -2,6 +2,7 @@
 #include "broker/control/clients/client_io.h"
 
 #include "broker/base/peer.h"
+#include "broker/control/clients/client_bill.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
 #include "broker/worker/porter.h"
@@ -75,7 +76,7 @@ bool amb_client_has_unsent(const struct amb_client *client)
 
 void amb_client_note_unread(struct amb_client *client)
 {
-    if (client->tls != NULL && !client->is_paused && client->state != AMB_CLIENT_ENDING &&
+    if (client->tls != NULL && client->paused == 0 && client->state != AMB_CLIENT_ENDING &&
         amb_tls_has_unread(client->tls)) {
         amb_list_remove(&client->of_unread);
         amb_list_push_back(&client->control->unread, &client->of_unread);
@@ -86,7 +87,7 @@ void amb_client_note_unread(struct amb_client *client)
 void amb_client_rewatch(struct amb_client *client)
 {
     uint32_t events = EPOLLHUP;
-    if (!client->is_paused) {
+    if (client->paused == 0) {
         events |= EPOLLIN | EPOLLRDHUP;
     }
     if (amb_client_has_unsent(client)) {
@@ -414,15 +415,18 @@ bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len
     amb_assert(used == len); /* No more than wanted was read. */
     if (message != NULL) {
         client->seen_ns = client->control->now_ns;
-        client->control->on_request(client, message);
+        if (!client->is_leaving || message->body_case == AMB__CONTROL__CONTROL__BODY_BYE) {
+            amb_client_bill(client, message);
+            client->control->on_request(client, message);
+        }
         if (client->kept != message) {
             amb_control_free(message);
         }
     }
     if (client->state == AMB_CLIENT_LIVE && client->work >= AMB_CLIENT_WORK_MAX) {
-        client->is_paused = true;
+        client->paused |= AMB_PAUSE_WORK;
     }
-    if (client->is_paused) {
+    if ((amb_client_must_rest(client) || client->paused != 0) && !client->is_leaving) {
         amb_client_rewatch(client);
         return false;
     }
@@ -439,17 +443,28 @@ void amb_client_end_work(struct amb_client *client)
 {
     amb_assert(client->work > 0);
     client->work--;
-    if (client->is_paused && client->work <= AMB_CLIENT_WORK_MAX / 2) {
-        client->is_paused = false;
-        client->seen_ns = client->control->now_ns; /* Its heartbeats were not read meanwhile. */
-        amb_client_rewatch(client);
-        amb_client_note_unread(client);
+    if ((client->paused & AMB_PAUSE_WORK) != 0 && client->work <= AMB_CLIENT_WORK_MAX / 2) {
+        amb_client_resume(client, AMB_PAUSE_WORK);
     }
     amb_client_release(client);
 }
 
-static void client_read(struct amb_client *client)
+void amb_client_resume(struct amb_client *client, enum amb_client_pause why)
 {
+    client->paused &= (uint8_t)~why;
+    if (client->paused == 0) {
+        client->seen_ns = client->control->now_ns; /* Its heartbeats were not read meanwhile. */
+        amb_client_rewatch(client);
+        amb_client_note_unread(client);
+    }
+}
+
+void amb_client_read(struct amb_client *client)
+{
+    if (amb_client_must_rest(client)) {
+        amb_client_rewatch(client);
+        return;
+    }
     for (int i = 0; i < CLIENT_READS_A_ROUND && client_read_one(client); i++) {
     }
     if (client->tls != NULL) {
@@ -469,14 +484,16 @@ void amb_client_on_events(struct amb_watch *watch, uint32_t events)
         amb_client_end(client, "its control connection is broken");
         return;
     }
-    if (client->is_paused) {
-        if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
-            amb_client_end(client, "it has closed its control connection");
-        }
+    if (client->paused != 0 && (events & (EPOLLHUP | EPOLLERR)) == 0) {
         return;
     }
+    if (client->paused != 0 && client->state != AMB_CLIENT_LIVE) {
+        amb_client_end(client, "it has closed its control connection");
+        return;
+    }
+    client->is_leaving = client->paused != 0;
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-        client_read(client);
+        amb_client_read(client);
     }
 }
 
@@ -488,8 +505,8 @@ void amb_client_read_on(struct amb_control *control)
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&now)) != NULL) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, of_unread);
-        if (client->state != AMB_CLIENT_ENDING && !client->is_paused) {
-            client_read(client);
+        if (client->state != AMB_CLIENT_ENDING && client->paused == 0) {
+            amb_client_read(client);
         }
     }
 }

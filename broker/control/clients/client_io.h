@@ -30,6 +30,8 @@ void amb_client_begin_work(struct amb_client *client);
 void amb_client_end_work(struct amb_client *client);
 /* The connection's events. */
 void amb_client_on_events(struct amb_watch *watch, uint32_t events);
+/* Reads what has come, up to a round's worth. */
+void amb_client_read(struct amb_client *client);
 /* So many bytes have come, no more than its reader wants. False: nothing more is read now, or it
  * has ended. */
 bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len);
@@ -40,7 +42,9 @@ bool amb_client_has_unsent(const struct amb_client *client);
 void amb_client_note_unread(struct amb_client *client);
 /* Reads on from all that were noted. */
 void amb_client_read_on(struct amb_control *control);
-/* Has epoll report what is of interest now: is_paused or what is to be sent has changed. */
+/* That reason for not reading it is over. */
+void amb_client_resume(struct amb_client *client, enum amb_client_pause why);
+/* Has epoll report what is of interest now: `paused` or what is to be sent has changed. */
 void amb_client_rewatch(struct amb_client *client);
 /* Drops what was not sent, and a descriptor that nobody took. Harmless twice. */
 void amb_client_close_connection(struct amb_client *client);

@@ -134,6 +134,8 @@ struct amb_control {
     int64_t now_ns, started_ns, tick_ns;
     int64_t resume_accept_ns; /* listeners are paused until then; 0: not paused */
     int64_t pause_logged_ns, refusal_logged_ns;
+    struct amb_list_node resting; /* struct amb_client.of_resting: past their quotas of requests, */
+    int64_t rest_due_ns;          /* ... and when they are to be looked at */
     int64_t quotas_seen_ns, quotas_since_ns; /* when they were last looked at; the time since */
     uint32_t round;                          /* of the loop: whose turn it is at the door */
     /* drain */

@@ -223,6 +223,7 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     amb_list_push_back(&directory->queues, &queue->node);
     open->id = queue->sub.id;
     open->options = wish->options;
+    open->party = sub->account == NULL ? NULL : amb_party_ref(sub->account->party);
     amb_order_post(directory->shards[queue->sub.session.shard], &open->order);
     *posted = 1 + amb_directory_subscribe(directory, &queue->sub, done, context);
     amb_list_remove(&queue->sub.node); /* Members are what is listed. */

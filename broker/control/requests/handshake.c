@@ -546,7 +546,7 @@ static void auth_answered(struct amb_client *client, bool is_proved)
 {
     Amb__Control__Control *message = client->kept;
     client->kept = NULL;
-    client->is_paused = false;
+    client->paused &= (uint8_t)~AMB_PAUSE_LOGIN;
     if (is_proved) {
         auth_proved(client, message->auth);
     } else {
@@ -568,7 +568,7 @@ void amb_handshake_auth(struct amb_client *client, const Amb__Control__Control *
         break;
     case AMB_PROOF_LATER: /* Nothing more of it is read until then. */
         client->kept = (Amb__Control__Control *)(uintptr_t)message;
-        client->is_paused = true;
+        client->paused |= AMB_PAUSE_LOGIN;
         break;
     }
 }

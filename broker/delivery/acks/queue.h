@@ -37,6 +37,7 @@
 struct amb_begun;
 struct amb_cursor;
 struct amb_filter;
+struct amb_purse;
 
 struct amb_queue_options {
     enum amb_ack ack; /* NONE, EXPLICIT, CUMULATIVE */
@@ -58,7 +59,8 @@ struct amb_queue {
     struct amb_filter *filter;    /* its filter; NULL: all */
     struct amb_list_node cursors; /* struct amb_cursor.of_sub */
     struct amb_sweep sweep;       /* of the cursors, when it is closed */
-    struct amb_sifter sifter;     /* the steps that its filter may cost */
+    struct amb_sifter sifter;     /* the steps that its filter may cost, */
+    struct amb_purse *purse;      /* and the user who pays for them; NULL: no quota */
     struct amb_list_node hungry;  /* struct amb_cursor.stalled: wait for credit */
     struct amb_list_node seats;
     uint32_t seat_count;

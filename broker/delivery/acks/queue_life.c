@@ -5,6 +5,7 @@
 #include "broker/count/counters_slots.h"
 #include "broker/delivery/acks/queue_kept.h"
 #include "broker/delivery/acks/queue_private.h"
+#include "broker/shard/purse.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/priority.h"
 #include "broker/topic/topic.h"
@@ -24,7 +25,8 @@ static void queue_swept(struct amb_sweep *sweep)
 }
 
 enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
-                                 const struct amb_queue_options *options, struct amb_queue **out)
+                                 const struct amb_queue_options *options, struct amb_party *party,
+                                 struct amb_queue **out)
 {
     struct amb_queue *queue = calloc(1, sizeof(*queue));
     if (queue == NULL || amb_idmap_put(&shard->queues.known, &queue->known, id) != AMB_OK) {
@@ -39,6 +41,7 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     amb_list_init(&queue->hungry);
     amb_list_init(&queue->seats);
     amb_sifter_init(&queue->sifter);
+    queue->purse = queue->sifter.purse = amb_purse_find(shard, party);
     amb_sweep_init(&queue->sweep, &queue->cursors, queue_swept);
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         amb_list_init(&queue->ready[rank]);
@@ -55,6 +58,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
         amb_list_remove(&queue->dirty);
         amb_sifter_fini(&queue->sifter);
         amb_filter_free(&queue->filter);
+        amb_purse_unref(&queue->purse);
         free(queue->later);
         free(queue);
     }

@@ -8,10 +8,12 @@
 
 #include "broker/delivery/acks/queue.h"
 
-/* ENOMEM. */
+struct amb_party;
+
+/* party: one of the user who pays for its filter's tests; or NULL. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
                                                 const struct amb_queue_options *options,
-                                                struct amb_queue **out);
+                                                struct amb_party *party, struct amb_queue **out);
 /* Reads no more, and drops the messages that it keeps; takes that come home are dropped too. */
 void amb_queue_close(struct amb_queue *queue);
 /* NULL: there is none. */

@@ -2,6 +2,7 @@
 #include "broker/delivery/reader/sift.h"
 
 #include "broker/shard/entry.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
@@ -33,13 +34,25 @@ struct amb_sift_cache {
     struct amb_props_cell cells[CACHE_CELLS];
 };
 
+/* Its share of this turn. */
+static void sifter_begin(const struct amb_shard *shard, struct amb_sifter *sifter)
+{
+    sifter->turn = shard->sift.turn;
+    sifter->steps = AMB_SIFT_SHARE;
+    if (sifter->purse != NULL) {
+        uint32_t most = AMB_SIFT_SHARE - WALK_STEPS;
+        uint32_t tests = amb_purse_tests(sifter->purse, most, shard->now_ns);
+        sifter->steps = tests == 0 ? 0 : tests + WALK_STEPS;
+    }
+}
+
 bool amb_sift_may(const struct amb_cursor *cursor)
 {
-    const struct amb_sift *sift = &cursor->topic->shard->sift;
+    const struct amb_shard *shard = cursor->topic->shard;
+    const struct amb_sift *sift = &shard->sift;
     struct amb_sifter *sifter = cursor->pick.sifter;
     if (sifter->turn != sift->turn) {
-        sifter->turn = sift->turn;
-        sifter->steps = AMB_SIFT_SHARE;
+        sifter_begin(shard, sifter);
     }
     return sift->steps > 0 && sifter->steps > 0;
 }
@@ -109,35 +122,62 @@ bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *ent
     }
     bool is_match = amb_filter_match_message(cursor->pick.filter, &message);
     sift_spend(cursor, message.steps + 1);
+    if (cursor->pick.sifter->purse != NULL) {
+        cursor->pick.sifter->purse->tests += message.steps + 1;
+    }
     return is_match;
+}
+
+/* It has cursors that wait. */
+static void sifter_line_up(struct amb_shard *shard, struct amb_sifter *sifter)
+{
+    struct amb_sift *sift = &shard->sift;
+    if (sifter->purse == NULL || !sifter->purse->is_sifting_late) {
+        amb_list_push_back(&sift->waiting, &sifter->node);
+        return;
+    }
+    if (amb_list_is_empty(&sift->paused)) {
+        sift->paused_due_ns = shard->now_ns + AMB_SIFT_PAUSE_NS;
+    }
+    amb_list_push_back(&sift->paused, &sifter->node);
 }
 
 void amb_sift_wait(struct amb_cursor *cursor)
 {
-    struct amb_sift *sift = &cursor->topic->shard->sift;
+    struct amb_shard *shard = cursor->topic->shard;
     struct amb_sifter *sifter = cursor->pick.sifter;
     amb_list_remove(&cursor->stalled);
     amb_list_push_back(&sifter->cursors, &cursor->stalled);
-    sift->waits++;
+    shard->sift.waits++;
     if (amb_list_is_empty(&sifter->node)) {
-        amb_list_push_back(&sift->waiting, &sifter->node);
+        sifter_line_up(shard, sifter);
     }
+}
+
+int64_t amb_sift_due(struct amb_shard *shard)
+{
+    return amb_list_is_empty(&shard->sift.paused) ? INT64_MAX : shard->sift.paused_due_ns;
 }
 
 /* The other half is for cursors that wait. */
 void amb_sift_begin(struct amb_shard *shard)
 {
-    shard->sift.turn++;
-    shard->sift.steps = AMB_SIFT_STEPS / 2;
+    struct amb_sift *sift = &shard->sift;
+    sift->turn++;
+    sift->steps = AMB_SIFT_STEPS / 2;
+    if (__builtin_expect(!amb_list_is_empty(&sift->paused), 0) &&
+        shard->now_ns >= sift->paused_due_ns) {
+        amb_list_move(&sift->paused, &sift->waiting);
+    }
 }
 
 /* One after the other, while it has steps. */
-static unsigned sifter_serve(struct amb_sift *sift, struct amb_sifter *sifter,
+static unsigned sifter_serve(struct amb_shard *shard, struct amb_sifter *sifter,
                              void (*walk)(struct amb_topic *topic))
 {
     unsigned done = 0;
-    sifter->turn = sift->turn;
-    sifter->steps = AMB_SIFT_SHARE;
+    const struct amb_sift *sift = &shard->sift;
+    sifter_begin(shard, sifter);
     struct amb_list_node *node;
     while (sift->steps > 0 && sifter->steps > 0 &&
            (node = amb_list_pop_front(&sifter->cursors)) != NULL) {
@@ -158,9 +198,10 @@ unsigned amb_sift_serve(struct amb_shard *shard, void (*walk)(struct amb_topic *
     struct amb_list_node *node = NULL;
     while (sift->steps > 0 && node != last && (node = amb_list_pop_front(&sift->waiting)) != NULL) {
         struct amb_sifter *sifter = AMB_CONTAINER_OF(node, struct amb_sifter, node);
-        done += sifter_serve(sift, sifter, walk);
-        if (!amb_list_is_empty(&sifter->cursors) && amb_list_is_empty(&sifter->node)) {
-            amb_list_push_back(&sift->waiting, &sifter->node);
+        done += sifter_serve(shard, sifter, walk);
+        if (!amb_list_is_empty(&sifter->cursors)) {
+            amb_list_remove(&sifter->node); /* A walk may have put it into the line again. */
+            sifter_line_up(shard, sifter);
         }
     }
     return done;

@@ -11,6 +11,8 @@
  *            The sifters stand in a line.
  *            Each turn serves the line from its front, with at least half of the steps.
  *            A sifter that needs more goes to the end.
+ *   quota    The tests of a user's filters are on the bill of its account (filter_tests).
+ *            While that is not over, its sifters are paused, and stand in no line.
  *   index    The properties of a message are found by an index (wire/codec/props_index.h).
  *            The first filter has it made, and it serves all others.
  *            Its cells lie in a ring that is made once.
@@ -41,6 +43,9 @@ bool amb_sift_match(const struct amb_cursor *cursor, const struct amb_entry *ent
 /* The cursor has no steps left: its topic is walked again when its sifter is served. Harmless
  * twice. */
 void amb_sift_wait(struct amb_cursor *cursor);
+
+/* The time at which paused sifters are to be asked again; INT64_MAX: there are none. */
+int64_t amb_sift_due(struct amb_shard *shard);
 
 /* A walk over the marked topics begins. */
 void amb_sift_begin(struct amb_shard *shard);

@@ -21,6 +21,8 @@
  *     request TOPIC TEXT TIME     "ok TEXT"
  *     answer H TEXT TIME          the next message of H, a request, gets TEXT
  *     ask QUERY                   "ok JSON"
+ *     asks SECONDS                as many questions as are answered meanwhile: "ok COUNT"
+ *     takes H COUNT TIME          so many messages of any size, or all within TIME: "ok COUNT TOOK"
  *
  * Exit: 0, when its input ends.
  */
@@ -255,6 +257,32 @@ static void do_ask(struct slot *slot)
     amb_msg_release(answer);
 }
 
+static void do_asks(struct slot *slot)
+{
+    struct amb_msg *answer = NULL;
+    uint64_t count = 0;
+    double end = now_s() + strtod(word(2), NULL);
+    while (now_s() < end && amb_admin(slot->conn, "quotas", 10 * AMB_SEC, &answer) == AMB_OK) {
+        amb_msg_release(answer);
+        count++;
+    }
+    (void)printf("ok %" PRIu64 "\n", count);
+}
+
+static void do_takes(struct slot *slot)
+{
+    struct amb_msg *msg = NULL;
+    uint64_t count = 0;
+    double begin = now_s(), left = (double)time_of(4) / 1e9;
+    while (count < number(3) && now_s() - begin < left) {
+        if (amb_next(slot->subs[number(2) % HANDLES], 10 * AMB_MS, &msg) == AMB_OK) {
+            amb_msg_release(msg);
+            count++;
+        }
+    }
+    (void)printf("ok %" PRIu64 " %.3f\n", count, now_s() - begin);
+}
+
 static const struct {
     const char *name;
     void (*run)(struct slot *slot);
@@ -263,6 +291,7 @@ static const struct {
     {"send", do_send},       {"fill", do_fill},       {"for", do_for},       {"sub", do_sub},
     {"unsub", do_unsub},     {"next", do_next},       {"keep", do_next},     {"term", do_next},
     {"take", do_take},       {"request", do_request}, {"answer", do_answer}, {"ask", do_ask},
+    {"asks", do_asks},       {"takes", do_takes},
 };
 
 static void obey(char *line)

@@ -289,6 +289,7 @@ static void run_sequence(void)
     client->uid = model.is_unix ? model.uid : UINT32_MAX;
     client->user = model.is_unix ? model.uid : AMB_USER_TCP;
     memset(&control->failures, 0, sizeof(control->failures)); /* Without delays. */
+    control->now_ns += INT64_C(1000000000); /* No quota of requests is in use any more. */
     bool was_in = false;
     for (unsigned i = 0; i < STEPS && client->state != AMB_CLIENT_ENDING; i++) {
         /* Most begin well, or few would come far. */

@@ -194,12 +194,12 @@ static void test_many_requests_at_once_are_read_bit_by_bit(void **state)
         client->watch.fn(&client->watch, EPOLLIN);
     }
     assert_int_equal(client->work, 64);
-    assert_true(client->is_paused);
+    assert_int_equal(client->paused, AMB_PAUSE_WORK);
     unsigned answers = 0;
     for (unsigned round = 0; round < 10; round++) {
         stepped_settle(client);
     }
-    assert_false(client->is_paused);
+    assert_int_equal(client->paused, 0);
     assert_int_equal(client->work, 0);
     for (; answers < REQUESTS; answers++) {
         client->watch.fn(&client->watch, EPOLLOUT); /* More than a socket holds. */
@@ -223,11 +223,11 @@ static void test_refusals_of_segments_are_read_bit_by_bit(void **state)
     stepped_control_turn(client);
     stepped_control_turn(client);
     assert_int_equal(client->work, 64);
-    assert_true(client->is_paused);
+    assert_int_equal(client->paused, AMB_PAUSE_WORK);
     while (stepped_workers_turn() > 0 || client->work > 0) {
         stepped_control_turn(client);
     }
-    assert_false(client->is_paused);
+    assert_int_equal(client->paused, 0);
     stepped_settle(client);
     stepped_leave(client, fd);
 }

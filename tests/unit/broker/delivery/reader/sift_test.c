@@ -5,6 +5,8 @@
  */
 #include "broker/delivery/reader/sift.h"
 
+#include "broker/base/party.h"
+#include "broker/shard/purse.h"
 #include "broker/topic/topic.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
@@ -200,6 +202,121 @@ static void test_who_goes_while_it_waits_leaves_nothing(void **state)
     assert_int_equal(w->greedy[2]->subs[0].msgs, 8 * (uint64_t)MESSAGES);
 }
 
+/* The users of two sessions, each with a limit. */
+struct users {
+    struct amb_parties parties;
+    struct amb_tenants tenants;
+    struct amb_tenant *tenant;
+    struct amb_party *party[2];
+    struct amb_purse *purse[2];
+};
+
+static void users_init(struct users *u, struct world *w, uint64_t limit)
+{
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == AMB_QUOTA_FILTER_TESTS ? limit : AMB_QUOTA_NONE;
+    }
+    assert_int_equal(amb_parties_init(&u->parties), AMB_OK);
+    assert_int_equal(amb_tenants_init(&u->tenants), AMB_OK);
+    assert_int_equal(amb_tenants_take(&u->tenants, "plant", &u->tenant), AMB_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "%u", i);
+        assert_int_equal(
+            amb_parties_find(&u->parties, AMB_PARTY_NAMED | (i + 1), name, &u->party[i]), AMB_OK);
+        amb_user_join(u->party[i]->user, u->tenant);
+        amb_account_limit(&u->party[i]->user->account, "small", limits);
+        u->purse[i] = amb_purse_find(&w->h.shards[0], u->party[i]);
+        assert_non_null(u->purse[i]);
+        w->greedy[i]->session->sifter.purse = u->purse[i];
+    }
+}
+
+static void users_fini(struct users *u, struct world *w)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        w->greedy[i]->session->sifter.purse = NULL;
+        amb_purse_unref(&u->purse[i]);
+        amb_party_unref(&u->party[i]);
+    }
+    amb_parties_fini(&u->parties);
+    amb_tenants_fini(&u->tenants);
+}
+
+static uint64_t msgs_of(const struct shard_client *client)
+{
+    uint64_t msgs = 0;
+    for (uint32_t handle = 0; handle < CLIENT_HANDLES; handle++) {
+        msgs += client->subs[handle].msgs;
+    }
+    return msgs;
+}
+
+/* Its filters pause, and the filters of others, and its worker, go on. */
+static void test_a_user_past_its_tests_pauses(void **state)
+{
+    struct world *w = *state;
+    struct amb_sift *sift = &w->h.shards[0].sift;
+    struct users u = {0};
+    enum {
+        LIMIT = 4096, /* a second; a message costs each filter about 50 */
+        ALL = 8 * MESSAGES * CLIENT_HANDLES
+    };
+    users_init(&u, w, LIMIT);
+    for (unsigned i = 0; i < 8; i++) {
+        publish(w, 0, MESSAGES, PROPS);
+    }
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct amb_account *account = &u.party[i]->user->account;
+        assert_true(msgs_of(w->greedy[i]) < ALL / 2);
+        assert_int_equal(atomic_load(&account->refused[AMB_QUOTA_FILTER_TESTS]), 1);
+    }
+    assert_int_equal(msgs_of(w->greedy[2]), ALL);
+    assert_true(amb_list_is_empty(&sift->waiting));
+    assert_false(amb_list_is_empty(&sift->paused));
+    assert_false(amb_shard_is_dirty(&w->h.shards[0])); /* It sleeps until then. */
+    assert_true(amb_sift_due(&w->h.shards[0]) <= w->h.now_ns + AMB_SIFT_PAUSE_NS);
+    uint64_t before = msgs_of(w->greedy[0]);
+    int64_t begin_ns = w->h.now_ns;
+    while (msgs_of(w->greedy[0]) < ALL && w->h.now_ns - begin_ns < INT64_C(60000000000)) {
+        harness_pass(&w->h, AMB_SIFT_PAUSE_NS);
+        harness_settle(&w->h);
+        client_release_all(w->greedy[0], 0);
+    }
+    assert_int_equal(msgs_of(w->greedy[0]), ALL);
+    double seconds = (double)(w->h.now_ns - begin_ns) / 1e9;
+    uint64_t tests = atomic_load(&u.party[0]->user->account.passed[AMB_QUOTA_FILTER_TESTS]);
+    assert_true(before < ALL && seconds > 0.7 * (double)(tests - LIMIT / 4) / LIMIT);
+    assert_true(seconds < 1.5 * (double)tests / LIMIT);
+    users_fini(&u, w);
+    drain(w);
+}
+
+/* Nobody may be left in the line of those that are paused. */
+static void test_one_that_goes_while_it_is_paused_leaves_nothing(void **state)
+{
+    struct world *w = *state;
+    struct users u = {0};
+    users_init(&u, w, 64);
+    publish(w, 0, MESSAGES, PROPS);
+    harness_settle(&w->h);
+    assert_false(amb_list_is_empty(&w->h.shards[0].sift.paused));
+    for (unsigned i = 0; i < 2; i++) {
+        client_close(w->greedy[i], false);
+        client_die(w->greedy[i]);
+    }
+    drain(w);
+    assert_true(amb_list_is_empty(&w->h.shards[0].sift.paused));
+    for (unsigned i = 0; i < 2; i++) {
+        amb_purse_unref(&u.purse[i]);
+        amb_party_unref(&u.party[i]);
+    }
+    amb_parties_fini(&u.parties);
+    amb_tenants_fini(&u.tenants);
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -208,6 +325,8 @@ int main(void)
         T(test_filters_of_one_topic_do_not_keep_others_waiting),
         T(test_in_the_end_all_get_what_is_theirs),
         T(test_who_goes_while_it_waits_leaves_nothing),
+        T(test_a_user_past_its_tests_pauses),
+        T(test_one_that_goes_while_it_is_paused_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ static void test_a_queue_ends_with_the_topic_of_its_last_cursors(void **state)
     struct amb_shard *shard = &w->h.shards[0];
     const struct amb_queue_options options = {.slow = AMB_SLOW_DROP_OLDEST};
     struct amb_queue *queue;
-    assert_int_equal(amb_queue_create(shard, 1, &options, &queue), AMB_OK);
+    assert_int_equal(amb_queue_create(shard, 1, &options, NULL, &queue), AMB_OK);
     for (unsigned i = 0; i < 2 * AMB_SWEEP_NOW; i++) {
         struct amb_begun begun;
         amb_begin_find(w->topic, NULL, &begun);
