@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target table: ours beside the best of the peers in the same run."""
+import dataclasses
+
+OURS = ("ambroker", "ambroker-tcp")
+UCXX = ("ucxx-",)
+SHOWN = {"msgs_per_s": ("messages/s", 1), "mb_per_s": ("MB/s", 1), "p50_us": ("us, p50", 1)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """ours and theirs: (workload, size, readers, form, way) with None for any; systems by their beginnings."""
+
+    name: str
+    ours: tuple
+    theirs: tuple
+    systems: tuple
+    key: str
+    op: str
+    target: float
+    of: str = "ambroker"
+
+
+PEERS = ("zmq-", "redis-", "nats", "nng-", "zenoh")
+
+
+def targets():
+    out = []
+    rate, mb, p50 = "msgs_per_s", "mb_per_s", "p50_us"
+    out += [
+        Target("64 B, a call a message", ("pubsub", "64", 1, "sync", "call"), ("pubsub", "64", 1, None, "call"), PEERS,
+               rate, ">=", 4),
+        Target("64 B, batched", ("pubsub", "64", 1, "sync", "many"), ("pubsub", "64", 1, None, None), PEERS, rate,
+               ">=", 10),
+        Target("64 B one way, sync", ("latency", "64", 1, "sync", "call"), ("latency", "64", 1, "sync", "call"), PEERS,
+               p50, "<=", .25),
+        Target("64 B one way, sync; ucxx", ("latency", "64", 1, "sync", "call"), ("latency", "64", 1, "sync", "call"),
+               UCXX, p50, "<=", .7),
+        Target("64 B one way, asyncio", ("latency", "64", 1, "aio", "call"), ("latency", "64", 1, "aio", "call"), PEERS,
+               p50, "<=", .5),
+        Target("64 B one way, asyncio; ucxx", ("latency", "64", 1, "aio", "call"), ("latency", "64", 1, "aio", "call"),
+               UCXX, p50, "<=", 1),
+    ]
+    for size, least in (("1m", 3), ("64m", 5)):
+        cell = ("pubsub", size, 1, "sync", "call")
+        out.append(Target(f"{size}, each byte touched", cell, ("pubsub", size, 1, None, None), PEERS, mb, ">=", least))
+        out.append(Target(f"{size}, each byte touched; ucxx", cell, ("pubsub", size, 1, None, None), UCXX, mb, ">=", 2))
+    for size in ("64k", "1m", "64m"):
+        cell = ("handover", size, 1, "sync", "lease")
+        out.append(Target(f"hand-over, {size}; iceoryx2", cell, ("handover", size, 1, None, None), ("iceoryx2",), rate,
+                          ">=", 1))
+        out.append(Target(f"hand-over, {size}; zenoh SHM", cell, ("handover", size, 1, None, None), ("zenoh-shm",), rate,
+                          ">=", 10))
+    out.append(Target("the face, 64 B batched", ("pubsub", "64", 1, "sync", "many"), ("face", "64", 1, "c", "call"),
+                      OURS, rate, ">=", .5))
+    for size in ("64k", "1m", "64m"):
+        for way in ("call", "lease"):
+            out.append(Target(f"the face, {size}, {way}", ("pubsub", size, 1, "sync", way),
+                              ("face", size, 1, "c", way), OURS, mb, ">=", .9))
+    return out
+
+
+def is_bad(row):
+    """Lost, damaged or out of order; or ours has failed."""
+    if "not run" in row:
+        return row["system"].startswith("ambroker")
+    return any(row[key] for key in ("lost", "disordered", "damaged"))
+
+
+def _matches(row, cell):
+    parts = (row["workload"], row["size"], row["readers"], row["form"], row["way"])
+    return all(want is None or want == part for want, part in zip(cell, parts))
+
+
+def _best(rows, cell, systems, target):
+    found = [row for row in rows if _matches(row, cell) and row["system"].startswith(systems) and target.key in row]
+    if not found:
+        return None
+    return (max if target.op == ">=" else min)(found, key=lambda row: row[target.key])
+
+
+def number(value):
+    for limit, unit in ((1e6, " M"), (1e4, " k")):
+        if value >= limit:
+            return f"{value / (1e6 if unit == ' M' else 1e3):.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def judged(rows):
+    """[(target, our row, their row, ratio, met)]; None where a side is missing."""
+    out = []
+    for target in targets():
+        mine = [row for row in rows if row["system"] == target.of]
+        ours = _best(mine, target.ours, ("ambroker",), target)
+        theirs = _best(rows, target.theirs, target.systems, target)
+        if ours and theirs:
+            ratio = ours[target.key] / theirs[target.key]
+            met = ratio >= target.target if target.op == ">=" else ratio <= target.target
+            out.append((target, ours, theirs, ratio, met))
+        else:
+            out.append((target, ours, theirs, None, None))
+    return out
+
+
+def text(rows):
+    """As a page has it."""
+    lines = ["| cell | | beside | ours | ratio | target | met |", "|---|---|---|---|---|---|---|"]
+    for target, ours, theirs, ratio, met in judged(rows):
+        unit = SHOWN[target.key][0]
+        here = number(ours[target.key]) if ours else "-"
+        there = f"{theirs['system']} {number(theirs[target.key])}" if theirs else "-"
+        if theirs and theirs["workload"] == "face":
+            there = f"C {number(theirs[target.key])}"
+        word = {None: "-", True: "yes", False: "no"}[met]
+        lines.append(f"| {target.name} | {unit} | {there} | {here} | {'-' if ratio is None else f'{ratio:.2f}'} | "
+                     f"{target.op} {target.target:g} | {word} |")
+    ran = [row for row in rows if "not run" not in row]
+    bad = [row for row in ran if is_bad(row)]
+    lines.append("")
+    lines.append(f"{len(ran)} cells ran. Lost, damaged or out of order: {len(bad)}.")
+    lines += [f"- {row['workload']}.{row['size']}.{row['readers']}.{row['form']}.{row['way']} {row['system']}: "
+              f"{row['lost']} lost, {row['disordered']} out of order, {row['damaged']} damaged" for row in bad]
+    return "\n".join(lines)
