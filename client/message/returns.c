@@ -108,9 +108,9 @@ static bool is_talking(struct amb_conn *conn)
 
 /*
  * The counter was set; shall it leave at once? On some links that is a system call for both sides.
- * There an eighth of the credit is saved up in three cases: batches of many messages follow each
- * other, each message is answered, or single ones come soon after each other. A thread must be
- * there to send it soon.
+ * There an eighth of the credit is saved up while batches of many messages follow each other, or
+ * while each message is answered. So it is while single ones come soon after each other. A thread
+ * must be there to send it soon.
  */
 static bool is_release_due(struct amb_conn *conn, struct amb_sub *sub, uint32_t msgs,
                            uint64_t bytes)
