@@ -26,10 +26,16 @@ void amb_publisher_set_reserved(struct amb_publisher *publisher, uint64_t bytes,
     publisher->reserved_wide = wide;
 }
 
-static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, bool wide)
+/* Does its user's quota leave so much? */
+static bool quota_has_room(const struct amb_publisher *publisher, uint64_t bytes)
 {
     const struct amb_purse *purse = publisher->session->purse;
-    if (purse != NULL && !amb_purse_has_room(purse, amb_purse_cost(bytes))) {
+    return purse == NULL || amb_purse_has_room(purse, amb_purse_cost(bytes));
+}
+
+static bool publisher_reserve(struct amb_publisher *publisher, uint64_t bytes, bool wide)
+{
+    if (!quota_has_room(publisher, bytes)) {
         return false;
     }
     if (!AMB_FAULT(GRANT_UNRESERVED)) {
@@ -97,6 +103,9 @@ bool amb_publisher_reserve_growing(struct amb_publisher *publisher, uint64_t win
     struct amb_bufpool *pool = publisher->pool;
     const struct amb_membudget *budget = pool->options.budget;
     while (!amb_publisher_reserve_upto(publisher, window)) {
+        if (!quota_has_room(publisher, window - publisher->window)) {
+            return false; /* More segments would not help. */
+        }
         uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
         if (used + amb_bufpool_more_bytes(pool) > budget->max / 4 * 3 ||
             amb_bufpool_more(pool) != AMB_OK) {

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows of publishers whose user has a quota: what it leaves is granted, what is past it waits, and
+ * neither costs others anything. The quota itself is purse_test.c.
+ */
+#include "broker/base/party.h"
+#include "broker/session/session.h"
+#include "broker/shard/purse.h"
+#include "tests/unit/broker/ingest/publisher_world.h"
+
+struct owner {
+    struct amb_parties parties;
+    struct amb_tenants tenants;
+    struct amb_party *party;
+    struct shard_client *client; /* its publisher has the handle 0 */
+};
+
+static void limit(struct owner *o, enum amb_quota row, uint64_t most)
+{
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == (unsigned)row ? most : AMB_QUOTA_NONE;
+    }
+    amb_account_limit(&o->party->user->account, "small", limits);
+}
+
+static void owner_init(struct owner *o, struct world *w, enum amb_quota row, uint64_t most)
+{
+    struct amb_tenant *tenant;
+    *o = (struct owner){.client = shard_client_create(&w->h, 0, NULL)};
+    assert_int_equal(amb_parties_init(&o->parties), AMB_OK);
+    assert_int_equal(amb_tenants_init(&o->tenants), AMB_OK);
+    assert_int_equal(amb_tenants_take(&o->tenants, "plant", &tenant), AMB_OK);
+    assert_int_equal(amb_parties_find(&o->parties, AMB_PARTY_NAMED | 1, "1", &o->party), AMB_OK);
+    amb_user_join(o->party->user, tenant);
+    limit(o, row, most);
+    o->client->session->purse = amb_purse_find(&w->h.shards[0], o->party);
+    assert_non_null(o->client->session->purse);
+    client_open_pub(o->client, 0, w->topic, false);
+    harness_settle(&w->h);
+}
+
+static void owner_fini(struct owner *o)
+{
+    client_close(o->client, false);
+    harness_settle(o->client->harness);
+    assert_int_equal(amb_account_used(&o->party->user->account, AMB_QUOTA_HOST_BYTES), 0);
+    amb_party_unref(&o->party);
+    amb_parties_fini(&o->parties);
+    amb_tenants_fini(&o->tenants);
+}
+
+/* There is room for what it waits for, and none for the whole window. More segments would not help.
+ */
+static void test_a_window_past_the_quota_takes_no_more_memory(void **state)
+{
+    struct world *w = *state;
+    const struct amb_bufpool *pool = &w->h.shards[0].memory.bufpool;
+    struct owner o;
+    owner_init(&o, w, AMB_QUOTA_HOST_BYTES, 200 * KIB);
+    uint64_t before = pool->segment_bytes;
+    client_want(o.client, 0, 100 * KIB);
+    harness_settle(&w->h);
+    assert_true(o.client->pubs[0].window >= 100 * KIB);
+    assert_true(amb_account_used(&o.party->user->account, AMB_QUOTA_HOST_BYTES) <= 200 * KIB);
+    assert_int_equal(pool->segment_bytes, before);
+    owner_fini(&o);
+}
+
+/* Past it the publisher waits. It goes on by itself when there is room again. */
+static void test_a_publisher_past_the_quota_waits_until_there_is_room(void **state)
+{
+    struct world *w = *state;
+    const struct amb_shard *shard = &w->h.shards[0];
+    struct owner o;
+    owner_init(&o, w, AMB_QUOTA_HOST_BYTES, 100 * KIB);
+    client_want(o.client, 0, 120 * KIB);
+    harness_settle(&w->h);
+    assert_true(o.client->pubs[0].window < 120 * KIB);
+    assert_true(amb_list_is_empty(&shard->windows.starving)); /* Nobody is behind it. */
+    assert_false(amb_list_is_empty(&shard->windows.rationed));
+    client_want(w->p, 0, 70 * KIB);
+    harness_settle(&w->h);
+    assert_int_equal(w->p->pubs[0].window, 256 * KIB);
+    limit(&o, AMB_QUOTA_HOST_BYTES, 400 * KIB);
+    harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_true(o.client->pubs[0].window >= 120 * KIB);
+    owner_fini(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_window_past_the_quota_takes_no_more_memory, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_publisher_past_the_quota_waits_until_there_is_room,
+                                        setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
