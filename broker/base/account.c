@@ -39,7 +39,11 @@ void amb_account_limit(struct amb_account *account, const char *quota,
 {
     (void)snprintf(account->quota, sizeof(account->quota), "%s", quota);
     for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        atomic_store_explicit(&account->limit[i], limits[i], memory_order_relaxed);
+        if (amb_account_limit_of(account, (enum amb_quota)i) != limits[i]) {
+            atomic_store_explicit(&account->limit[i], limits[i], memory_order_relaxed);
+            /* A bill of the old rate may last for hours, whatever the new one is. */
+            atomic_store_explicit(&account->paid_ns[i], 0, memory_order_relaxed);
+        }
     }
 }
 
@@ -126,8 +130,10 @@ void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t 
 
 static bool is_late_here(const struct amb_account *account, enum amb_quota row, int64_t now_ns)
 {
-    return amb_account_limit_of(account, row) != AMB_QUOTA_NONE &&
-           atomic_load_explicit(&account->paid_ns[row], memory_order_relaxed) > now_ns;
+    uint64_t limit = amb_account_limit_of(account, row);
+    return limit != AMB_QUOTA_NONE &&
+           (limit == 0 ||
+            atomic_load_explicit(&account->paid_ns[row], memory_order_relaxed) > now_ns);
 }
 
 bool amb_account_is_late(const struct amb_account *account, enum amb_quota row, int64_t now_ns)

@@ -54,7 +54,8 @@ struct amb_account {
 
 /* Without limits. kind: static. */
 void amb_account_init(struct amb_account *account, const char *kind, struct amb_account *above);
-/* The limits of a quota of that name are in force from here on. */
+/* The limits of a quota of that name are in force from here on. The bill of a rate that is another
+ * one now is over. */
 void amb_account_limit(struct amb_account *account, const char *quota,
                        const uint64_t limits[AMB_QUOTA_COUNT]);
 
@@ -73,7 +74,7 @@ void amb_account_sub(struct amb_account *account, enum amb_quota row, uint64_t l
 /*
  * Rates, which are limits of so many a second: IN_MSGS, IN_BYTES, REQUESTS, FILTER_TESTS. A bill
  * takes its time at the rate that the limit says. So much as AMB_QUOTA_BURST_NS allows is free
- * after a rest.
+ * after a rest. With a limit of 0 nothing is.
  */
 #define AMB_QUOTA_BURST_NS INT64_C(50000000)
 void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t more,
