@@ -144,6 +144,15 @@ bool amb_account_is_late(const struct amb_account *account, enum amb_quota row, 
     return account != NULL;
 }
 
+bool amb_account_owes(const struct amb_account *account, int64_t now_ns)
+{
+    bool owes = false;
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        owes = owes || atomic_load_explicit(&account->paid_ns[i], memory_order_relaxed) > now_ns;
+    }
+    return owes;
+}
+
 void amb_account_note_late(struct amb_account *account, enum amb_quota row, int64_t now_ns)
 {
     while (account != NULL && !is_late_here(account, row, now_ns)) {

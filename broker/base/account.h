@@ -81,6 +81,8 @@ void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t 
                       int64_t now_ns);
 /* Is its bill, or that of the account above, not over yet? */
 bool amb_account_is_late(const struct amb_account *account, enum amb_quota row, int64_t now_ns);
+/* Is a bill of its own not over yet? Then it must not be forgotten. */
+bool amb_account_owes(const struct amb_account *account, int64_t now_ns);
 /* Somebody begins to wait for that: counted as refused, where the bill is. */
 void amb_account_note_late(struct amb_account *account, enum amb_quota row, int64_t now_ns);
 /* The control thread, now and then: `used` of rates is what came in a second, of the last since_ns.

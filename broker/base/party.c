@@ -141,6 +141,7 @@ void amb_parties_end(struct amb_parties *parties, struct amb_party *party)
 struct sweep {
     void *found[256];
     unsigned count;
+    int64_t now_ns;
 };
 
 static bool note_party(const char *key, void *value, void *arg)
@@ -159,7 +160,9 @@ static bool note_user(const char *key, void *value, void *arg)
     (void)key;
     struct sweep *sweep = arg;
     struct amb_user *user = value;
-    if (atomic_load_explicit(&user->refs, memory_order_acquire) == 1) {
+    /* Or who comes back in a second would begin without his bill. */
+    if (atomic_load_explicit(&user->refs, memory_order_acquire) == 1 &&
+        !amb_account_owes(&user->account, sweep->now_ns)) {
         sweep->found[sweep->count++] = user;
     }
     return sweep->count < sizeof(sweep->found) / sizeof(sweep->found[0]);
@@ -178,7 +181,7 @@ void amb_parties_sweep(struct amb_parties *parties, int64_t now_ns)
         return;
     }
     parties->swept_ns = now_ns;
-    struct sweep sweep = {.count = 0};
+    struct sweep sweep = {.now_ns = now_ns};
     amb_map_each(parties->by_key, note_party, &sweep);
     for (unsigned i = 0; i < sweep.count; i++) {
         amb_parties_end(parties, sweep.found[i]);

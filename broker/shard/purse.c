@@ -23,6 +23,7 @@ struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *part
     }
     struct amb_purse *purse = calloc(1, sizeof(*purse));
     if (purse != NULL) {
+        purse->shard = shard;
         purse->party = amb_party_ref(party);
         purse->account = &party->user->account;
         purse->refs = 1;
@@ -31,6 +32,13 @@ struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *part
         amb_list_push_back(&shard->purses, &purse->node);
     }
     return purse;
+}
+
+static void put_on_bill(struct amb_purse *purse, int64_t now_ns)
+{
+    amb_account_bill(purse->account, AMB_QUOTA_IN_MSGS, purse->msgs, now_ns);
+    amb_account_bill(purse->account, AMB_QUOTA_IN_BYTES, purse->bytes, now_ns);
+    purse->msgs = purse->bytes = 0;
 }
 
 static void purse_end(struct amb_purse *purse)
@@ -48,6 +56,9 @@ void amb_purse_unref(struct amb_purse **ref)
     if (purse == NULL || --purse->refs > 0) {
         return;
     }
+    put_on_bill(purse, purse->shard->now_ns);
+    amb_account_bill(purse->account, AMB_QUOTA_FILTER_TESTS, purse->tests, purse->shard->now_ns);
+    purse->tests = 0;
     purse->spare = 0; /* Each let_go comes to amb_purse_return. */
     if (purse->held == 0) {
         purse_end(purse);
@@ -113,9 +124,7 @@ static bool is_rated(const struct amb_account *account)
  */
 static enum amb_quota late_row(struct amb_purse *purse, int64_t now_ns)
 {
-    amb_account_bill(purse->account, AMB_QUOTA_IN_MSGS, purse->msgs, now_ns);
-    amb_account_bill(purse->account, AMB_QUOTA_IN_BYTES, purse->bytes, now_ns);
-    purse->msgs = purse->bytes = 0;
+    put_on_bill(purse, now_ns);
     if (amb_account_is_late(purse->account, AMB_QUOTA_IN_MSGS, now_ns)) {
         return AMB_QUOTA_IN_MSGS;
     }

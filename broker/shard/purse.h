@@ -35,7 +35,8 @@ struct amb_shard;
 
 struct amb_purse {
     struct amb_list_node node; /* of shard->purses */
-    struct amb_party *party;   /* a reference to one of its user's */
+    const struct amb_shard *shard;
+    struct amb_party *party; /* a reference to one of its user's */
     struct amb_account *account;
     uint64_t refs;        /* of sessions */
     uint64_t held, taken; /* host bytes; taken: of the account, in pieces */
@@ -50,7 +51,8 @@ struct amb_purse {
 /* That of the party's user, made if there is none, with a reference. NULL: it needs none, or there
  * is no memory. */
 struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *party);
-/* Of a session. Sets *purse to NULL, and does nothing else where it is NULL already. */
+/* Of a session; with the last one what came is put on the bill. Sets *purse to NULL, and does
+ * nothing else where it is NULL already. */
 void amb_purse_unref(struct amb_purse **purse);
 /* More is held than was taken, or much less: pieces come from the account, or go back. The last
  * bytes end a purse that has no session. */

@@ -88,12 +88,35 @@ static void test_root_and_the_brokers_user_may_have_all(void **state)
     amb_parties_fini(&parties);
 }
 
+/* He goes and comes back, and the bill is there still. */
+static void test_a_user_who_owes_is_not_forgotten(void **state)
+{
+    (void)state;
+    struct amb_parties parties;
+    struct amb_party *party;
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == AMB_QUOTA_IN_MSGS ? 10 : AMB_QUOTA_NONE;
+    }
+    amb_account_limit(&party->user->account, "small", limits);
+    amb_account_bill(&party->user->account, AMB_QUOTA_IN_MSGS, 1000, AMB_NS_PER_SEC);
+    amb_party_unref(&party);
+    amb_parties_sweep(&parties, 50 * AMB_NS_PER_SEC);
+    assert_int_equal(amb_map_count(parties.users), 1);
+    amb_parties_sweep(&parties, 102 * AMB_NS_PER_SEC);
+    assert_int_equal(amb_map_count(parties.users), 0);
+    amb_parties_fini(&parties);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_process_is_the_same_party),
         cmocka_unit_test(test_each_user_that_comes_finds_something),
         cmocka_unit_test(test_root_and_the_brokers_user_may_have_all),
+        cmocka_unit_test(test_a_user_who_owes_is_not_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,6 +171,18 @@ static void test_without_a_limit_there_is_a_bill_now_and_then(void **state)
     limit(account, AMB_QUOTA_IN_MSGS, AMB_QUOTA_NONE);
 }
 
+/* A session that ends before another window is asked for has come for nothing else. */
+static void test_what_came_is_billed_when_the_session_ends(void **state)
+{
+    struct world *w = *state;
+    w->shard.now_ns = SECOND;
+    limit(&w->other->user->account, AMB_QUOTA_IN_MSGS, 10);
+    struct amb_purse *purse = amb_purse_find(&w->shard, w->other);
+    amb_purse_note(purse, 1000, 1000);
+    amb_purse_unref(&purse);
+    assert_true(amb_account_is_late(&w->other->user->account, AMB_QUOTA_IN_MSGS, 100 * SECOND));
+}
+
 static void test_windows_are_small_beside_a_rate(void **state)
 {
     struct world *w = *state;
@@ -198,6 +210,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_bill_keeps_windows_shut_for_its_time, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_without_a_limit_there_is_a_bill_now_and_then, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_what_came_is_billed_when_the_session_ends, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_windows_are_small_beside_a_rate, set_up, tear_down),
     };
