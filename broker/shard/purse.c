@@ -8,9 +8,14 @@
 
 #define SECOND_NS INT64_C(1000000000)
 
+bool amb_purse_is_due(const struct amb_party *party)
+{
+    return party != NULL && party->user->tenant != NULL;
+}
+
 struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *party)
 {
-    if (party == NULL || party->user->tenant == NULL) {
+    if (!amb_purse_is_due(party)) {
         return NULL;
     }
     AMB_LIST_FOR_EACH (node, &shard->purses) {

@@ -48,8 +48,10 @@ struct amb_purse {
     bool is_sifting_late; /* of the bill for these, when it was last asked */
 };
 
-/* That of the party's user, made if there is none, with a reference. NULL: it needs none, or there
- * is no memory. */
+/* Has its user quotas? NULL: no. */
+bool amb_purse_is_due(const struct amb_party *party);
+/* That of the party's user, made if there is none, with a reference. NULL: none is due, or there is
+ * no memory. */
 struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *party);
 /* Of a session; with the last one what came is put on the bill. Sets *purse to NULL, and does
  * nothing else where it is NULL already. */

@@ -90,7 +90,8 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     session->mapped_max = opening->mapped_max;
     session->party = session->book.party = amb_party_ref(opening->party);
     session->purse = session->sifter.purse = amb_purse_find(shard, session->party);
-    status = session_make_link(session, opening);
+    bool lacks_purse = session->purse == NULL && amb_purse_is_due(session->party);
+    status = lacks_purse ? AMB_ENOMEM : session_make_link(session, opening);
     if (status != AMB_OK) {
         amb_session_close(session, false, NULL, NULL);
     } else if (opening->link == AMB_LINK_UCX) {

@@ -29,7 +29,11 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
                                  struct amb_queue **out)
 {
     struct amb_queue *queue = calloc(1, sizeof(*queue));
-    if (queue == NULL || amb_idmap_put(&shard->queues.known, &queue->known, id) != AMB_OK) {
+    struct amb_purse *purse = amb_purse_find(shard, party);
+    bool lacks_purse = purse == NULL && amb_purse_is_due(party);
+    if (queue == NULL || lacks_purse ||
+        amb_idmap_put(&shard->queues.known, &queue->known, id) != AMB_OK) {
+        amb_purse_unref(&purse);
         free(queue);
         return AMB_ENOMEM;
     }
@@ -41,7 +45,7 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     amb_list_init(&queue->hungry);
     amb_list_init(&queue->seats);
     amb_sifter_init(&queue->sifter);
-    queue->purse = queue->sifter.purse = amb_purse_find(shard, party);
+    queue->purse = queue->sifter.purse = purse;
     amb_sweep_init(&queue->sweep, &queue->cursors, queue_swept);
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         amb_list_init(&queue->ready[rank]);

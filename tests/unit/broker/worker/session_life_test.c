@@ -3,9 +3,11 @@
  * A session's life on its worker, arrow by arrow: it opens, is heard, closes, is cleared and
  * quarantined, and goes.
  */
+#include "broker/base/party.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
+#include "broker/shard/purse.h"
 #include "broker/worker/session_life.h"
 #include "tests/support/shard/shard_pair.h"
 #include "wire/link/sim.h"
@@ -17,6 +19,17 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+static bool has_no_purse; /* There is no memory for one. */
+
+void *__wrap_calloc(size_t count, size_t size);
+void *__real_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    bool fails = has_no_purse && size == sizeof(struct amb_purse);
+    return fails ? NULL : __real_calloc(count, size);
+}
 
 static int setup(void **state)
 {
@@ -68,6 +81,34 @@ static void test_a_session_without_its_link_is_undone(void **state)
     assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOTSUP);
     assert_null(amb_session_find(shard, 9, 1));
     amb_session_close(open_session(shard, 9, AMB_LINK_STREAM), false, NULL, NULL);
+}
+
+/* It would be without its quotas. */
+static void test_a_session_without_its_purse_is_undone(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct amb_parties parties;
+    struct amb_tenants tenants;
+    struct amb_tenant *tenant;
+    struct amb_party *party;
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_tenants_init(&tenants), AMB_OK);
+    assert_int_equal(amb_tenants_take(&tenants, "plant", &tenant), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
+    amb_user_join(party->user, tenant);
+    struct amb_session_opening opening = {.link = AMB_LINK_STREAM, .party = party};
+    has_no_purse = true;
+    assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOMEM);
+    has_no_purse = false;
+    assert_null(amb_session_find(shard, 9, 1));
+    assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_OK);
+    assert_non_null(amb_session_find(shard, 9, 1)->purse);
+    amb_session_close(amb_session_find(shard, 9, 1), false, NULL, NULL);
+    assert_true(amb_list_is_empty(&shard->purses));
+    amb_party_unref(&party);
+    amb_parties_fini(&parties);
+    amb_tenants_fini(&tenants);
 }
 
 static void test_a_session_has_one_stream(void **state)
@@ -293,6 +334,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_a_session_opens_with_its_ring_and_goes_when_it_is_closed),
         T(test_a_session_without_its_link_is_undone),
+        T(test_a_session_without_its_purse_is_undone),
         T(test_a_session_has_one_stream),
         T(test_last_words_are_heard_in_the_order_of_the_ends),
         T(test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end),
