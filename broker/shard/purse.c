@@ -7,6 +7,23 @@
 #include <stdlib.h>
 
 #define SECOND_NS INT64_C(1000000000)
+/* A limit that is less than so many spares leaves none. No worker could give its own to another. */
+#define SPARES UINT64_C(256)
+
+static bool may_spare(const struct amb_account *account)
+{
+    while (account != NULL &&
+           amb_account_limit_of(account, AMB_QUOTA_HOST_BYTES) >= SPARES * AMB_PURSE_SPARE) {
+        account = account->above;
+    }
+    return account == NULL;
+}
+
+/* There is a session. Less than a piece is always left over. */
+static void set_spare(struct amb_purse *purse)
+{
+    purse->spare = may_spare(purse->account) ? AMB_PURSE_SPARE : AMB_PURSE_PIECE - 1;
+}
 
 bool amb_purse_is_due(const struct amb_party *party)
 {
@@ -22,7 +39,7 @@ struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *part
         struct amb_purse *purse = AMB_CONTAINER_OF(node, struct amb_purse, node);
         if (purse->party->user == party->user) {
             purse->refs++;
-            purse->spare = AMB_PURSE_SPARE;
+            set_spare(purse);
             return purse;
         }
     }
@@ -32,7 +49,7 @@ struct amb_purse *amb_purse_find(struct amb_shard *shard, struct amb_party *part
         purse->party = amb_party_ref(party);
         purse->account = &party->user->account;
         purse->refs = 1;
-        purse->spare = AMB_PURSE_SPARE;
+        set_spare(purse);
         purse->billed_ns = -AMB_PURSE_BILL_NS;
         amb_list_push_back(&shard->purses, &purse->node);
     }
@@ -84,7 +101,7 @@ void amb_purse_return(struct amb_purse *purse)
         purse_end(purse);
         return;
     }
-    uint64_t kept = purse->refs > 0 ? AMB_PURSE_PIECE : 0;
+    uint64_t kept = purse->spare >= AMB_PURSE_SPARE ? AMB_PURSE_PIECE : 0;
     uint64_t less = (purse->taken - purse->held) / AMB_PURSE_PIECE * AMB_PURSE_PIECE - kept;
     amb_account_sub(purse->account, AMB_QUOTA_HOST_BYTES, less);
     purse->taken -= less;
@@ -142,6 +159,10 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
     if (purse->is_rated || now_ns - purse->billed_ns >= AMB_PURSE_BILL_NS) {
         purse->billed_ns = now_ns;
         purse->is_rated = is_rated(purse->account);
+        set_spare(purse); /* The limit may be another one. */
+        if (purse->taken - purse->held > purse->spare) {
+            amb_purse_return(purse);
+        }
         enum amb_quota late = late_row(purse, now_ns);
         if (late != AMB_QUOTA_COUNT) {
             return late;

@@ -115,6 +115,29 @@ static void test_a_purse_lives_as_long_as_it_holds_bytes(void **state)
     assert_int_equal(amb_account_used(account, AMB_QUOTA_HOST_BYTES), 0);
 }
 
+/* Two workers, and a limit that is no more than a few pieces. */
+static void test_nothing_of_a_small_limit_stays_where_it_is_not_used(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *second = calloc(1, sizeof(*second));
+    assert_non_null(second);
+    amb_list_init(&second->purses);
+    struct amb_purse *there = amb_purse_find(second, w->one);
+    assert_non_null(there);
+    limit(&w->one->user->account, AMB_QUOTA_HOST_BYTES, 4 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_purse_obstacle(w->purse, 2 * AMB_PURSE_PIECE / 5 * 4, 0), AMB_QUOTA_COUNT);
+    amb_purse_hold(w->purse, 2 * AMB_PURSE_PIECE);
+    amb_purse_let_go(w->purse, 2 * AMB_PURSE_PIECE);
+    assert_true(amb_purse_has_room(there, 4 * AMB_PURSE_PIECE));
+    amb_purse_hold(w->purse, AMB_PURSE_PIECE + 1);
+    amb_purse_let_go(w->purse, 1);
+    assert_int_equal(amb_account_used(&w->one->user->account, AMB_QUOTA_HOST_BYTES),
+                     AMB_PURSE_PIECE);
+    amb_purse_let_go(w->purse, AMB_PURSE_PIECE);
+    amb_purse_unref(&there);
+    free(second);
+}
+
 static void test_there_is_room_up_to_the_limit(void **state)
 {
     struct world *w = *state;
@@ -206,6 +229,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_purse_lives_as_long_as_it_holds_bytes, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_of_a_small_limit_stays_where_it_is_not_used,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_there_is_room_up_to_the_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_bill_keeps_windows_shut_for_its_time, set_up,
                                         tear_down),
