@@ -108,17 +108,24 @@ static bool make_key(uint32_t user, const char *name, const char *topic, enum am
     return *len < AMB_IDENTITY_KEY_MAX;
 }
 
+struct amb_party *amb_identity_payer(const struct amb_identities *identities, uint32_t user,
+                                     const char *name, const char *topic,
+                                     enum amb_priority priority)
+{
+    char key[AMB_IDENTITY_KEY_MAX];
+    size_t len;
+    if (!make_key(user, name, topic, priority, key, &len)) {
+        return NULL;
+    }
+    const struct amb_identity *identity = amb_map_get(identities->by_key, key, len);
+    return identity == NULL ? NULL : identity->party;
+}
+
 bool amb_identity_is_of(const struct amb_identities *identities, const struct amb_party *party,
                         uint32_t user, const char *name, const char *topic,
                         enum amb_priority priority)
 {
-    char key[AMB_IDENTITY_KEY_MAX];
-    size_t len;
-    if (party == NULL || !make_key(user, name, topic, priority, key, &len)) {
-        return false;
-    }
-    const struct amb_identity *identity = amb_map_get(identities->by_key, key, len);
-    return identity != NULL && identity->party == party;
+    return party != NULL && amb_identity_payer(identities, user, name, topic, priority) == party;
 }
 
 /* One that nobody has used for the window. */

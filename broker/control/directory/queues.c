@@ -355,16 +355,17 @@ bool amb_queues_review_next(struct amb_directory *directory, amb_queue_ask_fn ma
     return true;
 }
 
-bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user)
+const struct amb_dir_queue *amb_queues_waiting(const struct amb_directory *directory,
+                                               const char *durable, uint32_t user)
 {
     AMB_LIST_FOR_EACH (node, &directory->queues) {
         const struct amb_dir_queue *queue = AMB_CONTAINER_OF(node, struct amb_dir_queue, node);
         if (durable[0] != '\0' && queue->members == 0 && amb_user_is_same(queue->user, user) &&
             strcmp(queue->durable, durable) == 0) {
-            return true;
+            return queue;
         }
     }
-    return false;
+    return NULL;
 }
 
 void amb_queues_tick(struct amb_directory *directory)

@@ -82,8 +82,10 @@ typedef bool (*amb_queue_ask_fn)(const struct amb_dir_queue *queue, void *arg);
 typedef void (*amb_queue_gone_fn)(const struct amb_dir_queue *queue, void *arg);
 bool amb_queues_review_next(struct amb_directory *directory, amb_queue_ask_fn may_stay,
                             amb_queue_gone_fn gone, void *arg);
-/* Is there such a durable name of that user, without a member? */
-bool amb_queues_wait_for(const struct amb_directory *directory, const char *durable, uint32_t user);
+/* Such a durable name of that owner, without a member; NULL: there is none. Its party is charged.
+ */
+const struct amb_dir_queue *amb_queues_waiting(const struct amb_directory *directory,
+                                               const char *durable, uint32_t user);
 /* Now and then: durable names that nobody came back for. */
 void amb_queues_tick(struct amb_directory *directory);
 /* user: the name's owner; NULL: the only user with such a name. tenant: of queues of that one

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/requests/naming.h"
 
+#include "broker/base/party.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
@@ -112,6 +113,27 @@ void amb_naming_post(struct amb_control *control, struct amb_order_publisher_ope
     }
 }
 
+/* Is the name within the quota? A name that its user pays for already is no new one. That of
+ * another user of its tenant, who shares it, goes over to this one. */
+static bool quota_has_room(struct amb_client *client, uint64_t id,
+                           const Amb__Control__PubOpen *open, uint32_t owner)
+{
+    const struct amb_party *payer =
+        amb_identity_payer(&client->control->identities, owner, open->name, open->topic,
+                           (enum amb_priority)open->priority);
+    if (payer != NULL && client->party != NULL && payer->user == client->party->user) {
+        return true;
+    }
+    if (payer != NULL) {
+        amb_user_count(payer->user, AMB_SHARE_NAMES, -1);
+    }
+    bool has_room = amb_permit_quota(client, id, AMB_QUOTA_NAMES, 1);
+    if (payer != NULL) {
+        amb_user_count(payer->user, AMB_SHARE_NAMES, 1);
+    }
+    return has_room;
+}
+
 bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open,
                      struct amb_identity **out)
 {
@@ -135,7 +157,7 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
         amb_client_send_error(client, id, AMB_ELIMIT, "publisher's name: %s", full);
         return false;
     }
-    if (!is_own && !amb_permit_quota(client, id, AMB_QUOTA_NAMES, 1)) {
+    if (!quota_has_room(client, id, open, owner)) {
         return false;
     }
     enum amb_status status = amb_identity_take(&control->identities, owner, open->name, open->topic,

@@ -24,23 +24,13 @@ static bool wish_may_read(const struct amb_client *client, const char *pattern)
                               pattern, len) == NULL);
 }
 
-/* Its user leaves something for others. A durable name counts while nobody uses it, so to use it
- * again takes nothing. */
-static bool user_has_room(struct amb_client *client, uint64_t id,
-                          const Amb__Control__Subscribe *subscribe)
+static bool user_may_have_one(struct amb_client *client, uint64_t id)
 {
     const struct amb_directory *directory = &client->control->directory;
     const struct amb_config_limits *limits = &client->control->config->limits;
     const struct amb_user *user = client->party == NULL ? NULL : client->party->user;
-    bool has_share = amb_user_has_room(user, AMB_SHARE_SUBSCRIPTIONS, 0, limits->max_subscriptions,
-                                       directory->sub_count, limits->user_share);
-    if ((has_share &&
-         amb_account_full(amb_client_account(client), AMB_QUOTA_SUBSCRIPTIONS, 1) == NULL) ||
-        amb_queues_wait_for(directory, subscribe->durable,
-                            amb_permit_queue_owner(client, subscribe))) {
-        return true;
-    }
-    if (has_share) {
+    if (amb_user_has_room(user, AMB_SHARE_SUBSCRIPTIONS, 0, limits->max_subscriptions,
+                          directory->sub_count, limits->user_share)) {
         return amb_permit_quota(client, id, AMB_QUOTA_SUBSCRIPTIONS, 1);
     }
     amb_client_send_error(client, id, AMB_ELIMIT,
@@ -48,6 +38,29 @@ static bool user_has_room(struct amb_client *client, uint64_t id,
                           "wait (limits.user_share)",
                           limits->max_subscriptions);
     return false;
+}
+
+/* Its user leaves something for others. A durable name counts while nobody uses it, so to use it
+ * again takes nothing. One of another user, who shares it, goes over to this one. */
+static bool user_has_room(struct amb_client *client, uint64_t id,
+                          const Amb__Control__Subscribe *subscribe)
+{
+    const struct amb_dir_queue *waiting = amb_queues_waiting(
+        &client->control->directory, subscribe->durable, amb_permit_queue_owner(client, subscribe));
+    struct amb_user *payer =
+        waiting == NULL || waiting->party == NULL ? NULL : waiting->party->user;
+    if (waiting != NULL &&
+        (payer == NULL || client->party == NULL || payer == client->party->user)) {
+        return true;
+    }
+    if (payer != NULL) {
+        amb_user_count(payer, AMB_SHARE_SUBSCRIPTIONS, -1);
+    }
+    bool has_room = user_may_have_one(client, id);
+    if (payer != NULL) {
+        amb_user_count(payer, AMB_SHARE_SUBSCRIPTIONS, 1);
+    }
+    return has_room;
 }
 
 bool amb_wish_check(struct amb_client *client, uint64_t id,

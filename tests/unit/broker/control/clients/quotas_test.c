@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quotas of users where a charge goes over: from one session of a user to the next, and from one user
+ * of a tenant to another. Rows, events and reloads are tests/trust/quotas.py.
+ */
+#include "broker/control/clients/quotas.h"
+
+#include "broker/base/party.h"
+#include "broker/control/directory/queues.h"
+#include "tests/unit/broker/control/clients/roles_world.h"
+
+#define CAMERA "roles = ( { name = \"camera\"; publish = ( \">\" ); subscribe = ( \">\" ); shared = ( \"s\" ); } );"
+#define CAROL "carol:plant:camera:-:-:uid/1002\n"
+
+static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
+{
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == (unsigned)row ? most : AMB_QUOTA_NONE;
+    }
+    amb_account_limit(account, "small", limits);
+}
+
+/* A client of that uid, in a process of its own. */
+static struct amb_client *process_of(uint32_t uid, pid_t pid, int *fd)
+{
+    struct amb_client *client = stepped_connect(true, fd);
+    client->uid = uid;
+    client->pid = pid;
+    client->user = amb_user_of_uid(uid, 65534);
+    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
+    stepped_say_body(*fd, stepped_auth, sizeof(stepped_auth));
+    stepped_settle(client);
+    for (unsigned i = 0; i < 2; i++) { /* Challenge and Welcome. */
+        amb_control_free(stepped_hear(*fd));
+    }
+    assert_int_equal(client->state, AMB_CLIENT_LIVE);
+    return client;
+}
+
+static enum amb_status ask(struct amb_client *client, int fd, const Amb__Control__Control *message)
+{
+    Amb__Control__Control *answer = stepped_ask(client, fd, message);
+    bool is_error = answer->body_case == AMB__CONTROL__CONTROL__BODY_ERROR;
+    enum amb_status status = is_error ? (enum amb_status)answer->error->status : AMB_OK;
+    amb_control_free(answer);
+    return status;
+}
+
+static enum amb_status name(struct amb_client *client, int fd, uint32_t handle, const char *name)
+{
+    Amb__Control__PubOpen open = AMB__CONTROL__PUB_OPEN__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    open.handle = handle;
+    open.topic = (char *)(uintptr_t) "t";
+    open.name = (char *)(uintptr_t)name;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    message.pub_open = &open;
+    return ask(client, fd, &message);
+}
+
+static enum amb_status durable(struct amb_client *client, int fd, uint32_t handle, const char *name)
+{
+    Amb__Control__Subscribe subscribe = AMB__CONTROL__SUBSCRIBE__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    subscribe.handle = handle;
+    subscribe.pattern = (char *)(uintptr_t) "a";
+    subscribe.durable = (char *)(uintptr_t)name;
+    subscribe.ack = AMB_ACK_EXPLICIT;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_SUBSCRIBE;
+    message.subscribe = &subscribe;
+    return ask(client, fd, &message);
+}
+
+static uint64_t used(const struct amb_account *account, enum amb_quota row)
+{
+    return amb_account_used(account, row);
+}
+
+/* Its process ends, and the next one comes as its publisher. It has the name within the quota. */
+static void test_a_name_is_its_users_in_every_process(void **state)
+{
+    (void)state;
+    int fd;
+    use_roles(CAMERA);
+    use(ALICE CAROL);
+    struct amb_client *alice = process_of(1000, 11, &fd);
+    struct amb_party *party = amb_party_ref(alice->party);
+    struct amb_account *account = amb_client_account(alice);
+    limit(account, AMB_QUOTA_NAMES, 1);
+    assert_int_equal(name(alice, fd, 0, "n"), AMB_OK);
+    assert_int_equal(name(alice, fd, 1, "m"), AMB_ELIMIT);
+    stepped_leave(alice, fd);
+    assert_int_equal(used(account, AMB_QUOTA_NAMES), 1);
+    alice = process_of(1000, 12, &fd);
+    limit(account, AMB_QUOTA_NAMES, 1);
+    assert_int_equal(name(alice, fd, 0, "n"), AMB_OK);
+    assert_int_equal(used(account, AMB_QUOTA_NAMES), 1);
+    assert_int_equal(used(account->above, AMB_QUOTA_NAMES), 1);
+    stepped_leave(alice, fd);
+    /* Of a name that they share it is the one who has it that is charged. */
+    alice = process_of(1000, 12, &fd);
+    limit(account, AMB_QUOTA_NAMES, 2);
+    limit(account->above, AMB_QUOTA_NAMES, 2);
+    assert_int_equal(name(alice, fd, 0, "s"), AMB_OK);
+    stepped_leave(alice, fd);
+    struct amb_client *carol = process_of(1002, 13, &fd);
+    limit(account->above, AMB_QUOTA_NAMES, 2);
+    assert_int_equal(name(carol, fd, 0, "m"), AMB_ELIMIT);
+    assert_int_equal(name(carol, fd, 0, "s"), AMB_OK);
+    assert_int_equal(used(account, AMB_QUOTA_NAMES), 1);
+    assert_int_equal(used(account->above, AMB_QUOTA_NAMES), 2);
+    stepped_leave(carol, fd);
+    limit(account->above, AMB_QUOTA_NAMES, AMB_QUOTA_NONE);
+    amb_party_unref(&party);
+}
+
+/* A durable name that waits is charged to who has left it. */
+static void test_a_shared_durable_is_of_who_reads_it(void **state)
+{
+    (void)state;
+    int fd, other_fd;
+    use_roles(CAMERA);
+    use(ALICE CAROL BOB);
+    struct amb_client *other = process_of(1001, 20, &other_fd); /* Somebody is there always. */
+    struct amb_client *alice = process_of(1000, 21, &fd);
+    struct amb_party *party = amb_party_ref(alice->party);
+    struct amb_account *account = amb_client_account(alice);
+    assert_int_equal(durable(alice, fd, 0, "s"), AMB_OK);
+    stepped_leave(alice, fd);
+    assert_int_equal(used(account, AMB_QUOTA_SUBSCRIPTIONS), 1);
+    struct amb_client *carol = process_of(1002, 22, &fd);
+    limit(amb_client_account(carol), AMB_QUOTA_SUBSCRIPTIONS, 0);
+    assert_int_equal(durable(carol, fd, 0, "s"), AMB_ELIMIT);
+    limit(amb_client_account(carol), AMB_QUOTA_SUBSCRIPTIONS, 1);
+    limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, 1);
+    assert_int_equal(durable(carol, fd, 0, "s"), AMB_OK);
+    assert_int_equal(used(account, AMB_QUOTA_SUBSCRIPTIONS), 0);
+    assert_int_equal(used(account->above, AMB_QUOTA_SUBSCRIPTIONS), 1);
+    assert_int_equal(durable(carol, fd, 1, "own"), AMB_ELIMIT);
+    stepped_leave(carol, fd);
+    limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, AMB_QUOTA_NONE);
+    assert_int_equal(amb_queues_remove_durable(&stepped_control()->directory, "s", NULL,
+                                               AMB_TENANT_ANY),
+                     AMB_OK);
+    assert_int_equal(used(account->above, AMB_QUOTA_SUBSCRIPTIONS), 0);
+    stepped_leave(other, other_fd);
+    amb_party_unref(&party);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_name_is_its_users_in_every_process),
+        cmocka_unit_test(test_a_shared_durable_is_of_who_reads_it),
+    };
+    return cmocka_run_group_tests_name("broker/quotas", tests, NULL, forget_roles);
+}
