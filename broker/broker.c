@@ -10,7 +10,6 @@
 #include "broker/control/clients/client_news.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
-#include "broker/control/clients/quotas.h"
 #include "broker/control/clients/renew.h"
 #include "broker/control/control_loop.h"
 #include "broker/control/door.h"
@@ -545,7 +544,7 @@ static void reload_arrived(struct amb_mail *mail, void *owner)
     }
     amb_control_use_config(control, reload->config);
     amb_renew_users(control, reload->users);
-    amb_quotas_renew(control);
+    amb_renew_quotas(control);
     amb_auth_users_unref(&reload->users);
     free(reload);
 }

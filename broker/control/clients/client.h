@@ -78,6 +78,7 @@ struct amb_client {
     bool is_unix, is_dead;          /* is_dead: the process is known to be gone */
     bool is_given_up;               /* nobody waits for that; its process may live on */
     bool has_session, is_quarantined, said_bye;
+    bool is_replaced; /* another session has been let in, in place of this one that goes */
     unsigned orders;  /* under way */
     unsigned work;    /* of them, requests that a worker answers as soon as it can */
     uint8_t paused;   /* enum amb_client_pause; 0: it is read */
@@ -119,6 +120,7 @@ struct amb_client {
     } place;                           /* by its own word */
     char gpu_reason[80];               /* why it does not map GPU memory, in its own words */
     bool has_gpu;                      /* it has asked for GPU memory */
+    bool has_leased;                   /* it has asked for memory to write in place */
     /* Its word on GPU memory that did not stay on a GPU, with its last sign of life. */
     uint64_t staged_in, staged_out, staged_in_msgs, staged_out_msgs;
     char staged_why[128];

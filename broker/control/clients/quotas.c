@@ -52,7 +52,7 @@ void amb_quotas_renew(struct amb_control *control)
 /* One of a user, or of a tenant. */
 struct owner {
     struct amb_control *control;
-    const char *user; /* NULL: it is a tenant */
+    const struct amb_user *user; /* NULL: it is a tenant */
     uint32_t tenant;
 };
 
@@ -60,12 +60,16 @@ static void tell(const struct owner *owner, const struct amb_account *account, e
                  bool is_full)
 {
     if (amb_events_are_wanted(owner->control)) {
-        amb_events_publish(
-            owner->control, owner->tenant, is_full ? "$SYS.quota.full" : "$SYS.quota.near",
-            json_pack("{s:s, s:s*, s:s, s:s, s:I, s:I}", "of", account->kind, "user", owner->user,
-                      "quota", account->quota, "key", amb_quota_key(row), "used",
-                      (json_int_t)amb_account_used(account, row), "limit",
-                      (json_int_t)amb_account_limit_of(account, row)));
+        char text[AMB_AUTH_NAME_MAX];
+        uint32_t number = owner->user == NULL ? 0 : (uint32_t)(owner->user->id & UINT32_MAX);
+        const char *user =
+            owner->user == NULL ? NULL : amb_login_owner_text(owner->control, number, text);
+        amb_events_publish(owner->control, owner->tenant,
+                           is_full ? "$SYS.quota.full" : "$SYS.quota.near",
+                           json_pack("{s:s, s:s*, s:s, s:s, s:I, s:I}", "of", account->kind, "user",
+                                     user, "quota", account->quota, "key", amb_quota_key(row),
+                                     "used", (json_int_t)amb_account_used(account, row), "limit",
+                                     (json_int_t)amb_account_limit_of(account, row)));
     }
 }
 
@@ -93,12 +97,9 @@ static bool look_at_user(const char *key, void *value, void *arg)
     (void)key;
     struct amb_control *control = arg;
     struct amb_user *user = value;
-    char text[AMB_AUTH_NAME_MAX];
     if (user->tenant != NULL) {
         amb_account_rates(&user->account, control->quotas_since_ns);
-        uint32_t number = (uint32_t)(user->id & UINT32_MAX);
-        const struct owner owner = {control, amb_login_owner_text(control, number, text),
-                                    user->tenant->number};
+        const struct owner owner = {control, user, user->tenant->number};
         look(&owner, &user->account);
     }
     return true;

@@ -67,6 +67,24 @@ static bool renew_rights(struct amb_client *client, const struct amb_auth_user *
     return true;
 }
 
+/* Leases need no window, so a quota of what is published would not hold for them. Its client comes
+ * back without any. */
+static void end_if_metered(struct amb_client *client)
+{
+    if (client->has_leased && client->state == AMB_CLIENT_LIVE && client->revoked == AMB_OK &&
+        amb_account_is_metered(amb_client_account(client))) {
+        amb_renew_revoke(client, AMB_ELOST);
+    }
+}
+
+void amb_renew_quotas(struct amb_control *control)
+{
+    amb_quotas_renew(control);
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        end_if_metered(AMB_CONTAINER_OF(node, struct amb_client, node));
+    }
+}
+
 /* Goes over to the set in force, or ends. */
 static void renew(struct amb_client *client)
 {
@@ -89,6 +107,7 @@ static void renew(struct amb_client *client)
         login->users = amb_auth_users_ref(control->users);
         login->user = user;
         amb_quotas_limit(client);
+        end_if_metered(client);
     }
 }
 

@@ -26,6 +26,9 @@ struct amb_control;
 /* The set of the configuration in force. NULL: no users file any more. Takes a reference of its
  * own. The first slice is done at once. */
 void amb_renew_users(struct amb_control *control, struct amb_auth_users *users);
+/* The quotas of the configuration in force, for all clients (quotas.h). One that has leased ends
+ * where they limit what it publishes. */
+void amb_renew_quotas(struct amb_control *control);
 /* The next slice: clients that have not been compared yet, those that are to end, and queues. */
 void amb_renew_some(struct amb_control *control);
 /* Is there more to do? */

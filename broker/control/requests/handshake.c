@@ -446,7 +446,7 @@ static struct amb_client *find_former(const struct amb_client *client,
 
 /* Its client has a new session, so the old one is ended first. Then nothing is delivered to both,
  * and its handles and inboxes are free. Returns 1 if that session goes now: it must not stand in
- * the new one's way. One that stays in quarantine counts as any other. */
+ * the new one's way, nor in that of one more. One that stays in quarantine counts as any other. */
 static uint32_t end_former(struct amb_client *old, bool is_unmapped)
 {
     bool holds = old->link == AMB_LINK_RING && !is_unmapped && !old->is_dead;
@@ -456,7 +456,9 @@ static uint32_t end_former(struct amb_client *old, bool is_unmapped)
     } else if (is_unmapped) {
         amb_client_give_up(old); /* As if its process were gone. */
     }
-    return !holds && old->has_session ? 1 : 0;
+    bool frees = !holds && old->has_session && !old->is_replaced;
+    old->is_replaced = old->is_replaced || frees;
+    return frees ? 1 : 0;
 }
 
 /* The UCX that the client has loaded is known now. One that does not fit leaves it a stream, where

@@ -155,6 +155,7 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
     }
     struct amb_order_lease *ask = lease_order(client, id, &amb_order_lease_open, lease_opened);
     if (ask != NULL) {
+        client->has_leased = true;
         ask->pool = pool;
         ask->slot = open->slot;
         ask->slots = open->slots;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotas of users where a charge goes over: from one session of a user to the next, and from one user
- * of a tenant to another. Rows, events and reloads are tests/trust/quotas.py.
+ * Quotas of users where a charge goes over, from session to session and from user to user. Rows,
+ * events and reloads are tests/trust/quotas.py.
  */
 #include "broker/control/clients/quotas.h"
 
@@ -9,7 +9,11 @@
 #include "broker/control/directory/queues.h"
 #include "tests/unit/broker/control/clients/roles_world.h"
 
-#define CAMERA "roles = ( { name = \"camera\"; publish = ( \">\" ); subscribe = ( \">\" ); shared = ( \"s\" ); } );"
+#include <unistd.h>
+
+#define CAMERA                                                                                     \
+    "roles = ( { name = \"camera\"; publish = ( \">\" ); subscribe = ( \">\" ); shared = ( \"s\" " \
+    "); } );"
 #define CAROL "carol:plant:camera:-:-:uid/1002\n"
 
 static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
@@ -142,12 +146,91 @@ static void test_a_shared_durable_is_of_who_reads_it(void **state)
     assert_int_equal(durable(carol, fd, 1, "own"), AMB_ELIMIT);
     stepped_leave(carol, fd);
     limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, AMB_QUOTA_NONE);
-    assert_int_equal(amb_queues_remove_durable(&stepped_control()->directory, "s", NULL,
-                                               AMB_TENANT_ANY),
-                     AMB_OK);
+    assert_int_equal(
+        amb_queues_remove_durable(&stepped_control()->directory, "s", NULL, AMB_TENANT_ANY),
+        AMB_OK);
     assert_int_equal(used(account->above, AMB_QUOTA_SUBSCRIPTIONS), 0);
     stepped_leave(other, other_fd);
     amb_party_unref(&party);
+}
+
+/* It would publish past its quota for as long as its session stays. */
+static void test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes(void **state)
+{
+    (void)state;
+    static const char *const quotas[] = {"in_msgs = 5;", "topics = 5;"};
+    for (unsigned i = 0; i < 2; i++) {
+        int leased_fd, plain_fd;
+        char text[256];
+        use_roles(CAMERA);
+        use(ALICE CAROL);
+        struct amb_client *leased = process_of(1000, 31, &leased_fd);
+        struct amb_client *plain = process_of(1002, 32, &plain_fd);
+        leased->has_leased = true;
+        amb_renew_quotas(leased->control);
+        assert_int_equal(leased->revoked, AMB_OK);
+        (void)snprintf(text, sizeof(text), "%s quotas = ( { name = \"default\"; %s } );", CAMERA,
+                       quotas[i]);
+        use_roles(text);
+        amb_renew_quotas(leased->control);
+        assert_int_equal(leased->revoked, i == 0 ? AMB_ELOST : AMB_OK);
+        assert_int_equal(plain->revoked, AMB_OK);
+        amb_renew_some(leased->control);
+        assert_int_equal(leased->state, i == 0 ? AMB_CLIENT_ENDING : AMB_CLIENT_LIVE);
+        stepped_leave(leased, leased_fd);
+        stepped_leave(plain, plain_fd);
+    }
+    use_roles(CAMERA);
+    use("");
+}
+
+/* A client of that uid whose Auth names the session of `former`. No worker has had its turn since.
+ */
+static struct amb_client *come_after(const struct amb_client *former, int *fd)
+{
+    struct amb_client *client = stepped_connect(true, fd);
+    uint8_t bytes[256];
+    client->uid = former->uid;
+    client->user = former->user;
+    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
+    stepped_control_turn(client);
+    Amb__Control__Former named = AMB__CONTROL__FORMER__INIT;
+    Amb__Control__Auth auth = AMB__CONTROL__AUTH__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    named.session = former->session.index;
+    named.generation = former->session.generation;
+    named.secret = former->secret;
+    auth.former = &named;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
+    message.auth = &auth;
+    size_t len = amb_control_packed_size(&message);
+    assert_in_range(len, 1, sizeof(bytes));
+    amb_control_pack(&message, bytes);
+    stepped_say(*fd, bytes, len);
+    stepped_control_turn(client);
+    return client;
+}
+
+/* A session that goes makes room for one. Its worker has not closed it yet. */
+static void test_one_session_takes_the_place_of_another(void **state)
+{
+    (void)state;
+    int fds[3];
+    use_roles(CAMERA " quotas = ( { name = \"default\"; connections = 1; } );");
+    use(ALICE);
+    struct amb_client *alice = process_of(1000, 41, &fds[0]);
+    struct amb_client *second = come_after(alice, &fds[1]), *third = come_after(alice, &fds[2]);
+    assert_int_equal(alice->state, AMB_CLIENT_ENDING);
+    assert_int_equal(second->state, AMB_CLIENT_OPENING);
+    assert_int_equal(third->state, AMB_CLIENT_ENDING);
+    stepped_settle(second);
+    (void)close(fds[2]);
+    stepped_leave(alice, fds[0]); /* Both are buried. */
+    assert_int_equal(second->state, AMB_CLIENT_LIVE);
+    assert_int_equal(used(amb_client_account(second), AMB_QUOTA_CONNECTIONS), 1);
+    stepped_leave(second, fds[1]);
+    use_roles(CAMERA);
+    use("");
 }
 
 int main(void)
@@ -155,6 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_is_its_users_in_every_process),
         cmocka_unit_test(test_a_shared_durable_is_of_who_reads_it),
+        cmocka_unit_test(test_one_session_takes_the_place_of_another),
+        cmocka_unit_test(test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes),
     };
     return cmocka_run_group_tests_name("broker/quotas", tests, NULL, forget_roles);
 }
