@@ -36,10 +36,12 @@ static int rows_put(json_t *rows, uint64_t id, json_t *row)
     return json_object_set_new(rows, key, row);
 }
 
-/* May one more row be made? */
-static bool walk_may(struct amb_status_walk *walk)
+/* May one more row be made, of that session? Those of other tenants do not count. */
+static bool walk_may(struct amb_status_walk *walk, const struct amb_session *session)
 {
-    if (walk->order->row_budget == 0) {
+    const struct amb_status_query *query = walk->query;
+    if (session == NULL || session->client_id > query->last_id || walk->order->row_budget == 0 ||
+        !amb_tenant_is_asked(query->tenant, session->tenant)) {
         return false;
     }
     walk->order->row_budget--;
@@ -50,7 +52,7 @@ static bool walk_may(struct amb_status_walk *walk)
 static uint64_t paths_at(struct amb_status_walk *walk, uint64_t at)
 {
     const struct amb_session *s = walk->shard->sessions.at[at];
-    if (s != NULL && s->client_id <= walk->query->last_id && walk_may(walk)) {
+    if (walk_may(walk, s)) {
         (void)rows_put(walk->rows, s->client_id, amb_paths_of(s));
     }
     return at + 1;
@@ -59,7 +61,7 @@ static uint64_t paths_at(struct amb_status_walk *walk, uint64_t at)
 static uint64_t sessions_at(struct amb_status_walk *walk, uint64_t at)
 {
     const struct amb_session *s = walk->shard->sessions.at[at];
-    if (s == NULL || s->client_id > walk->query->last_id || !walk_may(walk)) {
+    if (!walk_may(walk, s)) {
         return at + 1;
     }
     char lanes[160] = "none";
