@@ -42,18 +42,25 @@ static void line_compare(struct amb_control *control, uint32_t i)
     *maps &= ~lost;
 }
 
+/* Its user's, else one of somebody who has lost all, else a new one. AMB_LEFT_MAPS_MAX: none. */
 static uint32_t line_of(struct amb_left_maps *left, uint32_t number, uint32_t tenant)
 {
-    uint32_t i = 0;
-    while (i < left->count && left->lines[i].user != number) {
-        i++;
+    uint32_t i = 0, unused = left->count;
+    for (; i < left->count && left->lines[i].user != number; i++) {
+        unused = unused == left->count && left->lines[i].maps == 0 ? i : unused;
     }
-    if (i == left->count && i < AMB_LEFT_MAPS_MAX) {
+    if (i < left->count) {
+        return i;
+    }
+    if (unused == left->count && unused < AMB_LEFT_MAPS_MAX) {
         left->next += left->next == left->count; /* It is compared as it comes. */
-        left->lines[left->count].tenant = tenant;
-        left->lines[left->count++].user = number;
+        left->count++;
     }
-    return i;
+    if (unused < AMB_LEFT_MAPS_MAX) {
+        left->lines[unused].tenant = tenant;
+        left->lines[unused].user = number;
+    }
+    return unused;
 }
 
 void amb_left_maps_note(struct amb_client *client)

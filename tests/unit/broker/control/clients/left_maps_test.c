@@ -147,6 +147,39 @@ static void without_users_all_are_others(void **state)
     assert_int_equal(lost(), 0);
 }
 
+/* All lines are of others, who are nobody any more and may map the group 1. */
+static void fill(struct amb_left_maps *left)
+{
+    for (uint32_t i = 0; i < AMB_LEFT_MAPS_MAX; i++) {
+        left->lines[i].user = 0;
+        left->lines[i].tenant = AMB_TENANT_OPERATORS;
+        left->lines[i].maps = 2;
+    }
+    left->count = left->next = AMB_LEFT_MAPS_MAX;
+}
+
+static void a_line_of_one_who_has_lost_all_is_the_next_one_s(void **state)
+{
+    (void)state;
+    int fd;
+    struct amb_left_maps *left = &stepped_control()->left_maps;
+    use(ALICE);
+    (void)lost();
+    struct amb_client *alice = connect_as(1000, &fd);
+    fill(left);
+    left->lines[7].maps = 0;
+    note(alice);
+    assert_int_equal(left->others, 0);
+    assert_int_equal(left->lines[7].user, alice->login.user->number);
+    assert_int_equal(left->lines[7].tenant, amb_client_tenant(alice));
+    assert_int_equal(left->lines[7].maps & 1, 1);
+    stepped_leave(alice, fd);
+    use("alice:plant:less:-:-:uid/1000\n");
+    while (amb_left_maps_review_next(stepped_control())) {
+    }
+    assert_int_equal(lost() & 1, 1);
+}
+
 static void a_full_table_counts_more_users_as_others(void **state)
 {
     (void)state;
@@ -155,7 +188,7 @@ static void a_full_table_counts_more_users_as_others(void **state)
     use(ALICE);
     (void)lost();
     struct amb_client *alice = connect_as(1000, &fd);
-    left->count = left->next = AMB_LEFT_MAPS_MAX; /* Of number 0, whom nobody has. */
+    fill(left);
     note(alice);
     assert_int_equal(left->count, AMB_LEFT_MAPS_MAX);
     assert_int_equal(left->others & 1, 1);
@@ -175,7 +208,7 @@ static void the_end_of_another_s_time_retires_too(void **state)
     use(ALICE CAROL);
     (void)lost();
     struct amb_client *carol = connect_as(1002, &fd);
-    left->count = left->next = AMB_LEFT_MAPS_MAX;
+    fill(left);
     note(carol);
     amb_left_maps_look(control, CAROLS_END - 1);
     assert_int_equal(lost(), 0);
@@ -198,6 +231,7 @@ int main(void)
         T(a_user_who_is_removed_loses_all),
         T(one_that_goes_after_a_reload_is_compared_at_once),
         T(without_users_all_are_others),
+        T(a_line_of_one_who_has_lost_all_is_the_next_one_s),
         T(a_full_table_counts_more_users_as_others),
         T(the_end_of_another_s_time_retires_too),
     };
