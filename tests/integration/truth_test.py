@@ -423,7 +423,8 @@ topics = ( {{ match = "cam.>"; trust_group = "cams"; }}, {{ match = "door.*"; tr
             (23452, "?expect=zero-copy", "cam.>", None), (23452, "?expect=zero-copy", "cam.a", None),
             (23452, "?expect=zero-copy", "door.a", f"expect=zero-copy: {copies} doors"),
             (23452, "", "door.a", None), (23452, "", "zero.a", f"\"zero-copy\" of zero.>: {copies} default"),
-            (23453, "?expect=zero-copy", "door.a", f"expect=zero-copy: {copies}"), (23453, "", "door.a", None)]:
+            (23453, "?expect=zero-copy", "door.a",
+             "expect=zero-copy: its user may not read all of any trust group"), (23453, "", "door.a", None)]:
         answer = ctl(rig, url + query, "sub", pattern, "--count", "1", "--timeout", "0.3",
                      prefix=as_user(user))
         check_answer(answer, TEMP_FAILURE if words is None else USAGE, words or "", f"{user} {query} {pattern}")

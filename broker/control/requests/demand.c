@@ -104,12 +104,13 @@ static bool lacks_group(const struct amb_client *client, uint64_t groups, char o
     return true;
 }
 
-/* The same of all groups: then nothing can be in place. */
-static bool lacks_groups(const struct amb_client *client, char out[AMB_WHY_MAX])
+/* The same of all groups: then nothing can be in place. None is named, for it may be others' alone.
+ */
+static bool lacks_groups(const struct amb_client *client)
 {
     uint32_t last = client->control->config->trust_groups.count - 1; /* There is one always. */
     uint64_t all = UINT64_MAX >> (AMB_TRUST_GROUPS_MAX - 1 - last);
-    return (amb_client_maps(client) & all) == 0 && lacks_group(client, UINT64_C(1) << last, out);
+    return (amb_client_maps(client) & all) == 0;
 }
 
 bool amb_demand_session(struct amb_client *client)
@@ -123,11 +124,10 @@ bool amb_demand_session(struct amb_client *client)
         }
     }
     enum amb_status status = AMB_OK;
-    char text[AMB_WHY_MAX];
     const char *why = lacks_room(client, client->expect, &status);
-    if (why == NULL && (client->expect & AMB_EXPECT_ZERO_COPY) != 0 && lacks_groups(client, text)) {
+    if (why == NULL && (client->expect & AMB_EXPECT_ZERO_COPY) != 0 && lacks_groups(client)) {
         status = AMB_ENOTSUP;
-        why = text;
+        why = "its user may not read all of any trust group, and gets copies";
     }
     if (why != NULL) {
         amb_client_send_error(client, 0, status, "expect=zero-copy: %s", why);
