@@ -141,3 +141,25 @@ def test_without_users_there_are_no_tenants(rig):
     rows = {row["topic"]: row["tenant"] for row in broker.ask("topics")}
     check(rows.get("t") == "", f"{rows}")
     broker.stop()
+
+
+def test_tenants_have_names_when_users_come(rig):
+    """What was made before is the operators', and is shown so."""
+    config, users = rig.folder / "broker.conf", rig.folder / "users"
+    config.write_text("")
+    users.write_text("a:plant:-:-:-:uid/1\n")
+    users.chmod(0o600)
+    broker = rig.broker("--config", config, tcp=False)
+
+    def shown():
+        broker.asker = None  # A session of before ends with the reload.
+        return {row["topic"]: row["tenant"] for row in broker.ask("topics")}
+
+    done = subprocess.run([rig.program("broker-ctl"), "--url", broker.unix_url, "pub", "t"],
+                          input="x", text=True, capture_output=True, timeout=30, check=False)
+    check(done.returncode == 0 and shown().get("t") == "", f"{done}: {shown()}")
+    config.write_text(f'auth = {{ users = "{users}"; }};\n')
+    broker.signal(signal.SIGHUP)
+    until(20, lambda: "in force from now on" in broker.log(), "other users are in force")
+    until(20, lambda: shown().get("t") == "$", "the tenant of before has a name")
+    broker.stop()

@@ -70,6 +70,8 @@ struct amb_client {
     enum amb_client_state state;
     uint64_t id;
     struct amb_listed listed;       /* while it has a session: client_listed.h */
+    uint64_t listed_maps;           /* that its rights cover, as they were */
+    uint64_t listed_maps_of;        /* ... with that configuration; 0: to be asked anew */
     int fd, pidfd;                  /* -1: none */
     struct amb_tls *tls;            /* of the connection; NULL: it is plain */
     struct amb_list_node of_unread; /* of control->unread: TLS has bytes of it in hand */

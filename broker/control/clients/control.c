@@ -14,6 +14,7 @@
 void amb_control_use_config(struct amb_control *control, const struct amb_config *config)
 {
     control->config = config;
+    control->config_number++;
     control->directory.config = config;
     for (unsigned i = 0; i < control->shard_count && !control->directory.is_over; i++) {
         struct amb_order_limits *order = amb_order_new(&amb_order_limits, NULL, NULL);

@@ -131,6 +131,7 @@ struct amb_control {
     uint32_t client_count, half_open_count;
     uint32_t opening_count; /* orders that make a session; their clients may have gone */
     struct amb_session_indices *indices; /* one for each shard */
+    uint64_t config_number;              /* of the configuration: each reload brings another one */
     int64_t now_ns, started_ns, tick_ns;
     int64_t resume_accept_ns; /* listeners are paused until then; 0: not paused */
     int64_t pause_logged_ns, refusal_logged_ns;

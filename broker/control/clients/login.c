@@ -61,6 +61,7 @@ static enum amb_status take_rights(struct amb_client *client, const struct amb_a
     if (status == AMB_OK) {
         amb_rights_unref(&client->rights);
         client->rights = rights;
+        client->listed_maps_of = 0;
         client->tenant = tenant;
         client->sharer = sharer;
     }

@@ -6,6 +6,7 @@
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/events.h"
 #include "broker/control/clients/quotas.h"
+#include "broker/control/directory/listing.h"
 #include "broker/control/directory/queues.h"
 #include "broker/memory/membudget.h"
 #include "broker/rights/rights_compare.h"
@@ -64,6 +65,7 @@ static bool renew_rights(struct amb_client *client, const struct amb_auth_user *
     }
     amb_rights_unref(&client->rights);
     client->rights = later;
+    client->listed_maps_of = 0;
     return true;
 }
 
@@ -261,6 +263,9 @@ void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
     }
     control->users = amb_auth_users_ref(users);
     amb_rights_table_renew(&control->rights);
+    if ((former == NULL) != (users == NULL)) {
+        amb_listing_anew(&control->directory); /* Tenants have names now, or have none any more. */
+    }
     mark_clients(control);
     control->reviews_queues = users != NULL;
     if (users != NULL) {

@@ -64,3 +64,19 @@ void amb_listing_queue_gone(struct amb_directory *directory, struct amb_dir_queu
 {
     amb_counters_unlist(directory->counters, &queue->listed, AMB_COUNTERS_QUEUE);
 }
+
+void amb_listing_anew(struct amb_directory *directory)
+{
+    AMB_LIST_FOR_EACH (node, &directory->topics) {
+        amb_listing_topic(directory, AMB_CONTAINER_OF(node, struct amb_dir_topic, node));
+    }
+    AMB_LIST_FOR_EACH (node, &directory->subs) {
+        struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
+        if (sub->handle != AMB_QUEUE_HANDLE) {
+            amb_listing_subscription(directory, sub);
+        }
+    }
+    AMB_LIST_FOR_EACH (node, &directory->queues) {
+        amb_listing_queue(directory, AMB_CONTAINER_OF(node, struct amb_dir_queue, node));
+    }
+}

@@ -17,3 +17,5 @@ void amb_listing_subscription_gone(struct amb_directory *directory, struct amb_d
 /* Also when its members have changed. */
 void amb_listing_queue(struct amb_directory *directory, struct amb_dir_queue *queue);
 void amb_listing_queue_gone(struct amb_directory *directory, struct amb_dir_queue *queue);
+/* All that is there, once more: tenants and owners have other names. */
+void amb_listing_anew(struct amb_directory *directory);
