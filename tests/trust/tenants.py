@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two tenants with the same topics, durables, groups and publishers' names, and no crossing.
 
-    tenants.py BUILD [--rounds 10000] [--seed N]
+    tenants.py BUILD [--tries 10000] [--seed N]
 
 Each tenant's users publish, read, ask and answer by names that the other one has too. Between these
-they try what should lead to the other tenant: its patterns, inboxes, queues, names, views and events.
+they try what should lead to the other tenant: its patterns, inboxes, queues, names, views, events and
+retained messages, and commands that end its sessions, block its users or remove its durable names.
 A word that only one tenant says and the other one hears is a crossing.
 """
 import json
@@ -23,13 +24,15 @@ READERS = {0: (">", ""), 1: ("cam.*", ""), 2: ("cfg.a", ""), 3: ("jobs.>", "grou
            4: ("cam.>", "durable=d ack=1"), 5: ("$SYS.>", ""), 6: ("$DLQ.>", ""), 7: ("ask", "")}
 EVENTS, LETTERS, QUESTIONS = 5, 6, 7
 VIEWS = ("status", "topics", "subs", "queues", "clients", "transports", "paths", "topics >",
-         "paths puppet")
+         "paths puppet", "quotas", "blocked")
 OPERATORS_VIEWS = ("workers", "memory", "doctor", "topo")
-FORBIDDEN, BUSY = -9, -67
+OF_ALL = ("reload", "drain")
+FORBIDDEN, NOT_FOUND, BUSY = -9, -12, -67
 
 
 class Tenant:
-    """Two users of one tenant: the first has the readers, the second one does the rest."""
+    """Three users of one tenant: the first has the readers, the second one does the rest, and the third
+    may give commands."""
 
     def __init__(self, broker, name):
         self.name, self.sent, self.inbox = name, [], None
@@ -41,6 +44,11 @@ class Tenant:
         for handle, topic in enumerate(TOPICS):
             self.writer.say("pub", handle, topic, "robot")
         self.writer.say("pub", len(TOPICS), f"own.{name}secret")
+        self.leader = broker.client(f"{name}3")
+        self.leader.say("sub", 0, "jobs.x", f"durable=only-{name}", "ack=1")
+        self.leader.say("unsub", 0)
+        self.numbers = [row["id"] for row in json.loads(self.leader.say("ask", "clients"))["clients"]]
+        check(len(self.numbers) == 3, f"{name} sees its own: {self.numbers}")
 
     def publish(self, number):
         handle = number % (len(TOPICS) + 1)
@@ -83,7 +91,7 @@ class Trial:
 
     def once(self):
         name = self.rng.choice(("view", "operators", "subscribe", "publish", "inbox", "queue",
-                                "name", "remove", "test"))
+                                "name", "remove", "test", "command", "account"))
         self.counts[name] = self.counts.get(name, 0) + 1
         getattr(self, name)()
 
@@ -147,6 +155,24 @@ class Trial:
         self.tenant.writer.refuses("no user of that name", "ask", "user", "test", user, "publish", "a")
 
 
+    def command(self):
+        """Who may give commands has none for the other's sessions, users and durable names."""
+        user = f"{self.other.name}{self.rng.choice((1, 2, 3))}"
+        words = self.rng.choice((
+            ("kick", self.rng.choice(self.other.numbers)), ("kick", "--user", user), ("block", user),
+            ("unblock", user), ("durable", "rm", f"only-{self.other.name}"),
+            ("durable", "rm", f"only-{self.other.name}", f"{self.other.name}:{self.other.name}3")))
+        self.tenant.leader.refuses("", "ask", *words, status=NOT_FOUND)
+        self.tenant.leader.refuses("of the whole broker", "ask", self.rng.choice(OF_ALL),
+                                   status=FORBIDDEN)
+
+    def account(self):
+        """What another tenant's user has used, and who reads and who holds what."""
+        for query in (("quotas", f"{self.other.name}1"), ("queues",), ("subs", f"own.{self.other.name}secret")):
+            text = self.tenant.leader.say("ask", *query)
+            self.heard(" ".join(query), text.replace(" ".join(query), ""))
+
+
 def check_readers(tenant, other):
     """What it was sent, all of it, and no more."""
     crossings = []
@@ -177,6 +203,11 @@ def check_operators(broker, operator):
     check({(name, "cam.1") for name in TENANTS} <= names, f"operators see all topics: {names}")
     queues = json.loads(operator.say("ask", "queues"))["queues"]
     check({row["tenant"] for row in queues if row["durable"] == "d"} == set(TENANTS), f"{queues}")
+    check({f"only-{name}" for name in TENANTS} <= {row["durable"] for row in queues}, f"{queues}")
+    check(json.loads(operator.say("ask", "blocked"))["blocked"] == [], "nobody is blocked")
+    rows = json.loads(operator.say("ask", "clients"))["clients"]
+    users = {f"{name}{number}" for name in TENANTS for number in (1, 2, 3)}
+    check(users <= {row["user"] for row in rows}, f"all sessions are there: {rows}")
     heard = [json.loads(text).get("tenant") for _, text in operator.messages(0, 300)]
     check(set(TENANTS) <= set(heard), f"operators hear of all: {set(heard)}")
     check(operator.messages(1) == [], "messages of tenants are not the operators'")
@@ -186,13 +217,15 @@ def check_operators(broker, operator):
 
 
 def run(rig, options):
-    rounds, seed = int(options.get("rounds", 10000)), int(options.get("seed", time.time_ns()))
+    tries, seed = int(options.get("tries", 10000)), int(options.get("seed", time.time_ns()))
     print(f"seed {seed}")
     rng = random.Random(seed)
     users = {f"{name}{i}": (name, "all,view", "-") for name in TENANTS for i in (1, 2)}
+    users.update({f"{name}3": (name, "all,lead", "-") for name in TENANTS})
     users["op"] = ("$", "all,ops", "-")
     broker = Broker(rig, users,
-                    {"all": ALL, "view": 'admin = "read";', "ops": 'admin = "operate";'},
+                    {"all": ALL, "view": 'admin = "read";', "lead": 'admin = "operate";',
+                     "ops": 'admin = "operate";'},
                     'tenants = ( { name = "plant"; }, { name = "lab"; } );\n'
                     'topics = ( { match = ">"; max_bytes = "8M"; slow = "block"; '
                     'retain = { messages = 4; }; } );')
@@ -205,7 +238,7 @@ def run(rig, options):
             tenant.ask()
             tenant.bury()
     trials = [Trial(rng, tenants[0], tenants[1]), Trial(rng, tenants[1], tenants[0])]
-    for number in range(rounds):
+    for number in range(tries):
         trials[number % 2].once()
         if number % 64 == 63:
             tenant = tenants[rng.randrange(2)]
@@ -217,7 +250,7 @@ def run(rig, options):
     check_operators(broker, operator)
     counts = {name: sum(trial.counts.get(name, 0) for trial in trials) for name in trials[0].counts}
     print(f"tries: {counts}; messages: {[len(tenant.sent) for tenant in tenants]}")
-    print(f"{rounds} tries, {len(crossings)} crossings")
+    print(f"{tries} tries, {len(crossings)} crossings")
     check(not crossings, f"crossings: {crossings[:10]}")
     broker.stop()
 
