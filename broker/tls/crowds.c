@@ -57,7 +57,7 @@ static struct amb_crowd *find(struct amb_crowds *crowds, const uint8_t *key)
 }
 
 struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const struct sockaddr_storage *from,
-                                 struct amb_list_node *node)
+                                 struct amb_crowd_member *member)
 {
     uint8_t key[AMB_CROWD_KEY_SIZE];
     key_of(from, key);
@@ -70,25 +70,33 @@ struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const struct sockadd
         amb_list_init(&crowd->oldest);
     }
     crowd->count++;
-    amb_list_push_back(&crowd->oldest, node);
+    member->number = ++crowds->last;
+    amb_list_push_back(&crowd->oldest, &member->node);
     return crowd;
 }
 
-void amb_crowds_remove(struct amb_crowd *crowd, struct amb_list_node *node)
+void amb_crowds_remove(struct amb_crowd *crowd, struct amb_crowd_member *member)
 {
     amb_assert(crowd->count > 0);
     crowd->count--;
-    amb_list_remove(node);
+    amb_list_remove(&member->node);
 }
 
-struct amb_list_node *amb_crowds_oldest(const struct amb_crowds *crowds)
+struct amb_crowd_member *amb_crowds_oldest(const struct amb_crowds *crowds)
 {
-    const struct amb_crowd *most = NULL;
+    struct amb_crowd_member *oldest = NULL;
+    uint32_t most = 0;
     for (uint32_t i = 0; i < crowds->used; i++) {
         const struct amb_crowd *crowd = &crowds->all[i];
-        if (crowd->count > (most == NULL ? 0 : most->count)) {
-            most = crowd;
+        if (crowd->count == 0 || crowd->count < most) {
+            continue;
+        }
+        struct amb_crowd_member *first =
+            AMB_CONTAINER_OF(crowd->oldest.next, struct amb_crowd_member, node);
+        if (crowd->count > most || first->number < oldest->number) {
+            most = crowd->count;
+            oldest = first;
         }
     }
-    return most == NULL ? NULL : most->oldest.next;
+    return oldest;
 }

@@ -16,6 +16,12 @@
 
 #define AMB_CROWD_KEY_SIZE 16u
 
+/* One connection: embedded in its own struct. */
+struct amb_crowd_member {
+    struct amb_list_node node;
+    uint64_t number; /* in the order in which all came */
+};
+
 struct amb_crowd {
     uint8_t key[AMB_CROWD_KEY_SIZE];
     uint32_t count;              /* 0: nobody's */
@@ -26,14 +32,17 @@ struct amb_crowds {
     struct amb_crowd *all;
     uint32_t capacity;
     uint32_t used; /* behind them all are nobody's */
+    uint64_t last; /* number of a member */
 };
 
 AMB_MUST_CHECK enum amb_status amb_crowds_init(struct amb_crowds *crowds, uint32_t capacity);
 /* Harmless twice, and on zeros. */
 void amb_crowds_fini(struct amb_crowds *crowds);
-/* One more connection of that address: `node` is its own. NULL: there are too many. */
+/* One more connection of that address. NULL: there are too many. */
 struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const struct sockaddr_storage *from,
-                                 struct amb_list_node *node);
-void amb_crowds_remove(struct amb_crowd *crowd, struct amb_list_node *node);
-/* The oldest connection of the crowd that has most of them; NULL: there is none. */
-struct amb_list_node *amb_crowds_oldest(const struct amb_crowds *crowds);
+                                 struct amb_crowd_member *member);
+void amb_crowds_remove(struct amb_crowd *crowd, struct amb_crowd_member *member);
+/* The oldest connection of the crowd that has most of them. Of several such crowds it is the oldest
+ * of all: or each newcomer of a flood from many addresses would go for the next one. NULL: there is
+ * none. */
+struct amb_crowd_member *amb_crowds_oldest(const struct amb_crowds *crowds);

@@ -100,9 +100,9 @@ static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *wa
 
 static void evict_one(struct amb_handshaker *handshaker)
 {
-    struct amb_list_node *node = amb_crowds_oldest(&handshaker->crowds);
-    if (node != NULL) {
-        drop(handshaker, AMB_CONTAINER_OF(node, struct amb_handshake_way, by_crowd),
+    struct amb_crowd_member *oldest = amb_crowds_oldest(&handshaker->crowds);
+    if (oldest != NULL) {
+        drop(handshaker, AMB_CONTAINER_OF(oldest, struct amb_handshake_way, by_crowd),
              &handshaker->all->stats.evicted, "too many handshakes, most of them from its address");
     }
 }

@@ -31,7 +31,8 @@ struct amb_handshake_way {
     int64_t deadline_ns;
     /* The handshaker's; then the control thread's. */
     struct amb_tls *tls;
-    struct amb_list_node node, by_crowd;
+    struct amb_list_node node;
+    struct amb_crowd_member by_crowd;
     struct amb_crowd *crowd;
     short events; /* that its socket is watched for */
 };

@@ -25,18 +25,18 @@ static struct sockaddr_storage address(const char *text)
 }
 
 static struct amb_crowd *add(struct amb_crowds *crowds, const char *text,
-                             struct amb_list_node *node)
+                             struct amb_crowd_member *member)
 {
     struct sockaddr_storage from = address(text);
-    amb_list_init(node);
-    return amb_crowds_add(crowds, &from, node);
+    amb_list_init(&member->node);
+    return amb_crowds_add(crowds, &from, member);
 }
 
 static void test_an_address_or_a_network_of_ipv6_is_one_crowd(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
-    struct amb_list_node nodes[6];
+    struct amb_crowd_member nodes[6];
     assert_int_equal(amb_crowds_init(&crowds, 8), AMB_OK);
     struct amb_crowd *v4 = add(&crowds, "192.0.2.1", &nodes[0]);
     assert_ptr_equal(add(&crowds, "::ffff:192.0.2.1", &nodes[1]), v4);
@@ -53,7 +53,7 @@ static void test_the_oldest_of_the_largest_goes_first(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
-    struct amb_list_node few[2], many[3];
+    struct amb_crowd_member few[2], many[3];
     assert_int_equal(amb_crowds_init(&crowds, 5), AMB_OK);
     assert_null(amb_crowds_oldest(&crowds));
     struct amb_crowd *small = add(&crowds, "192.0.2.1", &few[0]);
@@ -71,11 +71,40 @@ static void test_the_oldest_of_the_largest_goes_first(void **state)
     amb_crowds_fini(&crowds);
 }
 
+/* A flood from as many addresses as there are places. The newest connection is not the next to go.
+ */
+static void test_of_many_addresses_the_oldest_connection_goes(void **state)
+{
+    (void)state;
+    enum {
+        PLACES = 4
+    };
+    struct amb_crowds crowds;
+    struct amb_crowd_member members[PLACES + 1];
+    struct amb_crowd *of[PLACES + 1];
+    char text[16] = "192.0.2.0";
+    assert_int_equal(amb_crowds_init(&crowds, PLACES), AMB_OK);
+    for (unsigned i = 0; i < PLACES; i++) {
+        text[8] = (char)('1' + i);
+        of[i] = add(&crowds, text, &members[i]);
+    }
+    assert_ptr_equal(amb_crowds_oldest(&crowds), &members[0]);
+    amb_crowds_remove(of[0], &members[0]);
+    of[PLACES] =
+        add(&crowds, "198.51.100.1", &members[PLACES]); /* In the place of the first one. */
+    assert_ptr_equal(of[PLACES], of[0]);
+    for (unsigned i = 1; i <= PLACES; i++) {
+        assert_ptr_equal(amb_crowds_oldest(&crowds), &members[i]);
+        amb_crowds_remove(of[i], &members[i]);
+    }
+    amb_crowds_fini(&crowds);
+}
+
 static void test_a_table_that_is_full_takes_no_more_and_has_room_again(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
-    struct amb_list_node nodes[3];
+    struct amb_crowd_member nodes[3];
     assert_int_equal(amb_crowds_init(&crowds, 2), AMB_OK);
     struct amb_crowd *first = add(&crowds, "192.0.2.1", &nodes[0]);
     assert_non_null(add(&crowds, "192.0.2.2", &nodes[1]));
@@ -90,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_address_or_a_network_of_ipv6_is_one_crowd),
         cmocka_unit_test(test_the_oldest_of_the_largest_goes_first),
+        cmocka_unit_test(test_of_many_addresses_the_oldest_connection_goes),
         cmocka_unit_test(test_a_table_that_is_full_takes_no_more_and_has_room_again),
     };
     return cmocka_run_group_tests_name("crowds", tests, NULL, NULL);
