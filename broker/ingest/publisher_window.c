@@ -18,6 +18,10 @@
 #define WINDOW_FIRST_OF_MANY (UINT64_C(4) << 10)
 /* A publisher that waits gets so much beside what it waits for, if there is as much. */
 #define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
+/* Of publishers whose windows a quota keeps shut so many are asked at a time. As many others come
+ * that much later. One user may have thousands, and others need the worker. */
+#define SHUT_RETRIES 64u
+#define SHUT_PAUSE_NS (200 * AMB_NS_PER_US)
 
 /*
  * Memory is reserved when it is granted. The open part of a window that has not been used,
@@ -73,6 +77,7 @@ static bool publisher_raise_growing(struct amb_publisher *publisher, uint64_t wi
 static bool publisher_is_pressed(const struct amb_publisher *publisher)
 {
     return !amb_list_is_empty(&publisher->starving) && !publisher->is_rationed &&
+           !publisher->is_shut &&
            publisher->session->shard->now_ns - publisher->starving_since_ns > AMB_STARVING_NS;
 }
 
@@ -197,7 +202,7 @@ static bool publisher_serve(struct amb_publisher *publisher)
     const struct amb_shard *shard = publisher->session->shard;
     const struct amb_bufpool *pool = publisher->pool;
     if (__builtin_expect(publisher->session->purse != NULL, 0) && is_blocked(publisher)) {
-        publisher->is_rationed = true; /* It is asked again soon, and takes nobody's memory. */
+        publisher->is_shut = true; /* It is asked again soon, and takes nobody's memory. */
         return publisher->want <= publisher->window;
     }
     uint64_t largest = shard->limits->window;
@@ -244,15 +249,17 @@ static void publisher_serve_or_starve(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
     shard->windows.is_pressed = publisher_is_pressed(publisher);
-    bool was_rationed = publisher->is_rationed;
-    publisher->is_rationed = false;
+    bool was_rationed = publisher->is_rationed, was_shut = publisher->is_shut;
+    publisher->is_rationed = publisher->is_shut = false;
     if (publisher_serve(publisher)) {
         amb_list_remove(&publisher->starving);
-        publisher->is_rationed = false;
-    } else if (amb_list_is_empty(&publisher->starving) || was_rationed != publisher->is_rationed) {
+        publisher->is_rationed = publisher->is_shut = false;
+    } else if (amb_list_is_empty(&publisher->starving) || was_rationed != publisher->is_rationed ||
+               was_shut != publisher->is_shut) {
         amb_list_remove(&publisher->starving);
-        amb_list_push_back(publisher->is_rationed ? &shard->windows.rationed
-                                                  : &shard->windows.starving,
+        amb_list_push_back(publisher->is_shut       ? &shard->windows.shut
+                           : publisher->is_rationed ? &shard->windows.rationed
+                                                    : &shard->windows.starving,
                            &publisher->starving);
         publisher->starving_since_ns = shard->now_ns;
     }
@@ -274,7 +281,7 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
     }
     publisher->want = want;
     /* A publisher that waits already is tried in its turn, at the end of this one. */
-    if (amb_list_is_empty(&publisher->starving) || publisher->is_rationed) {
+    if (amb_list_is_empty(&publisher->starving) || publisher->is_rationed || publisher->is_shut) {
         publisher_serve_or_starve(publisher);
     }
     return AMB_OK;
@@ -291,9 +298,29 @@ void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes)
     publisher_serve_or_starve(publisher);
 }
 
+void amb_publishers_retry_shut(struct amb_shard *shard)
+{
+    struct amb_list_node *shut = &shard->windows.shut, *last = shut->prev;
+    bool was_last = false;
+    for (unsigned i = 0; i < SHUT_RETRIES && !was_last && !amb_list_is_empty(shut); i++) {
+        struct amb_publisher *publisher =
+            AMB_CONTAINER_OF(shut->next, struct amb_publisher, starving);
+        was_last = &publisher->starving == last;
+        publisher_serve_or_starve(publisher);
+        if (publisher->is_shut) {
+            amb_list_remove(&publisher->starving);
+            amb_list_push_back(shut, &publisher->starving);
+        }
+    }
+    shard->windows.shut_due_ns = shard->now_ns + (was_last ? AMB_RECLAIM_PAUSE_NS : SHUT_PAUSE_NS);
+}
+
 int64_t amb_publishers_due(struct amb_shard *shard)
 {
     bool is_wanted = !amb_list_is_empty(&shard->windows.starving) ||
                      !amb_list_is_empty(&shard->windows.rationed);
-    return is_wanted ? shard->now_ns + AMB_RECLAIM_PAUSE_NS : INT64_MAX;
+    int64_t due_ns = is_wanted ? shard->now_ns + AMB_RECLAIM_PAUSE_NS : INT64_MAX;
+    bool is_sooner =
+        !amb_list_is_empty(&shard->windows.shut) && shard->windows.shut_due_ns < due_ns;
+    return is_sooner ? shard->windows.shut_due_ns : due_ns;
 }

@@ -16,6 +16,9 @@ AMB_MUST_CHECK enum amb_status amb_publisher_want(struct amb_publisher *publishe
 void amb_publisher_grant(struct amb_publisher *publisher, uint64_t bytes);
 /* Memory has come back: tries again what it could not grant. */
 void amb_publisher_retry(struct amb_publisher *publisher);
+/* The same for some of those whose windows a quota keeps shut: at shard->windows.shut_due_ns. A
+ * user may have very many of them. */
+void amb_publishers_retry_shut(struct amb_shard *shard);
 /* The time at which publishers that wait for memory are to be tried again; INT64_MAX: none waits.
  */
 int64_t amb_publishers_due(struct amb_shard *shard);

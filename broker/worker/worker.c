@@ -142,6 +142,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
         shard_retry_starving(shard);
         done += shard->reclaim.shed_goes_on;
     }
+    if (!amb_list_is_empty(&shard->windows.shut) && now_ns >= shard->windows.shut_due_ns) {
+        amb_publishers_retry_shut(shard);
+    }
     if (shard->memory.has_fresh) {
         amb_shard_memory_served(shard);
     }

@@ -111,7 +111,8 @@ static void harness_expect_empty(const struct shard_harness *harness)
         assert_int_equal(amb_stat_get(&shard->stats->quarantined_bytes), 0);
         assert_true(amb_list_is_empty(&shard->sessions.live));
         assert_true(amb_list_is_empty(&shard->windows.starving) &&
-                    amb_list_is_empty(&shard->windows.rationed));
+                    amb_list_is_empty(&shard->windows.rationed) &&
+                    amb_list_is_empty(&shard->windows.shut));
         assert_true(amb_list_is_empty(&shard->takers.all));
         assert_int_equal(shard->queues.known.count, 0);
         assert_true(amb_list_is_empty(&shard->forward.blocked));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of publishers whose user has a quota: what it leaves is granted, what is past it waits, and
- * neither costs others anything. The quota itself is purse_test.c.
+ * Windows of publishers whose user has a quota. They are granted as far as it goes, and then they
+ * wait, at nobody else's cost. The quota itself is purse_test.c.
  */
 #include "broker/base/party.h"
 #include "broker/session/session.h"
@@ -78,7 +78,7 @@ static void test_a_publisher_past_the_quota_waits_until_there_is_room(void **sta
     harness_settle(&w->h);
     assert_true(o.client->pubs[0].window < 120 * KIB);
     assert_true(amb_list_is_empty(&shard->windows.starving)); /* Nobody is behind it. */
-    assert_false(amb_list_is_empty(&shard->windows.rationed));
+    assert_false(amb_list_is_empty(&shard->windows.shut));
     client_want(w->p, 0, 70 * KIB);
     harness_settle(&w->h);
     assert_int_equal(w->p->pubs[0].window, 256 * KIB);
@@ -89,6 +89,46 @@ static void test_a_publisher_past_the_quota_waits_until_there_is_room(void **sta
     owner_fini(&o);
 }
 
+/* A user has very many publishers that wait. One turn asks some, and each has its turn soon. */
+static void test_publishers_past_a_quota_wait_outside_of_turns(void **state)
+{
+    enum {
+        MANY = 300,
+        SOME = 64
+    };
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *many[MANY];
+    struct owner o;
+    owner_init(&o, w, AMB_QUOTA_IN_MSGS, 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        many[i] = shard_client_create(&w->h, 0, NULL);
+        many[i]->session->purse = amb_purse_find(shard, o.party);
+        client_open_pub(many[i], 0, w->topic, false);
+        client_want(many[i], 0, 1 * KIB);
+    }
+    harness_settle(&w->h);
+    limit(&o, AMB_QUOTA_IN_MSGS, AMB_QUOTA_NONE);
+    unsigned before = 0;
+    for (unsigned turn = 0; before < MANY && turn < 1000; turn++) {
+        w->h.now_ns += AMB_RECLAIM_PAUSE_NS;
+        (void)harness_turn(&w->h, 0);
+        unsigned open = 0;
+        for (unsigned i = 0; i < MANY; i++) {
+            open += amb_session_publisher(many[i]->session, 0)->window >= 1 * KIB;
+        }
+        assert_true(open <= before + SOME);
+        assert_true(open > before);
+        before = open;
+    }
+    assert_int_equal(before, MANY);
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < MANY; i++) {
+        client_close(many[i], false);
+    }
+    owner_fini(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -96,6 +136,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_publisher_past_the_quota_waits_until_there_is_room,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_publishers_past_a_quota_wait_outside_of_turns, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
