@@ -19,6 +19,7 @@ static const char *const keys[AMB_QUOTA_COUNT] = {
     [AMB_QUOTA_IN_BYTES] = "in_bytes",
     [AMB_QUOTA_REQUESTS] = "requests",
     [AMB_QUOTA_FILTER_TESTS] = "filter_tests",
+    [AMB_QUOTA_HEAP] = "heap",
 };
 
 const char *amb_quota_key(enum amb_quota row)

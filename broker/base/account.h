@@ -34,6 +34,7 @@ enum amb_quota {
     AMB_QUOTA_IN_BYTES,
     AMB_QUOTA_REQUESTS,
     AMB_QUOTA_FILTER_TESTS,
+    AMB_QUOTA_HEAP,
     AMB_QUOTA_COUNT,
 };
 

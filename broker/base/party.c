@@ -64,6 +64,15 @@ void amb_user_count(struct amb_user *user, enum amb_share share, int64_t change)
     }
 }
 
+void amb_party_heap(struct amb_party *party, int64_t change)
+{
+    if (party != NULL && change > 0) {
+        amb_account_add(&party->user->account, AMB_QUOTA_HEAP, (uint64_t)change);
+    } else if (party != NULL) {
+        amb_account_sub(&party->user->account, AMB_QUOTA_HEAP, (uint64_t)-change);
+    }
+}
+
 void amb_party_charge(struct amb_party *party, enum amb_share share, struct amb_party **out)
 {
     *out = amb_party_ref(party);

@@ -118,6 +118,9 @@ void amb_user_count(struct amb_user *user, enum amb_share share, int64_t change)
 /* The party's user has one more of that limit until amb_party_uncharge: *out has a reference. party
  * NULL: nobody is charged. The control thread. */
 void amb_party_charge(struct amb_party *party, enum amb_share share, struct amb_party **out);
+/* So many bytes of the heap that belong to the party's user and to none of its sessions. NULL:
+ * nobody's. */
+void amb_party_heap(struct amb_party *party, int64_t change);
 /* Harmless twice. */
 void amb_party_uncharge(struct amb_party **party, enum amb_share share);
 

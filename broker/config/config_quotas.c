@@ -62,6 +62,9 @@ static const struct amb_config_key quota_keys[] = {
     ROW_FROM(1, AMB_QUOTA_FILTER_TESTS, "filter_tests",
              "Tests of content filters a second, and properties that they look at. Past it "
              "subscriptions with filters pause. Built in: 100000000."),
+    ROW_FROM(1, AMB_QUOTA_HEAP, "heap",
+             "Heap that it makes the broker use: sessions, publishers, subscriptions, queues, "
+             "names, topics. Past it: ELIMIT. Built in: 16 times limits.max_heap_per_session."),
 };
 
 const struct amb_config_key *amb_config_quota_keys(size_t *count)
@@ -121,6 +124,8 @@ bool amb_config_quota_is_known(const struct amb_config_quotas *quotas, const cha
 
 /* Limits ------------------------------------------------------------------------------------- */
 
+/* So many sessions may be as large as one can be. */
+#define HEAP_SESSIONS 16u
 /* As much as keeps half of a control thread busy, and a worker. */
 #define REQUESTS_MAX 20000u
 #define FILTER_TESTS_MAX 100000000u
@@ -133,6 +138,8 @@ static uint64_t built_in(const struct amb_config *config, unsigned row)
         return AMB_NAMES_MAX / 2;
     case AMB_QUOTA_PAIRS:
         return config->limits.max_pairs / 2 + 1;
+    case AMB_QUOTA_HEAP:
+        return HEAP_SESSIONS * config->limits.max_heap_per_session;
     case AMB_QUOTA_REQUESTS:
         return REQUESTS_MAX;
     case AMB_QUOTA_FILTER_TESTS:

@@ -102,6 +102,7 @@ void amb_session_destroy(struct amb_session **session)
     amb_list_remove(&s->live);
     leave_heat(s);
     s->shard->sessions.at[s->index] = NULL;
+    amb_heap_leave(&s->heap);
     amb_purse_unref(&s->purse);
     amb_party_unref(&s->party);
     for (unsigned i = 0; i < AMB_HANDLES_MAX / AMB_HANDLES_EACH; i++) {

@@ -17,7 +17,7 @@ enum amb_status amb_payload_alloc_heap(struct amb_payload *payload, struct amb_s
 {
     uint64_t cap = (len + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
     if (shard->memory.heap_bufs + cap > HEAP_BUFS_MAX ||
-        !amb_heap_charge(heap, cap + AMB_HEAP_OVERHEAD)) {
+        !amb_heap_go_on(heap, cap + AMB_HEAP_OVERHEAD)) {
         return AMB_ENOMEM;
     }
     uint8_t *data = aligned_alloc(HEAP_ALIGN, cap);

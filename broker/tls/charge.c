@@ -5,7 +5,7 @@
 
 static bool take(void *arg, size_t bytes)
 {
-    return amb_heap_charge(arg, bytes);
+    return amb_heap_go_on(arg, bytes);
 }
 
 static void give(void *arg, size_t bytes)

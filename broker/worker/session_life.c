@@ -90,6 +90,7 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     session->mapped_max = opening->mapped_max;
     session->party = session->book.party = amb_party_ref(opening->party);
     session->purse = session->sifter.purse = amb_purse_find(shard, session->party);
+    amb_heap_pay(&session->heap, session->purse == NULL ? NULL : session->purse->account);
     bool lacks_purse = session->purse == NULL && amb_purse_is_due(session->party);
     status = lacks_purse ? AMB_ENOMEM : session_make_link(session, opening);
     if (status != AMB_OK) {

@@ -233,6 +233,89 @@ def check_requests(rig, cases):
         print(f"requests, {users}: {asked / 4:.0f} a second of {limit}; {other / 4:.0f} of another user")
 
 
+def subscribe_until(client, words, most=3000):
+    """Subscriptions until one is refused: how many there are."""
+    for number in range(most):
+        try:
+            client.say("sub", number, f"heap.of.a.long.name.{number}")
+        except Refused as refused:
+            check(refused.status == ELIMIT and words in refused.text, f"{refused}")
+            return number
+    raise AssertionError(f"{most} subscriptions, and none is refused")
+
+
+def check_heap(rig, cases):
+    """Sessions, subscriptions, queues: refused past the limit, all that is there goes on."""
+    limit = 2 << 20
+    for users, owner in cases:
+        world = World(rig, "heap", limit)
+        world.watch(**owner)
+        clients = [world.client(user) for user in users]
+        feeder = world.client("feeder" if owner["of"] == "user" else "free")
+        words = f'heap = {limit} of the {owner["of"]}\'s quota "small"'
+        counts = [subscribe_until(client, words) for client in clients]
+        check(sum(counts) > 100, f"{counts}")
+        line = world.line()
+        # Each session takes its pieces; what is asked for may be refused some KiB before the limit.
+        check(limit - (96 << 10) <= line["used"] <= limit + (64 << 10), f"{line}")
+        check(line["refused"] >= len(users), f"{line}")
+        check_events(world)
+        late = Client(world.broker, users[0], connects=False)
+        for slot in range(3):
+            try:
+                late.connect(slot)
+            except Refused as refused:
+                check(refused.status == ELIMIT and words in refused.text, f"{refused}")
+                break
+        else:
+            check(False, "a session past the limit")
+        for client in clients:
+            client.say("ask", "status")
+        feeder.say("pub", 0, "heap.of.others")
+        check(subscribe_some(feeder) == 500, "another user goes on")
+        for client, count in zip(clients, counts):
+            for number in range(count // 2, count):
+                client.say("unsub", number)
+        more = [subscribe_until(client, words) for client in clients[:1]]
+        check(more[0] >= counts[0] // 4, f"{more} of {counts}")
+        used = [world.line()["used"]]
+        for client in clients:
+            client.say("close")
+        late.process.end_input()
+        until(20, lambda: world.line()["used"] < (64 << 10), "all of it is given back")
+        world.broker.stop()
+        print(f"heap, {users}: {counts} subscriptions in {used[0]} of {limit}")
+
+
+def subscribe_some(client):
+    for number in range(500):
+        client.say("sub", number, f"heap.of.a.long.name.{number}")
+    return 500
+
+
+def check_durables(rig):
+    """Durable names cost their user heap while nobody uses them, and are refused past the limit."""
+    limit = 1 << 20
+    world = World(rig, "heap", limit)
+    world.watch(of="user", user="one")
+    client = world.client("one")
+    before, count = world.line()["used"], 0
+    while count < 2000:
+        try:
+            client.say("sub", 0, f"d.{count}", f"durable=d{count}")
+        except Refused as refused:
+            check(refused.status == ELIMIT and "heap = " in refused.text, f"{refused}")
+            break
+        client.say("unsub", 0)
+        count += 1
+    check(50 < count < 2000, f"{count} durable names in {limit - before} bytes")
+    client.say("close")
+    used = world.line()["used"]
+    check(used > (limit - before) // 2, f"{used} bytes of {count} durable names")
+    world.broker.stop()
+    print(f"heap: {count} durable names in {limit - before} bytes; {used} without a session")
+
+
 def answers(clients):
     return [int(client.process.line(60).split()[1]) for client in clients]
 
@@ -444,6 +527,7 @@ def run(rig, options):
         "rates": lambda: (check_rate(rig, cases, "in_msgs", 2000, 100, 1500),
                           check_rate(rig, cases, "in_bytes", 4 << 20, 8192, 1 << 20)),
         "host_bytes": lambda: check_host_bytes(rig, cases),
+        "heap": lambda: (check_heap(rig, cases), check_durables(rig)),
         "requests": lambda: check_requests(rig, cases),
         "filter_tests": lambda: check_filter_tests(rig, cases),
         "quiet": lambda: check(check_quiet(rig) >= 0.9 * float(options.get("quiet", 1)),

@@ -106,7 +106,7 @@ static struct client_out *out_make(struct amb_client *client, const Amb__Control
     amb_assert(len > 0);
     size_t size = sizeof(struct client_out) + len;
     if (client->fd < 0 || client->out_bytes + size > AMB_CLIENT_OUT_MAX ||
-        !amb_heap_charge(&client->heap, size)) {
+        !amb_heap_go_on(&client->heap, size)) {
         return NULL;
     }
     struct client_out *out = malloc(size);

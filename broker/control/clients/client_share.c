@@ -9,6 +9,7 @@
 #include "broker/control/clients/quotas.h"
 #include "broker/memory/gpupool.h"
 #include "broker/rights/rights_map.h"
+#include "broker/session/session.h"
 #include "broker/shard/shard.h"
 
 #include <inttypes.h>
@@ -88,6 +89,16 @@ static bool user_has_room(const struct amb_client *client, uint32_t leaving, cha
     return false;
 }
 
+static enum amb_status refuse_quota(struct amb_client *client, const struct amb_account *full,
+                                    enum amb_quota row, char *why, size_t size)
+{
+    char text[AMB_QUOTA_TEXT_MAX];
+    amb_stat_add(&client->control->stats->refused_limit, 1);
+    (void)snprintf(why, size, "%s", amb_quota_text(full, row, text));
+    amb_party_unref(&client->party);
+    return row == AMB_QUOTA_CONNECTIONS ? AMB_EBUSY : AMB_ELIMIT;
+}
+
 enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leaving, char *why,
                                       size_t size)
 {
@@ -106,17 +117,19 @@ enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leavin
     const struct amb_account *full =
         amb_account_refuses(amb_client_account(client), AMB_QUOTA_CONNECTIONS, leaving > 0 ? 0 : 1);
     if (full != NULL) {
-        char text[AMB_QUOTA_TEXT_MAX];
-        amb_stat_add(&client->control->stats->refused_limit, 1);
-        (void)snprintf(why, size, "%s", amb_quota_text(full, AMB_QUOTA_CONNECTIONS, text));
-        amb_party_unref(&client->party);
-        return AMB_EBUSY;
+        return refuse_quota(client, full, AMB_QUOTA_CONNECTIONS, why, size);
+    }
+    uint64_t heap = leaving > 0 ? 0 : sizeof(struct amb_client) + sizeof(struct amb_session);
+    full = amb_account_refuses(amb_client_account(client), AMB_QUOTA_HEAP, heap);
+    if (full != NULL) {
+        return refuse_quota(client, full, AMB_QUOTA_HEAP, why, size);
     }
     if (!user_has_room(client, leaving, why, size)) {
         amb_party_unref(&client->party);
         return AMB_EBUSY;
     }
     amb_user_count(client->party->user, AMB_SHARE_SESSIONS, 1);
+    amb_heap_pay(&client->heap, amb_client_account(client));
     return AMB_OK;
 }
 
@@ -129,6 +142,7 @@ void amb_client_leave_party(struct amb_client *client)
     client->party->user->quarantined -= client->charged_bytes;
     client->charged_bytes = 0;
     amb_user_count(client->party->user, AMB_SHARE_SESSIONS, -1);
+    amb_heap_leave(&client->heap);
     if (client->is_dead) {
         amb_parties_end(&client->control->parties, client->party);
     }

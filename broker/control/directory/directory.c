@@ -125,7 +125,7 @@ static enum amb_status topic_add(struct amb_directory *directory, uint32_t tenan
     }
     topic->main = main;
     topic->priority = priority;
-    amb_party_charge(payer, AMB_SHARE_TOPICS, &topic->party);
+    amb_dir_topic_charge(topic, payer);
     enum amb_status status = topic_begin(directory, topic);
     if (status != AMB_OK) {
         amb_directory_topic_free(topic, directory->shard_count);

@@ -131,7 +131,7 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
     amb_list_remove(&topic->of_counts); /* Nobody is left to hear of it. */
     amb_list_push_back(&directory->leaving, &topic->node);
     directory->topic_count--;
-    amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
+    amb_dir_topic_uncharge(topic);
     directory->awake_count -= topic->wake != AMB_DIR_QUIET;
     topic->is_gone = true;
     topic->stage = AMB_LEAVE_PUBLISHERS;

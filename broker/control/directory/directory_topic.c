@@ -82,6 +82,24 @@ void amb_directory_name_remove(struct amb_directory *directory, const struct amb
     (void)amb_map_remove(directory->by_name, key, key_len);
 }
 
+static int64_t topic_heap(const struct amb_dir_topic *topic)
+{
+    return (int64_t)(sizeof(*topic) + topic->name_len + sizeof(struct amb_topic) +
+                     2 * AMB_HEAP_OVERHEAD);
+}
+
+void amb_dir_topic_charge(struct amb_dir_topic *topic, struct amb_party *payer)
+{
+    amb_party_charge(payer, AMB_SHARE_TOPICS, &topic->party);
+    amb_party_heap(topic->party, topic_heap(topic));
+}
+
+void amb_dir_topic_uncharge(struct amb_dir_topic *topic)
+{
+    amb_party_heap(topic->party, -topic_heap(topic));
+    amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
+}
+
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
 {
     amb_list_remove(&topic->idle);
@@ -90,7 +108,7 @@ void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count)
     for (unsigned i = 0; i < shard_count && topic->on_shard != NULL; i++) {
         amb_topic_destroy(&topic->on_shard[i]);
     }
-    amb_party_uncharge(&topic->party, AMB_SHARE_TOPICS);
+    amb_dir_topic_uncharge(topic);
     amb_listing_topic_gone(topic->directory, topic);
     free(topic->on_shard);
     free(topic);

@@ -22,6 +22,10 @@ struct amb_dir_topic *amb_directory_named(const struct amb_directory *directory,
 AMB_MUST_CHECK enum amb_status amb_directory_name_put(struct amb_directory *directory,
                                                       struct amb_dir_topic *topic);
 void amb_directory_name_remove(struct amb_directory *directory, const struct amb_dir_topic *topic);
+/* The party pays for it, as a topic and as heap. payer NULL: nobody does. */
+void amb_dir_topic_charge(struct amb_dir_topic *topic, struct amb_party *payer);
+/* Harmless twice. */
+void amb_dir_topic_uncharge(struct amb_dir_topic *topic);
 /* The topic is in no list but those of the idle, and no worker knows it. */
 void amb_directory_topic_free(struct amb_dir_topic *topic, unsigned shard_count);
 /* The topic as that shard knows it, introduced there if it is not. NULL: no memory. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/directory/identity.h"
 
+#include "broker/base/heap_account.h"
 #include "broker/base/party.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
@@ -11,6 +12,8 @@
 
 /* Names that are looked at for one that nobody need be charged for any more. */
 #define LAPSE_LOOKS 64u
+
+#define IDENTITY_HEAP ((int64_t)(sizeof(struct amb_identity) + AMB_HEAP_OVERHEAD))
 
 enum amb_status amb_identities_init(struct amb_identities *identities)
 {
@@ -25,6 +28,7 @@ static void uncharge(struct amb_identities *identities, struct amb_identity *ide
     if (identity->party != NULL) {
         identity->party->names--;
         amb_user_count(identity->party->user, AMB_SHARE_NAMES, -1);
+        amb_party_heap(identity->party, -IDENTITY_HEAP);
         identities->charged--;
         amb_party_unref(&identity->party);
     }
@@ -38,6 +42,7 @@ void amb_identity_charge(struct amb_identities *identities, struct amb_identity 
         identity->party = amb_party_ref(party);
         party->names++;
         amb_user_count(party->user, AMB_SHARE_NAMES, 1);
+        amb_party_heap(party, IDENTITY_HEAP);
         identities->charged++;
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/directory/queues.h"
 
+#include "broker/base/heap_account.h"
 #include "broker/base/party.h"
 #include "broker/base/tenant.h"
 #include "broker/base/user.h"
@@ -169,6 +170,8 @@ static enum amb_status queue_fits(const struct amb_dir_queue *queue, const struc
 static void queue_free(struct amb_dir_queue *queue)
 {
     amb_party_uncharge(&queue->party, AMB_SHARE_SUBSCRIPTIONS);
+    amb_party_heap(queue->payer, -(int64_t)queue->heap);
+    amb_party_unref(&queue->payer);
     free(queue->filter);
     free(queue);
 }
@@ -223,7 +226,11 @@ static struct amb_dir_queue *queue_make(struct amb_directory *directory,
     amb_list_push_back(&directory->queues, &queue->node);
     open->id = queue->sub.id;
     open->options = wish->options;
-    open->party = sub->account == NULL ? NULL : amb_party_ref(sub->account->party);
+    queue->payer = sub->account == NULL ? NULL : amb_party_ref(sub->account->party);
+    queue->heap = sizeof(*queue) + sub->position_len + sizeof(struct amb_queue) +
+                  2 * (uint64_t)AMB_HEAP_OVERHEAD;
+    amb_party_heap(queue->payer, (int64_t)queue->heap);
+    open->party = amb_party_ref(queue->payer);
     amb_order_post(directory->shards[queue->sub.session.shard], &open->order);
     *posted = 1 + amb_directory_subscribe(directory, &queue->sub, done, context);
     amb_list_remove(&queue->sub.node); /* Members are what is listed. */

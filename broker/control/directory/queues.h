@@ -46,6 +46,8 @@ struct amb_dir_queue {
     uint32_t members, active; /* active: they have not stopped taking messages */
     int64_t idle_ns;          /* since when it has no members, */
     struct amb_party *party;  /* and who pays for its subscription meanwhile; or NULL */
+    struct amb_party *payer;  /* of its heap: the party that made it; or NULL */
+    uint64_t heap;
     char group[AMB_QUEUE_NAME_MAX + 1], durable[AMB_QUEUE_NAME_MAX + 1];
 };
 

@@ -5,6 +5,7 @@
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/quotas.h"
 #include "broker/control/clients/renew.h"
 #include "broker/control/requests/handshake.h"
 #include "broker/control/requests/requests_lease.h"
@@ -23,7 +24,7 @@ void *amb_request_order(struct amb_client *client, uint64_t id, uint32_t handle,
                         const struct amb_order_kind *kind, amb_order_done_fn done)
 {
     uint64_t heap = sizeof(struct amb_request) + kind->size + 2 * (uint64_t)AMB_HEAP_OVERHEAD;
-    if (!amb_heap_charge(&client->heap, heap)) {
+    if (!amb_heap_go_on(&client->heap, heap)) { /* It may be to close something. */
         return NULL;
     }
     struct amb_request *request = calloc(1, sizeof(*request));
@@ -98,6 +99,14 @@ void amb_request_no_memory(struct amb_client *client, uint64_t id)
 
 void amb_request_no_heap(struct amb_client *client, uint64_t id)
 {
+    const struct amb_account *full =
+        amb_account_full(amb_client_account(client), AMB_QUOTA_HEAP, HEAP_FEW);
+    if (full != NULL && amb_heap_may_go_on(&client->heap, HEAP_FEW)) {
+        char text[AMB_QUOTA_TEXT_MAX];
+        amb_client_send_error(client, id, AMB_ELIMIT, "%s",
+                              amb_quota_text(full, AMB_QUOTA_HEAP, text));
+        return;
+    }
     amb_client_send_error(client, id, AMB_ELIMIT,
                           "limit: heap that one client may make the broker use (" AMB_HEAP_KEY ")");
 }

@@ -80,8 +80,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
             (void)amb_take_clear(take, take->first, n, NULL);
             take->first += n;
             take->count -= n;
-            queue->kept_msgs += take->left;
-            queue->kept_bytes += take->bytes;
+            amb_queue_count_kept(queue, take);
         } else {
             amb_list_remove(&take->node);
         }

@@ -20,6 +20,7 @@
  */
 #pragma once
 
+#include "broker/base/heap_account.h"
 #include "broker/delivery/acks/take.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/shard/sifter.h"
@@ -71,6 +72,7 @@ struct amb_queue {
     struct amb_take **later;                    /* a heap by due_ns */
     size_t later_count, later_size;
     uint64_t kept_msgs, kept_bytes; /* in ready and later */
+    struct amb_heap_account heap;   /* of these takes */
     uint64_t takes;                 /* everywhere */
     bool is_closed;
     uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 
+#define KEPT_HEAP (sizeof(struct amb_take) + sizeof(struct amb_take *) + AMB_HEAP_OVERHEAD)
 #define SORT_STEPS 64u /* of one search for a place among those that are ready */
 
 static bool later_push(struct amb_queue *queue, struct amb_take *take)
@@ -67,10 +68,16 @@ static void ready_put(struct amb_queue *queue, struct amb_take *take)
     amb_list_insert_before(before, &take->node);
 }
 
-void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take)
 {
+    amb_heap_take(&queue->heap, KEPT_HEAP);
     queue->kept_msgs += take->left;
     queue->kept_bytes += take->bytes;
+}
+
+void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+{
+    amb_queue_count_kept(queue, take);
     if (delay_ns > 0) {
         take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
         if (later_push(queue, take)) {
@@ -86,6 +93,7 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
 
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
 {
+    amb_heap_give(&queue->heap, KEPT_HEAP);
     queue->kept_msgs -= take->left;
     queue->kept_bytes -= take->bytes;
 }

@@ -15,6 +15,8 @@ struct amb_take;
 
 /* It goes out again after so long; 0: as soon as somebody has credit. */
 void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
+/* Counts a take that stands among those that are kept already. */
+void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take);
 /* It counts no more. Its list is the caller's to take it from. */
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take);
 /* The first of those that are ready, up to that rank. NULL: there is none. */

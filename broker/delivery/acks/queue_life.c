@@ -46,6 +46,8 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     amb_list_init(&queue->seats);
     amb_sifter_init(&queue->sifter);
     queue->purse = queue->sifter.purse = purse;
+    amb_heap_init(&queue->heap, UINT64_MAX);
+    amb_heap_pay(&queue->heap, purse == NULL ? NULL : purse->account);
     amb_sweep_init(&queue->sweep, &queue->cursors, queue_swept);
     for (unsigned rank = 0; rank < AMB_PRIORITIES; rank++) {
         amb_list_init(&queue->ready[rank]);
@@ -62,6 +64,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
         amb_list_remove(&queue->dirty);
         amb_sifter_fini(&queue->sifter);
         amb_filter_free(&queue->filter);
+        amb_heap_leave(&queue->heap);
         amb_purse_unref(&queue->purse);
         free(queue->later);
         free(queue);

@@ -3,6 +3,7 @@
  * The account itself, and the charges of a session on its worker: tables of deliveries, takes,
  * tallies. Everything is given back.
  */
+#include "broker/base/account.h"
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
@@ -39,6 +40,78 @@ static void test_both_shares_are_the_whole(void **state)
 {
     (void)state;
     assert_int_equal(amb_heap_control_share(103) + amb_heap_worker_share(103), 103);
+}
+
+static void limit(struct amb_account *account, uint64_t most)
+{
+    uint64_t limits[AMB_QUOTA_COUNT];
+    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
+        limits[i] = i == AMB_QUOTA_HEAP ? most : AMB_QUOTA_NONE;
+    }
+    amb_account_limit(account, "small", limits);
+}
+
+static void test_a_payer_is_charged_in_pieces(void **state)
+{
+    (void)state;
+    struct amb_account tenant, user;
+    struct amb_heap_account one, two;
+    amb_account_init(&tenant, "tenant", NULL);
+    amb_account_init(&user, "user", &tenant);
+    amb_heap_init(&one, 1000 * KIB);
+    amb_heap_init(&two, 1000 * KIB);
+    amb_heap_take(&one, 10); /* Before it is known who pays. */
+    amb_heap_pay(&one, &user);
+    amb_heap_pay(&two, &user);
+    assert_int_equal(amb_account_used(&user, AMB_QUOTA_HEAP), AMB_HEAP_PIECE);
+    assert_true(amb_heap_charge(&one, 10 * AMB_HEAP_PIECE));
+    assert_true(amb_heap_charge(&two, 1));
+    assert_int_equal(amb_account_used(&tenant, AMB_QUOTA_HEAP), 12 * AMB_HEAP_PIECE);
+    for (unsigned i = 0; i < 10; i++) {
+        amb_heap_give(&one, AMB_HEAP_PIECE);
+        assert_true(one.taken >= one.bytes && one.taken - one.bytes <= AMB_HEAP_SPARE);
+    }
+    assert_true(amb_account_used(&user, AMB_QUOTA_HEAP) <= 4 * AMB_HEAP_PIECE);
+    amb_heap_leave(&one);
+    amb_heap_leave(&one);
+    amb_heap_leave(&two);
+    assert_int_equal(amb_account_used(&user, AMB_QUOTA_HEAP), 0);
+    assert_int_equal(amb_account_used(&tenant, AMB_QUOTA_HEAP), 0);
+    amb_heap_give(&one, 10);
+    assert_true(amb_heap_charge(&one, 1000 * KIB)); /* Its own limit is what is left. */
+    assert_false(amb_heap_charge(&one, 1));
+}
+
+static void test_past_a_payers_limit_nothing_new_is_made(void **state)
+{
+    (void)state;
+    struct amb_account user;
+    struct amb_heap_account one, two;
+    amb_account_init(&user, "user", NULL);
+    amb_heap_init(&one, 1000 * KIB);
+    amb_heap_init(&two, 1000 * KIB);
+    amb_heap_pay(&one, &user);
+    amb_heap_pay(&two, &user);
+    limit(&user, 10 * AMB_HEAP_PIECE);
+    assert_true(amb_heap_charge(&one, 6 * AMB_HEAP_PIECE));
+    assert_true(amb_heap_charge(&two, 4 * AMB_HEAP_PIECE));
+    assert_false(amb_heap_charge(&one, 1));
+    assert_false(amb_heap_charge(&two, 1));
+    assert_false(amb_heap_has_room(&two, 1));
+    assert_true(amb_heap_has_room(&two, 0));
+    assert_int_equal(user.refused[AMB_QUOTA_HEAP], 2);
+    assert_int_equal(one.refused, 1);
+    assert_true(amb_heap_go_on(&one, 2 * AMB_HEAP_PIECE)); /* It keeps a session going. */
+    assert_int_equal(amb_account_used(&user, AMB_QUOTA_HEAP), 12 * AMB_HEAP_PIECE);
+    assert_false(amb_heap_go_on(&one, 1000 * KIB));
+    assert_int_equal(user.refused[AMB_QUOTA_HEAP], 2);
+    amb_heap_give(&one, 8 * AMB_HEAP_PIECE);
+    assert_true(amb_heap_charge(&two, 4 * AMB_HEAP_PIECE));
+    limit(&user, AMB_QUOTA_NONE);
+    assert_true(amb_heap_charge(&two, 20 * AMB_HEAP_PIECE));
+    amb_heap_leave(&one);
+    amb_heap_leave(&two);
+    assert_int_equal(amb_account_used(&user, AMB_QUOTA_HEAP), 0);
 }
 
 struct world {
@@ -188,6 +261,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_charge_is_made_whole_or_not_at_all),
         cmocka_unit_test(test_both_shares_are_the_whole),
+        cmocka_unit_test(test_a_payer_is_charged_in_pieces),
+        cmocka_unit_test(test_past_a_payers_limit_nothing_new_is_made),
         T(test_a_table_of_deliveries_stops_at_the_limit),
         T(test_tables_that_are_not_used_make_room),
         T(test_what_does_not_fit_is_refused),
