@@ -86,7 +86,7 @@ struct amb_pub {
     struct amb_asking asking;
     struct amb_pub_gpu gpu;
     struct amb_room_wish wish;
-    uint64_t flush_seq; /* the last message that amb_flush waits for */
+    uint64_t number; /* of all publishers of its connection: a handle has one after the other */
     /* Under lock, and seldom used. */
     const struct amb_gpu_fence *fresh; /* of the message that is being added; else NULL */
     uint32_t fresh_looks;              /* at other fences, meanwhile */

@@ -29,6 +29,7 @@ struct amb_conn_handles {
     bool pub_taken[AMB_HANDLES_MAX], sub_taken[AMB_HANDLES_MAX];
     uint32_t pub_next, sub_next; /* where amb_handle_take looks first */
     uint32_t pub_high, sub_high; /* one more than the highest handle ever taken */
+    uint64_t pubs_opened;
     struct amb_handle_numbers numbers[AMB_HANDLES_MAX];
 };
 

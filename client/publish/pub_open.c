@@ -210,6 +210,7 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
         return amb_conn_fail(conn, AMB_ELIMIT, "more than %u publishers", AMB_HANDLES_MAX);
     }
     pub_begin(pub);
+    pub->number = ++conn->handles.pubs_opened;
     conn->handles.pubs[pub->handle] = pub; /* The link may speak of it before the answer is here. */
     status = ask_open(pub, options);
     if (status == AMB_OK) {

@@ -57,16 +57,40 @@ static void push_all(struct amb_conn *conn)
     (void)amb_pub_flush_due(conn);
 }
 
+/* What one flush waits for: of each publisher, by handle, the last message of before the call.
+ * Each call has its own, for others may publish and flush for ever. */
+struct flush_goal {
+    const struct amb_conn *conn;
+    uint32_t count;
+    struct {
+        uint64_t number, seq;
+    } pubs[AMB_HANDLES_MAX];
+};
+
+/* Lock held. */
+static void set_goal(struct flush_goal *goal, const struct amb_conn *conn)
+{
+    goal->conn = conn;
+    goal->count = conn->handles.pub_high;
+    for (uint32_t i = 0; i < goal->count; i++) {
+        const struct amb_pub *pub = conn->handles.pubs[i];
+        goal->pubs[i].number = pub != NULL ? pub->number : 0;
+        goal->pubs[i].seq =
+            pub != NULL ? atomic_load_explicit(&pub->posted, memory_order_acquire) : 0;
+    }
+}
+
 static bool all_settled(void *arg)
 {
-    struct amb_conn *conn = arg;
-    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
-        const struct amb_pub *pub = conn->handles.pubs[i];
-        if (pub != NULL && pub->settle.settled_seq < pub->flush_seq) {
+    const struct flush_goal *goal = arg;
+    for (uint32_t i = 0; i < goal->count; i++) {
+        const struct amb_pub *pub = goal->conn->handles.pubs[i];
+        if (pub != NULL && pub->number == goal->pubs[i].number &&
+            pub->settle.settled_seq < goal->pubs[i].seq) {
             return false;
         }
     }
-    return !amb_pubs_are_closing(conn);
+    return !amb_pubs_are_closing(goal->conn);
 }
 
 typedef enum amb_status (*wait_fn)(struct amb_conn *conn, const struct amb_wait *wait);
@@ -74,16 +98,12 @@ typedef enum amb_status (*wait_fn)(struct amb_conn *conn, const struct amb_wait 
 /* Waits for what has been published so far. */
 static enum amb_status flush_all(struct amb_conn *conn, int64_t timeout_ns, wait_fn wait_for)
 {
+    struct flush_goal goal;
     amb_conn_lock(conn);
     push_all(conn);
-    for (uint32_t i = 0; i < conn->handles.pub_high; i++) {
-        if (conn->handles.pubs[i] != NULL) {
-            conn->handles.pubs[i]->flush_seq =
-                atomic_load_explicit(&conn->handles.pubs[i]->posted, memory_order_acquire);
-        }
-    }
+    set_goal(&goal, conn);
     struct amb_wait wait = {.is_ready = all_settled,
-                            .arg = conn,
+                            .arg = &goal,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_FLOW | AMB_WAIT_CONTROL | AMB_WAIT_CLOSER};
     enum amb_status status = wait_for(conn, &wait);

@@ -382,6 +382,14 @@ void fake_broker_hold(struct fake_broker *fake, bool is_held)
     (void)pthread_mutex_unlock(&fake->lock);
 }
 
+void fake_broker_accept(struct fake_broker *fake, uint32_t handle, uint64_t batches)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    amb_link_flow(fake->link, AMB_FLOW_ACCEPTED, handle, batches);
+    amb_link_flush(fake->link);
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
 void fake_broker_hold_window(struct fake_broker *fake, bool is_held)
 {
     (void)pthread_mutex_lock(&fake->lock);

@@ -93,6 +93,8 @@ void fake_broker_nap(void);
 
 /* Batches are accepted (ACCEPTED, and WINDOW moved on) as they come, unless held. */
 void fake_broker_hold(struct fake_broker *fake, bool is_held);
+/* Of those that are held, the first ones of a publisher are accepted. */
+void fake_broker_accept(struct fake_broker *fake, uint32_t handle, uint64_t batches);
 /* Does not move WINDOW on by itself any more. */
 void fake_broker_hold_window(struct fake_broker *fake, bool is_held);
 void fake_broker_window(struct fake_broker *fake, uint32_t handle, uint64_t window);

@@ -228,6 +228,32 @@ static void close_answers_the_first_failure(void **state)
     fake_broker_stop(s.fake);
 }
 
+/* Else each flush would put the end of those before it off. */
+static void a_flush_waits_for_what_was_published_before_it_alone(void **state)
+{
+    struct session s;
+    struct ends ends;
+    pthread_t first;
+    open_all(&s, *state, &ends);
+    fake_broker_hold(s.fake, true);
+    assert_int_equal(amb_pub_send(ends.pub, "x", 1, AMB_NOWAIT), AMB_OK);
+    assert_int_equal(pthread_create(&first, NULL, wait_flush, &ends), 0);
+    session_wait_inside(&s, 1);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.batches[0] == 1);
+    assert_int_equal(amb_pub_send(ends.pub, "y", 1, AMB_NOWAIT), AMB_OK);
+    assert_int_equal(amb_flush(s.conn, 10 * AMB_MS), AMB_ETIMEDOUT);
+    fake_broker_accept(s.fake, 0, 1);
+    assert_joins_with(first, AMB_OK);
+    assert_int_equal(amb_flush(s.conn, AMB_NOWAIT), AMB_EAGAIN);
+    /* What a publisher that is closed had not sent has failed, and is over. */
+    assert_int_equal(pthread_create(&first, NULL, wait_flush, &ends), 0);
+    session_wait_inside(&s, 1);
+    assert_int_equal(amb_pub_close(ends.pub, AMB_NOWAIT), AMB_OK);
+    fake_broker_hold(s.fake, false);
+    assert_joins_with(first, AMB_ECANCELED);
+    session_close(&s);
+}
+
 static void drain_waits_for_what_is_held(void **state)
 {
     struct session s;
@@ -261,6 +287,7 @@ int main(void)
         cmocka_unit_test(why_is_heard_by_who_meets_the_end_when_it_asks),
         BOTH(closing_wakes_other_threads),
         BOTH(close_answers_the_first_failure),
+        BOTH(a_flush_waits_for_what_was_published_before_it_alone),
         BOTH(drain_waits_for_what_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
