@@ -18,6 +18,7 @@
 #define AMB_WAIT_FLOW 4u      /* a flow value may end it */
 #define AMB_WAIT_CLOSER 8u    /* goes on although the connection is being closed */
 #define AMB_WAIT_LOST 16u     /* goes on although the session is lost */
+#define AMB_WAIT_ASKS 32u     /* a signal has options.is_interrupted asked, which may end it */
 
 struct amb_wait {
     bool (*is_ready)(void *arg); /* called under the connection's lock */

@@ -10,6 +10,7 @@
 #include "client/drive/ucx.h"
 #include "client/drive/wake.h"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
@@ -22,11 +23,12 @@
 #define HEARTBEAT_LATE 4        /* late is later than due by that part of its time */
 #define LET_GO_NS AMB_NS_PER_MS /* a driver with work keeps the lock for so long at most */
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
+/* Whether a signal has ended it. */
+static bool futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_ns)
 {
     struct timespec ts = {.tv_sec = timeout_ns / AMB_NS_PER_SEC,
                           .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0) < 0 && errno == EINTR;
 }
 
 static void take_back(struct amb_conn *conn)
@@ -111,7 +113,8 @@ static unsigned progress_unseen(struct amb_conn *conn)
 
 /* ---- waiting ---- */
 
-static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t remaining_ns)
+/* Whether a signal has ended it. */
+static bool follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t remaining_ns)
 {
     /* The driver must not sleep through what we wait for. */
     if ((wait->flags & AMB_WAIT_FLOW) != 0 && conn->driver.is_asleep && !conn->driver.wants_flow) {
@@ -121,13 +124,15 @@ static void follow(struct amb_conn *conn, const struct amb_wait *wait, int64_t r
     conn->driver.followers++;
     uint32_t seen = atomic_load_explicit(&conn->driver.change, memory_order_acquire);
     amb_conn_unlock(conn);
-    futex_wait(&conn->driver.change, seen,
-               remaining_ns < AMB_NS_PER_SEC ? remaining_ns : AMB_NS_PER_SEC);
+    bool has_signal = futex_wait(&conn->driver.change, seen,
+                                 remaining_ns < AMB_NS_PER_SEC ? remaining_ns : AMB_NS_PER_SEC);
     amb_conn_lock(conn);
     conn->driver.followers--;
+    return has_signal;
 }
 
-static void sleep_on_all(struct amb_conn *conn, const struct pollfd *link, int64_t timeout_ns)
+/* Whether a signal has ended it. */
+static bool sleep_on_all(struct amb_conn *conn, const struct pollfd *link, int64_t timeout_ns)
 {
     /* Heartbeats are the I/O thread's; an answer that somebody waits for is not left to it. */
     bool has_control = !conn->io.has_thread || !amb_list_is_empty(&conn->control.requests);
@@ -141,10 +146,11 @@ static void sleep_on_all(struct amb_conn *conn, const struct pollfd *link, int64
                           .tv_nsec = timeout_ns % AMB_NS_PER_SEC};
     if (has_control && amb_control_has_in(conn)) {
         amb_upcalls.service(conn);
-        return;
+        return false;
     }
     amb_conn_unlock(conn);
     int ready = ppoll(fds, 3, &ts, NULL);
+    bool has_signal = ready < 0 && errno == EINTR;
     if (ready > 0 && fds[0].revents != 0) {
         uint64_t count;
         (void)!read(fds[0].fd, &count, sizeof(count));
@@ -156,10 +162,11 @@ static void sleep_on_all(struct amb_conn *conn, const struct pollfd *link, int64
     if (ready > 0 && fds[2].revents != 0 && fds[2].fd == conn->link_state.epoll_fd) {
         amb_conn_take_edge(conn);
     }
+    return has_signal;
 }
 
-/* Sleeps until something may have happened, at most until deadline. */
-static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int64_t now_ns,
+/* Sleeps until something may have happened, at most until deadline. Whether that is a signal. */
+static bool driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int64_t now_ns,
                          int64_t deadline_ns)
 {
     bool want_flow = (wait->flags & AMB_WAIT_FLOW) != 0 || conn->driver.flow_waits != 0 ||
@@ -169,11 +176,11 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     }
     struct pollfd link = {.fd = conn->link_state.epoll_fd, .events = POLLIN};
     if (amb_conn_can_rest(conn) ? !amb_conn_rest(conn, &link) : !amb_conn_arm(conn, want_flow)) {
-        return;
+        return false;
     }
     if (!amb_mpsc_is_empty(&conn->returned)) {
         amb_conn_disarm(conn);
-        return;
+        return false;
     }
     int64_t until = deadline_ns;
     if (!conn->io.has_thread) {
@@ -191,7 +198,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
     conn->driver.wants_flow = want_flow;
     conn->driver.wait = wait;
     conn->driver.is_woken = false;
-    sleep_on_all(conn, &link, timeout > 0 ? timeout : 0);
+    bool has_signal = sleep_on_all(conn, &link, timeout > 0 ? timeout : 0);
     conn->driver.is_asleep = false;
     conn->driver.wait = NULL;
     amb_conn_disarm(conn);
@@ -199,6 +206,7 @@ static void driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
         amb_upcalls.timers(conn, amb_clock_monotonic_ns());
     }
     amb_conn_wake_waiters(conn);
+    return has_signal;
 }
 
 static int64_t next_pause(const struct amb_conn *conn, int64_t pause_ns)
@@ -273,9 +281,15 @@ static bool may_sleep_unseen(const struct amb_conn *conn)
            conn->link->is_dry;
 }
 
-/* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed. */
+static bool is_asked(const struct amb_conn *conn, const struct amb_wait *wait)
+{
+    return (wait->flags & AMB_WAIT_ASKS) != 0 && conn->settings.interrupt.ask != NULL;
+}
+
+/* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed, or
+ * if the program is to be asked about a signal. */
 static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
-                             int64_t deadline_ns)
+                             int64_t deadline_ns, bool *has_signal)
 {
     drive_begin(conn);
     int64_t now = 0, start_ns = 0, idle_ns = 0, let_go_ns = 0, pause_ns = 0;
@@ -325,7 +339,11 @@ static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
                 continue; /* Others had the lock. */
             }
             /* We may have waited for the lock. */
-            driver_sleep(conn, wait, amb_clock_monotonic_ns(), deadline_ns);
+            *has_signal = driver_sleep(conn, wait, amb_clock_monotonic_ns(), deadline_ns) &&
+                          is_asked(conn, wait);
+            if (*has_signal) {
+                break;
+            }
             /* Woken for something, or for nothing: look, then sleep again. */
             idle_ns = now;
             has_slept = true;
@@ -361,6 +379,16 @@ static enum amb_status look(struct amb_conn *conn, const struct amb_wait *wait)
     return amb_conn_verdict(conn, wait);
 }
 
+/* What the program says of a signal. Nobody drives for this thread meanwhile, and the lock is
+ * free: the program may run anything. */
+static enum amb_status ask(struct amb_conn *conn, const struct amb_wait *wait)
+{
+    amb_conn_unlock(conn);
+    bool is_over = amb_is_interrupted(&conn->settings.interrupt);
+    amb_conn_lock(conn);
+    return is_over ? AMB_ECANCELED : amb_conn_verdict(conn, wait);
+}
+
 enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait)
 {
     enum amb_status status = amb_conn_verdict(conn, wait);
@@ -373,12 +401,13 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
     conn->driver.flow_waits += (wait->flags & AMB_WAIT_FLOW) != 0;
     int64_t deadline = amb_wait_deadline(wait->timeout_ns);
     while (status == AMB_EAGAIN) {
+        bool has_signal = false;
         if (!conn->driver.is_taken) {
-            status = drive(conn, wait, deadline);
+            status = drive(conn, wait, deadline, &has_signal);
             if (status == AMB_EAGAIN) {
-                status = AMB_ETIMEDOUT;
+                status = has_signal ? ask(conn, wait) : AMB_ETIMEDOUT;
             }
-            break;
+            continue;
         }
         int64_t left = INT64_MAX;
         if (deadline != INT64_MAX) {
@@ -388,8 +417,8 @@ enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait
                 break;
             }
         }
-        follow(conn, wait, left);
-        status = amb_conn_verdict(conn, wait);
+        has_signal = follow(conn, wait, left) && is_asked(conn, wait);
+        status = has_signal ? ask(conn, wait) : amb_conn_verdict(conn, wait);
         if (status != AMB_EAGAIN && !conn->driver.is_taken && conn->driver.followers == 0) {
             leave_to_io(conn); /* The driver has left it to us, who do not need it. */
         }
@@ -403,6 +432,7 @@ enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wai
     const struct amb_interrupt *interrupt = &conn->settings.interrupt;
     int64_t deadline = amb_wait_deadline(wait->timeout_ns);
     struct amb_wait slice = *wait;
+    slice.flags |= AMB_WAIT_ASKS;
     for (;;) {
         slice.timeout_ns = amb_interrupt_slice(interrupt, slice.timeout_ns);
         enum amb_status status = amb_conn_wait(conn, &slice);

@@ -26,10 +26,11 @@ struct amb_conn;
 
 /*
  * Lock held on entry and on return, given up in between. AMB_OK: is_ready said so. EAGAIN,
- * ETIMEDOUT, ESTOPPED, ECLOSED, EFORKED, or why the session is lost.
+ * ETIMEDOUT, ESTOPPED, ECLOSED, EFORKED, or why the session is lost. With AMB_WAIT_ASKS also
+ * ECANCELED: a signal has come, and options.is_interrupted said that it ends the wait.
  */
 enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait);
-/* The same for what the broker answers: options.is_interrupted ends it with ECANCELED. */
+/* The same for what the broker answers: options.is_interrupted is asked ten times a second, too. */
 enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wait *wait);
 
 /*

@@ -65,7 +65,8 @@ enum amb_status amb_fetch_range_wait(struct amb_fetch_range *range, bool (*is_re
                                      void *arg, int64_t most_ns)
 {
     const struct amb_arrival *arrival = amb_msg_arrival(range->msg);
-    struct amb_wait wait = {.is_ready = is_ready, .arg = arg, .timeout_ns = AMB_FOREVER};
+    struct amb_wait wait = {
+        .is_ready = is_ready, .arg = arg, .timeout_ns = AMB_FOREVER, .flags = AMB_WAIT_ASKS};
     if (range->deadline_ns != INT64_MAX) {
         int64_t left_ns = range->deadline_ns - amb_clock_monotonic_ns();
         if (left_ns <= 0) {

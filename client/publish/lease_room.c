@@ -84,7 +84,7 @@ static enum amb_status wait_for(struct amb_lease_room *room, bool (*is_ready)(vo
     struct amb_wait wait = {.is_ready = is_ready,
                             .arg = room,
                             .timeout_ns = left,
-                            .flags = AMB_WAIT_FLOW,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS,
                             .is_over = &room->pub->is_closing};
     struct amb_leases *leases = &room->pub->conn->leases;
     leases->waits++;

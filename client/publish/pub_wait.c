@@ -62,7 +62,7 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     struct amb_wait wait = {.is_ready = is_flushed,
                             .arg = &flush,
                             .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS,
                             .is_over = &pub->is_closing};
     status = amb_conn_wait(conn, &wait);
     bool is_refused = false;
@@ -111,7 +111,7 @@ enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, in
     struct amb_wait wait = {.is_ready = has_subscribers,
                             .arg = &what,
                             .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_FLOW,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS,
                             .is_over = &pub->is_closing};
     amb_pub_enter(pub);
     amb_conn_lock(conn);

@@ -62,7 +62,7 @@ static enum amb_status wait_room(struct room_wait *room, int64_t deadline_ns)
     struct amb_wait wait = {.is_ready = has_room,
                             .arg = room,
                             .timeout_ns = left,
-                            .flags = AMB_WAIT_FLOW,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS,
                             .is_over = &pub->is_closing};
     amb_conn_lock(conn);
     /* Messages of the open batch count against limit_msgs, and must go first. Under the lock: a

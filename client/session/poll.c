@@ -208,7 +208,7 @@ static enum amb_status poll_once(struct amb_conn *conn, int64_t timeout_ns)
     struct amb_wait wait = {.is_ready = is_due,
                             .arg = conn,
                             .timeout_ns = timeout_ns,
-                            .flags = AMB_WAIT_STOPPABLE |
+                            .flags = AMB_WAIT_STOPPABLE | AMB_WAIT_ASKS |
                                      (conn->notify.settled_wanted != 0 ? AMB_WAIT_FLOW : 0)};
     int64_t deadline = INT64_MAX;
     if (timeout_ns != AMB_FOREVER) {
@@ -276,7 +276,7 @@ enum amb_status amb_poll(struct amb_conn *conn, int64_t timeout_ns)
     }
     amb_conn_arm_for_user(conn);
     amb_conn_unlock(conn);
-    if (status != AMB_OK && status != AMB_ETIMEDOUT) {
+    if (status != AMB_OK && status != AMB_ETIMEDOUT && status != AMB_ECANCELED) {
         status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED | AMB_TROUBLE_STOPPED |
                                             AMB_TROUBLE_DOWN | AMB_TROUBLE_CLOSING);
     }

@@ -22,8 +22,10 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
                                  size_t max, size_t *count)
 {
     struct amb_conn *conn = sub->conn;
-    struct amb_wait wait = {
-        .is_ready = has_ready, .arg = sub, .timeout_ns = timeout_ns, .flags = AMB_WAIT_STOPPABLE};
+    struct amb_wait wait = {.is_ready = has_ready,
+                            .arg = sub,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_STOPPABLE | AMB_WAIT_ASKS};
     int64_t deadline = INT64_MAX;
     if (timeout_ns != AMB_FOREVER && timeout_ns != AMB_NOWAIT) {
         deadline = amb_deadline_ns(amb_clock_monotonic_ns(), timeout_ns);
@@ -36,6 +38,9 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
         enum amb_status status = amb_conn_wait(conn, &wait);
         amb_conn_unlock(conn);
         wait.timeout_ns = whole;
+        if (status == AMB_ECANCELED) {
+            return status; /* What is there stays there. */
+        }
         /* Messages that had arrived when the session was lost are still given. */
         *count = amb_sub_take(sub, out, max);
         if (*count != 0) {

@@ -149,8 +149,9 @@ struct amb_options {
      * client.certificate and client.key; none. The key's mode is 0600 or stricter. */
     const char *certificate;
     const char *key;
-    /* 1 ends a call that waits for the broker's answer, with AMB_ECANCELED. Asked ten times a
-     * second on that thread; it may block, and call amb_poll, no other of amb_. docs/api.md */
+    /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread: after each signal that
+     * has ended its sleep, and ten times a second where the call waits for the broker's answer. It
+     * may block, and call amb_poll, no other of amb_. docs/api.md */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
@@ -595,6 +596,7 @@ struct amb_sub_info {
     uint64_t lost;                        /* messages lost, as their successors told */
     uint64_t last_seq;                    /* of the message taken last */
     uint64_t staged_bytes;                /* written to GPU memory by way of the host */
+    uint64_t credit_msgs, credit_bytes;   /* as asked for, or by default */
 };
 /* Set info->size (AMB_INIT). Asks nobody. */
 AMB_API enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *info);

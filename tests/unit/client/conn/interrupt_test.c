@@ -6,6 +6,8 @@
 #include "wire/base/clock.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -136,6 +138,132 @@ static void a_timeout_stays_what_it_is(void **state)
     session_close(&s);
 }
 
+/* Says no to the first signal, and yes to the second one. */
+struct waiting {
+    struct session s;
+    struct amb_sub *sub;
+    struct amb_pub *pub;
+    enum amb_status (*call)(struct waiting *waiting);
+    atomic_uint asked;
+    atomic_bool is_back;
+};
+
+static int second(void *arg)
+{
+    struct waiting *waiting = arg;
+    if (waiting->s.conn != NULL) { /* It may look, and no lock is held. */
+        assert_int_equal(amb_poll(waiting->s.conn, AMB_NOWAIT), AMB_OK);
+    }
+    return atomic_fetch_add(&waiting->asked, 1) + 1 >= 2;
+}
+
+static enum amb_status do_next(struct waiting *waiting)
+{
+    struct amb_msg *msg;
+    return amb_next(waiting->sub, AMB_FOREVER, &msg);
+}
+
+static enum amb_status do_poll(struct waiting *waiting)
+{
+    return amb_poll(waiting->s.conn, AMB_FOREVER);
+}
+
+static enum amb_status do_wait_subscribers(struct waiting *waiting)
+{
+    return amb_pub_wait_subscribers(waiting->pub, 1, AMB_FOREVER);
+}
+
+static enum amb_status do_flush(struct waiting *waiting)
+{
+    return amb_pub_flush(waiting->pub, 0, AMB_FOREVER);
+}
+
+static void *wait_in_thread(void *arg)
+{
+    struct waiting *waiting = arg;
+    enum amb_status status = waiting->call(waiting);
+    atomic_store(&waiting->is_back, true);
+    return (void *)(intptr_t)status;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+/* One that comes before the thread sleeps is missed; a later one is not. */
+static void signal_until(const struct waiting *waiting, pthread_t thread, unsigned asked)
+{
+    while (atomic_load(&waiting->asked) < asked) {
+        assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+        fake_broker_nap();
+    }
+}
+
+static void a_signal_asks_and_may_end_any_wait(void **state)
+{
+    static enum amb_status (*const calls[])(struct waiting * waiting) = {
+        do_next, do_poll, do_wait_subscribers, do_flush};
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct waiting waiting = {.sub = NULL};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    session_open(&waiting.s, NULL,
+                 AMB_OPTIONS(.progress = *(enum amb_progress *)*state, .is_interrupted = second,
+                             .interrupted_arg = &waiting));
+    assert_int_equal(amb_pub_open(waiting.s.conn, "a", NULL, &waiting.pub), AMB_OK);
+    assert_int_equal(amb_subscribe(waiting.s.conn, "t", NULL, &waiting.sub), AMB_OK);
+    fake_broker_hold(waiting.s.fake, true);
+    assert_int_equal(amb_pub_send(waiting.pub, "x", 1, AMB_NOWAIT), AMB_OK);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        pthread_t thread;
+        void *status;
+        atomic_store(&waiting.asked, 0);
+        atomic_store(&waiting.is_back, false);
+        waiting.call = calls[i];
+        assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &waiting), 0);
+        signal_until(&waiting, thread, 1);
+        assert_false(atomic_load(&waiting.is_back));
+        signal_until(&waiting, thread, 2);
+        assert_int_equal(pthread_join(thread, &status), 0);
+        assert_int_equal((intptr_t)status, AMB_ECANCELED);
+    }
+    /* Nothing is lost by it. */
+    struct amb_msg *msg;
+    atomic_store(&waiting.asked, 0);
+    fake_broker_deliver(waiting.s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_next(waiting.sub, 5 * AMB_SEC, &msg), AMB_OK);
+    assert_payload(msg, "m0");
+    amb_msg_release(msg);
+    fake_broker_hold(waiting.s.fake, false);
+    assert_int_equal(amb_pub_flush(waiting.pub, 0, 5 * AMB_SEC), AMB_OK);
+    session_close(&waiting.s);
+}
+
+/* The second thread sleeps until the first one, which drives, has something for it. */
+static void a_signal_reaches_one_that_follows(void **state)
+{
+    (void)state;
+    const struct sigaction action = {.sa_handler = on_signal};
+    struct waiting waiting = {.call = do_next};
+    pthread_t driver, follower;
+    void *status;
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    session_open(&waiting.s, NULL,
+                 AMB_OPTIONS(.is_interrupted = second, .interrupted_arg = &waiting));
+    assert_int_equal(amb_subscribe(waiting.s.conn, "t", NULL, &waiting.sub), AMB_OK);
+    assert_int_equal(pthread_create(&driver, NULL, wait_in_thread, &waiting), 0);
+    session_wait_inside(&waiting.s, 1);
+    assert_int_equal(pthread_create(&follower, NULL, wait_in_thread, &waiting), 0);
+    session_wait_inside(&waiting.s, 2);
+    signal_until(&waiting, follower, 2);
+    assert_int_equal(pthread_join(follower, &status), 0);
+    assert_int_equal((intptr_t)status, AMB_ECANCELED);
+    amb_stop(waiting.s.conn);
+    assert_int_equal(pthread_join(driver, &status), 0);
+    assert_int_equal((intptr_t)status, AMB_ESTOPPED);
+    session_close(&waiting.s);
+}
+
 int main(void)
 {
     static enum amb_progress thread = AMB_PROGRESS_THREAD, poll_mode = AMB_PROGRESS_POLL;
@@ -144,6 +272,9 @@ int main(void)
         cmocka_unit_test_prestate(a_round_trip_turns_back_and_leaves_nothing, &thread),
         cmocka_unit_test_prestate(a_round_trip_turns_back_and_leaves_nothing, &poll_mode),
         cmocka_unit_test(a_timeout_stays_what_it_is),
+        cmocka_unit_test_prestate(a_signal_asks_and_may_end_any_wait, &thread),
+        cmocka_unit_test_prestate(a_signal_asks_and_may_end_any_wait, &poll_mode),
+        cmocka_unit_test(a_signal_reaches_one_that_follows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
