@@ -50,6 +50,8 @@ enum amb_status amb_sub_stat(const struct amb_sub *sub, struct amb_sub_info *inf
     full.narrowed = sub->life.is_narrowed;
     full.last_seq = sub->arrivals.last_seq;
     full.staged_bytes = amb_landing_staged(sub);
+    full.credit_msgs = sub->credit_msgs;
+    full.credit_bytes = sub->credit_bytes;
     amb_spinlock_unlock(&own->lock);
     amb_conn_unlock(conn);
     uint32_t size = info->size < sizeof(full) ? info->size : (uint32_t)sizeof(full);

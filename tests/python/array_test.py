@@ -115,6 +115,49 @@ def test_an_array_of_cuda_is_refused_where_its_strides_are_no_whole_elements(con
         pub.send(type("Array", (), {"__cuda_array_interface__": interface})())
 
 
+def test_a_message_as_an_array(conn):
+    """msg.array: NumPy's, in place and read-only; elements that it has no code for are void."""
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    for sent in arrays():
+        pub.send(sent)
+        msg = sub.next(WAIT)
+        got = msg.array
+        assert (got.shape, got.dtype) == (sent.shape, sent.dtype) and (got == sent).all()
+        assert not got.flags.writeable
+        with pytest.raises(BufferError):
+            msg.release()
+    lease = pub.lease((2, 3), "bfloat16")
+    lease.commit()
+    msg = sub.next(WAIT)
+    got = msg.array
+    assert got.shape == (2, 3) and got.dtype == "V2" and not got.flags.writeable
+    assert address(got) == msg.__array_interface__["data"][0]
+    with pytest.raises(BufferError):
+        msg.release()
+    del got
+    msg.release()
+    with pytest.raises(ValueError, match="released"):
+        msg.array
+
+
+def test_a_message_without_numpy_is_a_memoryview(package, broker):
+    code = f"""
+import sys
+sys.modules["numpy"] = None
+import ambroker
+with ambroker.connect({broker.url()!r}) as conn:
+    sub = conn.subscribe("a")
+    conn.publish("a", memoryview(b"12345678").cast("f", (2,)))
+    print(type(sub.next(10).array).__name__)
+    with conn.publisher("a").lease(3) as array:
+        print(type(array).__name__)
+"""
+    path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path},
+                          capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "memoryview\nmemoryview\n"
+
+
 def test_fields_go_along(conn):
     sub, pub = conn.subscribe("a"), conn.publisher("a")
     pub.send(numpy.arange(3), key="k", content_type="t/t", ttl=60,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -276,6 +277,45 @@ def test_what_waits_is_ended_by_a_close_a_stop_and_a_signal(ambroker, broker):
     timer.join()
     assert seen == [b"one"]
     conn.close()
+
+
+def test_a_signal_ends_a_long_wait_at_once(ambroker, broker):
+    """Its slices are 0.2 s by then, and it does not wait for the end of one."""
+    with ambroker.connect(broker.url()) as conn:
+        sub = conn.subscribe("a")
+        late = []
+        for _ in range(4):
+            timer = threading.Timer(1.3, lambda: late.append(time.monotonic()) or interrupt())
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                sub.next()
+            late[-1] = time.monotonic() - late[-1]
+            timer.join()
+        assert min(late) < 0.03 and max(late) < PROMPT, late
+
+
+def test_a_reader_that_holds_its_credit_is_warned(ambroker, broker):
+    with ambroker.connect(broker.url()) as conn:
+        sub, pub = conn.subscribe("a", credit_msgs=2, policy="block"), conn.publisher("a")
+        assert sub.stat()["credit_msgs"] == 2 and sub.stat()["credit_bytes"] == 64 << 20
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ambroker.Timeout):  # It waits for others, not for itself.
+                sub.next(1.3)
+        held = []
+        with pytest.warns(ambroker.HeldWarning, match="holds 2 messages"):
+            with pytest.raises(ambroker.Timeout):
+                while True:
+                    pub.send(b"x", 0.1)
+                    held.append(sub.next(1.5))
+                    pub.flush(WAIT)
+        assert len(held) >= 2
+        with warnings.catch_warnings():  # Once.
+            warnings.simplefilter("error")
+            with pytest.raises(ambroker.Timeout):
+                sub.next(1.3)
+        del held[:]
+        assert bytes(sub.next(WAIT)) == b"x"
 
 
 def test_a_close_beside_calls_of_other_threads(ambroker, broker):

@@ -6,7 +6,6 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOT_CALLED = {
     "amb_publish": "publish keeps publishers of its own, which take arrays and properties",
-    "amb_interface_address": "not yet",
     "amb_request": "amb_request_post, so that a signal ends the wait",
     "amb_reply": "amb_reply_post says all of it",
     "amb_register": "allocators are not reached: into= copies",

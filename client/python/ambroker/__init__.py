@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from ._amb import (
     Event, Message, Auth, Busy, Canceled, Closed, Cuda, Disassociated, Error, Expired,
-    Forbidden, Forked, Internal, Invalid, Kicked, Kind, Limit, Lost, NoMemory, NoResponders,
+    Forbidden, Forked, HeldWarning, Internal, Invalid, Kicked, Kind, Limit, Lost, NoMemory, NoResponders,
     NotFound, NotSupported, Protocol, Rejected, Stale, Stopped, Timeout, TooLarge, Topic, Ucx,
-    Unknown, Unreachable, Version, WouldBlock, WrongState, version as __version__)
+    Unknown, Unreachable, Version, WouldBlock, WrongState, interface_address, version as __version__)
 from ._broker import Broker
 from ._connection import Connection, Publisher, Subscription, connect
 
 __all__ = [
-    "connect", "Broker", "Connection", "Publisher", "Subscription", "Message", "Event", "Auth",
+    "connect", "interface_address", "Broker", "Connection", "Publisher", "Subscription", "Message", "Event", "Auth",
     "Busy", "Canceled", "Closed", "Cuda", "Disassociated", "Error", "Expired", "Forbidden",
-    "Forked", "Internal", "Invalid", "Kicked", "Kind", "Limit", "Lost", "NoMemory",
+    "Forked", "HeldWarning", "Internal", "Invalid", "Kicked", "Kind", "Limit", "Lost", "NoMemory",
     "NoResponders", "NotFound", "NotSupported", "Protocol", "Rejected", "Stale", "Stopped",
     "Timeout", "TooLarge", "Topic", "Ucx", "Unknown", "Unreachable", "Version", "WouldBlock",
     "WrongState"]

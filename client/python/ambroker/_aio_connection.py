@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ._connection import Makers
 _T = TypeVar("_T")
 
+_HELD_SECONDS = 1.0  # a reader that waits so long may hold all its credit itself
+
 
 class Connection:
     """A connection to a broker, of one event loop. It is open until it is closed.
@@ -40,6 +42,7 @@ class Connection:
         self.waiting: dict[Subscription[Any], None] = {}  # that tasks wait for, in the order of their coming
         self.resting: dict[Publisher, None] = {}  # that tasks wait for
         self.stop, self.stat = conn.stop, conn.stat
+        self._look: asyncio.TimerHandle | None = None  # at readers that wait for long
         self._fd: int | None = conn.fileno()
         loop.add_reader(self._fd, self._hear)
         at_exit(self)
@@ -84,8 +87,25 @@ class Connection:
             if number in (0, pub.id):
                 pub.waiters.wake()
 
+    def look_later(self) -> None:
+        """At a reader that begins to wait."""
+        if self._look is None and not self.is_deaf:
+            self._look = self.loop.call_later(_HELD_SECONDS, self._look_at_readers)
+
+    def _look_at_readers(self) -> None:
+        self._look = None
+        since = self.loop.time() - _HELD_SECONDS
+        for sub in list(self.waiting):
+            if sub.waits_since <= since:
+                sub.warn_if_held()
+            else:
+                self.look_later()
+
     def _deafen(self) -> None:
         """Nothing comes any more: everybody who waits hears why."""
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         if self._fd is not None:
             self.loop.remove_reader(self._fd)
             self._fd = None

@@ -2,6 +2,7 @@
 """Publishers and leases of an event loop."""
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from . import _amb, _objects
 from ._deadlines import LEAST_SECONDS, deadline_of
 from ._lease import Lease
+from ._threads import threads
 from ._waiters import Run, Waiters
 
 if TYPE_CHECKING:
@@ -40,6 +42,29 @@ class AsyncLease:
             self._lease.__exit__(kind, error, trace)
 
 
+class _Flush:
+    """One flush on a thread, which all tasks share whose messages it waits for. It ends with the last of them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pub: _amb.Publisher) -> None:
+        self.seq: int = pub.stat()["posted"]
+        self.future = threads.run(loop, pub.flush)
+        self._tasks = 0
+
+    async def wait(self, seconds: float | None) -> bool:
+        """False: the time is over. It raises what the flush has."""
+        self._tasks += 1
+        try:
+            await asyncio.wait((self.future,), timeout=seconds)
+        finally:
+            self._tasks -= 1
+            if self._tasks == 0:
+                self.future.cancel()
+        if self.future.cancelled() or not self.future.done():
+            return False
+        self.future.result()
+        return True
+
+
 class Publisher:
     """Messages to one topic. Calls that find room do not wait."""
 
@@ -50,6 +75,7 @@ class Publisher:
         self.stat = pub.stat
         self._is_due = False  # it pushes at the end of this turn
         self._queued = 0  # tasks that wait for room, also those that have just been woken
+        self._flush: _Flush | None = None  # under way
 
     @property
     def id(self) -> int:
@@ -147,7 +173,18 @@ class Publisher:
 
     async def flush(self, timeout: float | None = None) -> None:
         """Waits until the broker has confirmed what was published before the call."""
-        await self._conn.in_thread(self._pub.flush, timeout)
+        loop = self._conn.loop
+        deadline = deadline_of(loop.time(), timeout)
+        seq = self._pub.stat()["posted"]
+        is_over = timeout != 0
+        while is_over:
+            if self._flush is None or self._flush.future.done():
+                self._flush = _Flush(loop, self._pub)
+            flush = self._flush
+            is_over = await flush.wait(None if deadline is None else max(0.0, deadline - loop.time()))
+            if is_over and flush.seq >= seq:
+                return  # Else it began before this task had published.
+        self._pub.flush(0 if timeout == 0 else LEAST_SECONDS)  # It says that the time is over.
 
     async def wait_subscribers(self, count: int = 1, timeout: float | None = None) -> None:
         """Waits until so many subscriptions match."""

@@ -35,6 +35,8 @@ class Subscription(Generic[_Taken]):
         self._kept: collections.deque[_amb.Message] = collections.deque()
         self._run = Run()
         self._readers = 0  # tasks that wait, also those that have just been woken
+        self.waits_since = 0.0  # the latest of them
+        self.warn_if_held = sub.warn_if_held
         self.waiters = Waiters(conn.loop)
         self.position, self.stat = sub.position, sub.stat
 
@@ -82,6 +84,8 @@ class Subscription(Generic[_Taken]):
         self._run.rest()
         self._readers += 1
         self._conn.waiting[self] = None
+        self.waits_since = self._conn.loop.time()
+        self._conn.look_later()
         is_woken = False
         pause: float | None = None
         try:

@@ -2,11 +2,12 @@
 """Leases: memory of the broker's, written in place."""
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
+
+from ._arrays import numpy_or_none
 
 if TYPE_CHECKING:
     from . import _amb
@@ -14,16 +15,6 @@ if TYPE_CHECKING:
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # NumPy's letters
 _NAMES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 _BFLOAT = _NAMES["bfloat"]
-
-
-@functools.cache
-def _numpy() -> Any:
-    """NumPy, imported by the first lease and not by the package: that takes a while. None: it is not there."""
-    try:
-        import numpy  # pylint: disable=import-outside-toplevel
-    except ImportError:  # a memoryview does
-        return None
-    return numpy
 
 
 def _element(dtype: Any) -> tuple[int, int]:
@@ -49,6 +40,7 @@ class Lease:
         self._code, bits = _element(dtype)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         self._lease = publisher.lease(shape, self._code, bits, timeout, stream)
+        self._publisher = publisher  # Its last reference would close it, and the lease with it.
         self._fields, self._stream = fields, stream
         self._array: Any = None
 
@@ -64,7 +56,7 @@ class Lease:
             return self._lease
         if self._code == _BFLOAT:  # struct has no code for it
             raise TypeError("elements of this type have no array here: take the lease's memory")
-        memory, numpy = memoryview(self._lease), _numpy()
+        memory, numpy = memoryview(self._lease), numpy_or_none()
         return memory if numpy is None else numpy.asarray(memory)
 
     def _close_array(self) -> None:

@@ -52,6 +52,7 @@ PyObject *amb_py_connect(PyObject *module, PyObject *args, PyObject *keywords)
     amb_py_release_gil();
     enum amb_status status = amb_connect(url, &options, &session->conn);
     amb_py_take_gil();
+    amb_py_put_off(status);
     PyObject *object = NULL;
     if (status == AMB_OK) {
         object = amb_py_handle_new(state->connection, state, session, session->conn);
@@ -202,8 +203,12 @@ static PyObject *wrap(struct amb_py_handle *self, PyTypeObject *type, enum amb_s
                       void *handle, amb_py_end_fn end)
 {
     if (status != AMB_OK) {
-        return PyErr_Occurred() != NULL ? NULL
-                                        : amb_py_raise_of(self->state, status, self->session->conn);
+        if (PyErr_Occurred() == NULL) {
+            bool is_closing = status == AMB_ECANCELED && amb_gate_is_closed(&self->session->gate);
+            (void)amb_py_raise_of(self->state, is_closing ? AMB_ECLOSED : status,
+                                  self->session->conn);
+        }
+        return NULL;
     }
     PyObject *made = amb_py_handle_new(type, self->state, self->session, handle);
     if (made == NULL) {
@@ -225,6 +230,7 @@ static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject
     amb_py_release_gil();
     enum amb_status status = amb_pub_open(self->session->conn, topic, &options, &pub);
     amb_py_take_gil();
+    amb_py_put_off(status);
     PyObject *made = wrap(self, self->state->publisher, status, pub, amb_py_publisher_end);
     if (made != NULL) {
         amb_py_publisher_set_lease_mem(made, options.lease_mem, options.device);
@@ -246,6 +252,7 @@ static PyObject *connection_subscribe(PyObject *object, PyObject *args, PyObject
     amb_py_release_gil();
     enum amb_status status = amb_subscribe(self->session->conn, pattern, &read.options, &sub);
     amb_py_take_gil();
+    amb_py_put_off(status);
     PyObject *made = wrap(self, self->state->subscription, status, sub, amb_py_subscription_end);
     if (made != NULL) {
         amb_py_subscription_set_stream(made, read.stream);

@@ -73,7 +73,12 @@ int amb_py_errors_init(PyObject *module, struct amb_py_state *state)
             return -1;
         }
     }
-    return 0;
+    state->held_warning = PyErr_NewExceptionWithDoc(
+        "ambroker.HeldWarning", "A reader waits while it holds all its credit itself.",
+        PyExc_RuntimeWarning, NULL);
+    return state->held_warning != NULL
+               ? PyModule_AddObjectRef(module, "HeldWarning", state->held_warning)
+               : -1;
 }
 
 /* Steals value. */

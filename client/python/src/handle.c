@@ -17,9 +17,9 @@ void amb_py_session_drop(struct amb_py_session *session)
     if (session != NULL &&
         atomic_fetch_sub_explicit(&session->refs, 1, memory_order_acq_rel) == 1) {
         if (session->conn != NULL) {
-            amb_py_release_gil();
+            PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
             (void)amb_close(session->conn, AMB_SEC);
-            amb_py_take_gil();
+            PyEval_RestoreThread(thread);
         }
         amb_py_news_fini(&session->news);
         free(session);
@@ -85,9 +85,9 @@ static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn 
         return AMB_OK; /* It has gone with the connection. */
     }
     void *handle = atomic_exchange(&self->handle, NULL);
-    amb_py_release_gil();
+    PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
     enum amb_status status = end(handle, timeout_ns);
-    amb_py_take_gil();
+    PyEval_RestoreThread(thread);
     amb_gate_leave(&self->session->gate);
     return status;
 }

@@ -48,11 +48,11 @@ static void give_back(struct amb_py_message *self)
         amb_msg_release(msg);
         return;
     }
-    amb_py_release_gil();
+    PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
     if (amb_msg_release_on(msg, self->stream) != AMB_OK) {
         amb_msg_release(msg); /* The stream captures a graph. */
     }
-    amb_py_take_gil();
+    PyEval_RestoreThread(thread);
 }
 
 static void message_dealloc(PyObject *object)
@@ -180,6 +180,15 @@ static PyObject *message_object(PyObject *object, PyObject *Py_UNUSED(unused))
     PyObject *loaded = objects != NULL ? PyObject_CallMethod(objects, "load", "O", object) : NULL;
     Py_XDECREF(objects);
     return loaded;
+}
+
+static PyObject *message_array(PyObject *object, void *closure)
+{
+    (void)closure;
+    PyObject *arrays = PyImport_ImportModule("ambroker._arrays");
+    PyObject *array = arrays != NULL ? PyObject_CallMethod(arrays, "of", "O", object) : NULL;
+    Py_XDECREF(arrays);
+    return array;
 }
 
 /* ---- the flat bytes ---- */
@@ -330,6 +339,8 @@ static PyGetSetDef getters[] = {
     GETTER("props", AMB_PY_PROPS, "its properties: a dict of bytes"),
     GETTER("subscription_id", AMB_PY_SUBSCRIPTION, "the id of its subscription, or 0"),
     {"data", message_data, NULL, "its bytes, flat: a memoryview", NULL},
+    {"array", message_array, NULL,
+     "NumPy's array of it, without NumPy a memoryview; in a GPU's memory the message itself", NULL},
     {"unflagged", amb_py_message_unflagged, NULL,
      "the same memory by DLPack without the flag that it is read-only: do not write", NULL},
     {"__array_interface__", message_interface, NULL, "the array, for NumPy", NULL},

@@ -67,6 +67,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 {
     struct amb_py_state *state = PyModule_GetState(module);
     Py_VISIT(state->error);
+    Py_VISIT(state->held_warning);
     for (size_t i = 0; i < AMB_PY_ERRORS_MAX; i++) {
         Py_VISIT(state->errors[i]);
     }
@@ -80,6 +81,7 @@ static int module_clear(PyObject *module)
 {
     struct amb_py_state *state = PyModule_GetState(module);
     Py_CLEAR(state->error);
+    Py_CLEAR(state->held_warning);
     for (size_t i = 0; i < AMB_PY_ERRORS_MAX; i++) {
         Py_CLEAR(state->errors[i]);
     }
@@ -94,12 +96,27 @@ static void module_free(void *module)
     (void)module_clear(module);
 }
 
+static PyObject *interface_address(PyObject *module, PyObject *args)
+{
+    const char *interface = NULL;
+    char address[AMB_ADDRESS_MAX];
+    struct amb_error error = {.status = AMB_OK};
+    if (!PyArg_ParseTuple(args, "|z:interface_address", &interface)) {
+        return NULL;
+    }
+    enum amb_status status = amb_interface_address(interface, address, sizeof(address), &error);
+    return status == AMB_OK ? PyUnicode_FromString(address)
+                            : amb_py_raise(PyModule_GetState(module), status, error.text);
+}
+
 static PyMethodDef functions[] = {
     {"connect", (PyCFunction)(void (*)(void))amb_py_connect, METH_VARARGS | METH_KEYWORDS,
      "connect(url=None, **options): a Connection."},
     {"call", amb_py_call, METH_VARARGS, "call(f, arg): what it raises goes to sys.unraisablehook."},
     {"interruptible", amb_py_interruptible, METH_VARARGS,
      "interruptible(call, is_over): call(), whose waits end once is_over() is true."},
+    {"interface_address", interface_address, METH_VARARGS,
+     "interface_address(interface=None): an address of this machine by which others reach it."},
     {NULL, NULL, 0, NULL},
 };
 

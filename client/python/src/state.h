@@ -22,6 +22,7 @@
 struct amb_py_state {
     PyObject *error;                     /* the class of all */
     PyObject *errors[AMB_PY_ERRORS_MAX]; /* in the order of the table in errors.c */
+    PyObject *held_warning;              /* the class */
     PyTypeObject *connection, *publisher, *subscription, *message, *bytes, *lease, *pending, *event;
     PyTypeObject *unflagged;
 };

@@ -17,7 +17,7 @@
 struct subscription {
     struct amb_py_handle handle; /* first */
     void *stream;                /* of GPU messages */
-    bool trusts_pickle;
+    bool trusts_pickle, has_warned;
 };
 
 static struct amb_sub *sub_of(struct amb_py_handle *self)
@@ -45,12 +45,54 @@ static PyObject *wrap(struct amb_py_handle *self, struct amb_msg *msg)
     return object;
 }
 
+/* ---- waits that nothing can end ---- */
+
+/* Inside the gates. False: the warning has become an exception. */
+static bool warn_if_held(struct amb_py_handle *self)
+{
+    struct subscription *sub = (struct subscription *)(void *)self;
+    struct amb_sub_info info = AMB_INIT(amb_sub_info);
+    if (sub->has_warned || amb_sub_stat(sub_of(self), &info) != AMB_OK) {
+        return true;
+    }
+    /* The broker keeps a message that does not fit into the rest of the bytes. */
+    if (info.held_msgs < info.credit_msgs &&
+        info.held_bytes < info.credit_bytes - info.credit_bytes / 4) {
+        return true;
+    }
+    sub->has_warned = true;
+    return PyErr_WarnFormat(self->state->held_warning, 1,
+                            "a reader waits and holds %llu messages (%llu bytes of memory) itself, "
+                            "which is its credit (%llu messages, %llu bytes): nothing comes until "
+                            "some are released, or detached",
+                            (unsigned long long)info.held_msgs, (unsigned long long)info.held_bytes,
+                            (unsigned long long)info.credit_msgs,
+                            (unsigned long long)info.credit_bytes) == 0;
+}
+
+static PyObject *subscription_warn_if_held(PyObject *object, PyObject *Py_UNUSED(unused))
+{
+    struct amb_py_handle *self = amb_py_handle_of(object);
+    bool is_fine = true;
+    if (amb_py_try_enter(self)) {
+        is_fine = warn_if_held(self);
+        amb_py_leave(self);
+    }
+    return is_fine ? Py_NewRef(Py_None) : NULL;
+}
+
 /* ---- next ---- */
 
 struct taking {
+    struct amb_py_handle *self;
     struct amb_sub *sub;
     struct amb_msg *msg;
 };
+
+static bool look_once(void *arg)
+{
+    return warn_if_held(((const struct taking *)arg)->self);
+}
 
 static enum amb_status next_once(void *arg, int64_t timeout_ns)
 {
@@ -61,8 +103,8 @@ static enum amb_status next_once(void *arg, int64_t timeout_ns)
 /* NULL: an exception is raised, of *status. */
 static PyObject *take(struct amb_py_handle *self, int64_t timeout_ns, enum amb_status *status)
 {
-    struct taking taking = {.sub = sub_of(self)};
-    const struct amb_py_call call = {.run = next_once, .arg = &taking};
+    struct taking taking = {.self = self, .sub = sub_of(self)};
+    const struct amb_py_call call = {.run = next_once, .arg = &taking, .look = look_once};
     *status = amb_py_run(self, &call, timeout_ns);
     return *status == AMB_OK ? wrap(self, taking.msg) : NULL;
 }
@@ -126,6 +168,7 @@ static PyObject *subscription_iternext(PyObject *object)
 /* ---- next_many ---- */
 
 struct taking_many {
+    struct amb_py_handle *self;
     struct amb_sub *sub;
     size_t max, count;
     struct amb_msg *msgs[MANY_MAX];
@@ -135,6 +178,11 @@ static enum amb_status next_many_once(void *arg, int64_t timeout_ns)
 {
     struct taking_many *taking = arg;
     return amb_next_many(taking->sub, timeout_ns, taking->msgs, taking->max, &taking->count);
+}
+
+static bool look_many_once(void *arg)
+{
+    return warn_if_held(((const struct taking_many *)arg)->self);
 }
 
 /* Takes the messages. */
@@ -171,8 +219,9 @@ static PyObject *subscription_next_many(PyObject *object, PyObject *const *args,
         PyErr_SetString(PyExc_ValueError, "next_many: how many, from 1 on");
         return NULL;
     }
-    struct taking_many taking = {.sub = sub_of(self), .max = max < MANY_MAX ? max : MANY_MAX};
-    const struct amb_py_call call = {.run = next_many_once, .arg = &taking};
+    struct taking_many taking = {
+        .self = self, .sub = sub_of(self), .max = max < MANY_MAX ? max : MANY_MAX};
+    const struct amb_py_call call = {.run = next_many_once, .arg = &taking, .look = look_many_once};
     return amb_py_run(self, &call, timeout_ns) == AMB_OK ? list_of(self, &taking) : NULL;
 }
 
@@ -209,11 +258,12 @@ static PyObject *subscription_stat(PyObject *object, PyObject *Py_UNUSED(unused)
     if (status != AMB_OK) {
         return amb_py_raise(self->state, status, NULL);
     }
-    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "narrowed",
+    return Py_BuildValue("{s:N,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "narrowed",
                          PyBool_FromLong((long)info.narrowed), "pending_msgs", info.pending_msgs,
                          "pending_bytes", info.pending_bytes, "held_msgs", info.held_msgs,
                          "held_bytes", info.held_bytes, "delivered", info.delivered, "lost",
-                         info.lost, "last_seq", info.last_seq, "staged_bytes", info.staged_bytes);
+                         info.lost, "last_seq", info.last_seq, "staged_bytes", info.staged_bytes,
+                         "credit_msgs", info.credit_msgs, "credit_bytes", info.credit_bytes);
 }
 
 static PyObject *subscription_trust_pickle(PyObject *object, PyObject *Py_UNUSED(unused))
@@ -255,6 +305,8 @@ static PyMethodDef methods[] = {
      "position(): its place in its topics, for start= of another one."},
     {"trust_pickle", subscription_trust_pickle, METH_NOARGS,
      "trust_pickle(): messages from here on may be loaded by object()."},
+    {"warn_if_held", subscription_warn_if_held, METH_NOARGS,
+     "warn_if_held(): HeldWarning, once, where its credit is all held here."},
     {"stat", subscription_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", subscription_close, METH_NOARGS, "close(): wakes those who wait, and ends."},
     {NULL, NULL, 0, NULL},

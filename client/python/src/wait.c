@@ -3,13 +3,15 @@
 
 #include "client/python/src/news.h"
 
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 /* A signal or a close is seen within so long. */
 #define SLICE_NS (100 * AMB_MS)
 /* libamb spins at the begin of each slice. A wait of more than a second has longer ones, so that an
- * idle reader stays below a thousandth of a core. Not in amb_py_interruptible: no signal wakes it.
+ * idle reader stays below a thousandth of a core. A signal ends a sleep at once; a slice is for one
+ * that comes as a sleep begins. Not in amb_py_interruptible: no signal wakes it.
  */
 #define LONG_SLICE_NS (200 * AMB_MS)
 #define SECONDS_MAX 9e9
@@ -51,6 +53,38 @@ void amb_py_take_gil(void)
     PyThreadState *thread = without_gil;
     without_gil = NULL;
     PyEval_RestoreThread(thread);
+}
+
+/* A pending call of the main thread, which is where signals raise. */
+static int raise_late(void *exception)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE((PyObject *)exception), exception);
+    Py_DECREF((PyObject *)exception);
+    return -1;
+}
+
+void amb_py_put_off(enum amb_status status)
+{
+    if (status != AMB_OK || PyErr_Occurred() == NULL) {
+        return;
+    }
+    if (getpid() != (pid_t)syscall(SYS_gettid)) { /* The call was to be given up: nobody waits. */
+        if (PyErr_ExceptionMatches(PyExc_InterruptedError)) {
+            PyErr_Clear();
+        } else {
+            PyErr_WriteUnraisable(Py_None);
+        }
+        return;
+    }
+    PyObject *type, *exception, *trace;
+    PyErr_Fetch(&type, &exception, &trace);
+    PyErr_NormalizeException(&type, &exception, &trace);
+    if (Py_AddPendingCall(raise_late, exception) != 0) { /* 32 others wait already. */
+        Py_XDECREF(exception);
+        PyErr_SetInterrupt();
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
 }
 
 /* Of a thread inside amb_py_interruptible; not counted. */
@@ -105,19 +139,34 @@ static enum amb_status run_free(const struct amb_py_call *call, int64_t timeout_
     amb_py_release_gil();
     enum amb_status status = call->run(call->arg, timeout_ns);
     amb_py_take_gil();
+    amb_py_put_off(status);
     return status;
-}
-
-/* Events that are due are told between two slices. */
-static bool look_around(const struct amb_py_handle *handle)
-{
-    return !is_called_off() && (handle == NULL || amb_py_news_look(handle->session));
 }
 
 static bool is_closed(const struct amb_py_handle *handle)
 {
     return handle != NULL &&
            (amb_gate_is_closed(&handle->gate) || amb_gate_is_closed(&handle->session->gate));
+}
+
+/* Between two slices: events that are due are told, too. AMB_OK: the wait goes on. */
+static enum amb_status look_around(const struct amb_py_handle *handle,
+                                   const struct amb_py_call *call, int64_t passed_ns)
+{
+    bool is_fine = !is_called_off() && (handle == NULL || amb_py_news_look(handle->session));
+    if (is_fine && !is_closed(handle) && call->look != NULL && passed_ns >= AMB_SEC) {
+        is_fine = call->look(call->arg);
+    }
+    return !is_fine ? AMB_EINTERNAL : is_closed(handle) ? AMB_ECLOSED : AMB_OK;
+}
+
+/* ECANCELED is of a question that was answered by yes: see amb_py_is_interrupted. */
+static enum amb_status answer(const struct amb_py_handle *handle, enum amb_status status,
+                              bool *is_raised)
+{
+    *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
+    bool is_turned_back = status == AMB_ECANCELED && !*is_raised && is_closed(handle);
+    return is_turned_back ? AMB_ECLOSED : status;
 }
 
 enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
@@ -127,10 +176,9 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
     enum amb_status status = AMB_EAGAIN;
     if (!call->only_waits || timeout_ns == AMB_NOWAIT) {
         status = call->is_slow ? run_free(call, AMB_NOWAIT) : call->run(call->arg, AMB_NOWAIT);
-        *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
     }
     if (status != AMB_EAGAIN || timeout_ns == AMB_NOWAIT) {
-        return status;
+        return answer(handle, status, is_raised);
     }
     int64_t begin = now_ns(), passed = 0;
     while (passed < timeout_ns) {
@@ -138,17 +186,14 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
         int64_t slice = passed < AMB_SEC || is_over != NULL ? SLICE_NS : LONG_SLICE_NS;
         status = run_free(call, left < slice ? left : slice);
         if (status != AMB_ETIMEDOUT) {
-            *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
-            return status;
-        }
-        if (!look_around(handle)) {
-            *is_raised = true;
-            return AMB_EINTERNAL;
-        }
-        if (is_closed(handle)) {
-            return AMB_ECLOSED;
+            return answer(handle, status, is_raised);
         }
         passed = now_ns() - begin;
+        status = look_around(handle, call, passed);
+        if (status != AMB_OK) {
+            *is_raised = status == AMB_EINTERNAL;
+            return status;
+        }
     }
     return AMB_ETIMEDOUT;
 }

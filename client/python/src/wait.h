@@ -13,6 +13,9 @@
 /* Give the GIL up, and take it again. Calls of libamb that wait in between may ask for signals. */
 void amb_py_release_gil(void);
 void amb_py_take_gil(void);
+/* A call came through, and meanwhile a signal has raised an exception: its result goes first, the
+ * exception comes after it. */
+void amb_py_put_off(enum amb_status status);
 /* options.is_interrupted: a signal has raised an exception, or the session is being closed.
  *   arg  the session */
 int amb_py_is_interrupted(void *arg);
@@ -30,6 +33,8 @@ struct amb_py_call {
     void *arg;
     bool is_slow;    /* it moves so many bytes that others should run meanwhile */
     bool only_waits; /* a first look without waiting says nothing */
+    /* Called where it has waited for a second, now and then. False: an exception is raised. */
+    bool (*look)(void *arg);
 };
 /* The caller is inside the handle's gates; NULL: of a message. *is_raised: an exception is, by a
  * signal. Else the answer: ECLOSED where the handle is being closed. */
