@@ -286,8 +286,8 @@ static bool is_asked(const struct amb_conn *conn, const struct amb_wait *wait)
     return (wait->flags & AMB_WAIT_ASKS) != 0 && conn->settings.interrupt.ask != NULL;
 }
 
-/* Drives until the wait has an answer or is over; returns that, EAGAIN if the time has passed, or
- * if the program is to be asked about a signal. */
+/* Drives until the wait has an answer or is over, and returns that. EAGAIN: the time has passed, or
+ * *has_signal is set and the program is to be asked. */
 static enum amb_status drive(struct amb_conn *conn, const struct amb_wait *wait,
                              int64_t deadline_ns, bool *has_signal)
 {
@@ -379,7 +379,7 @@ static enum amb_status look(struct amb_conn *conn, const struct amb_wait *wait)
     return amb_conn_verdict(conn, wait);
 }
 
-/* What the program says of a signal. Nobody drives for this thread meanwhile, and the lock is
+/* Asks the program about a signal. Nobody drives for this thread meanwhile, and the lock is
  * free: the program may run anything. */
 static enum amb_status ask(struct amb_conn *conn, const struct amb_wait *wait)
 {

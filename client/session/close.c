@@ -57,7 +57,7 @@ static void push_all(struct amb_conn *conn)
     (void)amb_pub_flush_due(conn);
 }
 
-/* What one flush waits for: of each publisher, by handle, the last message of before the call.
+/* The goal of one flush: of each publisher, by handle, the last message of before the call.
  * Each call has its own, for others may publish and flush for ever. */
 struct flush_goal {
     const struct amb_conn *conn;

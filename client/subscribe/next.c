@@ -39,7 +39,7 @@ static enum amb_status wait_next(struct amb_sub *sub, int64_t timeout_ns, struct
         amb_conn_unlock(conn);
         wait.timeout_ns = whole;
         if (status == AMB_ECANCELED) {
-            return status; /* What is there stays there. */
+            return status; /* Messages stay where they are. */
         }
         /* Messages that had arrived when the session was lost are still given. */
         *count = amb_sub_take(sub, out, max);

@@ -5,12 +5,14 @@
     memory.py [--build DIR] [--package DIR] [--messages N] [--most N]
 
 messages: of each kind, after which this process and Python's heap are as large as before.
-most: each call is made with its 1st, 2nd, ... allocation failing, up to this one: of Python's allocators, and
-of malloc where the extension calls it. It raises MemoryError or works, and the next call works.
+most: each call is made with its 1st, 2nd, ... allocation failing, until it makes no further one, or up to this
+one: of Python's allocators, and of malloc where the extension calls it. It raises MemoryError or works, and the
+next call works.
 Exit: 0 so it is, 1 it is not, 77 no package."""
 import ctypes
 import gc
 import os
+import pickle
 import subprocess
 import sys
 
@@ -19,12 +21,15 @@ from program import Failure
 
 GROWN = 8 << 20  # bytes, of the heap's unevenness
 BLOCKS = 300
+IN_A_ROW = 25  # that change nothing: Python's allocators do not tell whether there was a further one
 
 
 def kinds(ambroker, conn):
     """What is done, by name: each call sends, and takes what it sent."""
-    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    sub, pub = conn.subscribe("a", trust_pickle=True), conn.publisher("a")
+    lands = conn.subscribe("landed", into={"host": lambda size, msg: bytearray(size)})
     asked = conn.subscribe("question")
+    flat = bytes(3000)
     image = memoryview(bytearray(4096)).cast("f", shape=[32, 32])
 
     def lease():
@@ -51,6 +56,19 @@ def kinds(ambroker, conn):
         return [memoryview(msg), msg.data, msg.__array_interface__, msg.__dlpack__(max_version=(1, 0)),
                 msg.unflagged.__dlpack__(), msg.read(4, 8), msg.topic, msg.key, msg.tobytes()]
 
+    def detached():
+        pub.send(image, props={"a": 1})
+        msg = sub.next(20)
+        return [msg.detach().tobytes(), msg.array]
+
+    def landed():
+        conn.publish("landed", b"x" * 500)
+        return lands.next(20)
+
+    def objects():
+        pub.send_object({"a": [1.5, pickle.PickleBuffer(flat)]})
+        return sub.next(20).object()
+
     def many():
         pub.send_many([b"x", b"y"])
         got = sub.next_many(2, 20)
@@ -72,6 +90,7 @@ def kinds(ambroker, conn):
                 pass
 
     return {"send": lambda: (pub.send(b"x"), sub.next(20))[1], "views": views, "props": props, "many": many,
+            "detached": detached, "into": landed, "objects": objects,
             "lease": lease, "post": post, "request": request, "refused": refused, "handles": handles,
             "stat": lambda: (pub.stat(), sub.stat(), sub.position(), conn.admin("status"))}, sub
 
@@ -120,36 +139,58 @@ def one_failing(ambroker, call, begin, end):
     return worked
 
 
-def failing(given, ambroker, conn):
-    """Each call with its Nth allocation failing."""
+def pythons():
+    """How the Nth allocation of Python's is made to fail, and no more after that."""
     import _testcapi  # pylint: disable=import-outside-toplevel
-    calls, sub = kinds(ambroker, conn)
+    return lambda number: _testcapi.set_nomemory(number - 1, number), _testcapi.remove_mem_hooks
+
+
+def mallocs(ambroker):
+    """The same of the extension's own. The end tells how many have failed by now."""
     library = ctypes.PyDLL(None)
     library.failing_set.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_long]
     library.failing_set.restype = ctypes.c_long
     low, high = code_of(ambroker._amb.__file__)
+    return lambda number: library.failing_set(low, high, number), lambda: library.failing_set(0, 0, 0)
+
+
+def each_failing(given, ambroker, call, clean, way):
+    """(how many allocations were tried, how often MemoryError came) of one call."""
+    begin, end = way
+    raised, latest, number = 0, 0, 0
+    while number < given.most and number - latest < IN_A_ROW:
+        number += 1
+        before = end()
+        has_raised = not one_failing(ambroker, call, lambda n=number: begin(n), end)
+        raised += has_raised
+        if has_raised or (before is not None and end() > before):
+            latest = number
+        clean()
+    return number, raised
+
+
+def failing(given, ambroker, conn):
+    """Each call with its Nth allocation failing."""
+    calls, sub = kinds(ambroker, conn)
     plain = conn.subscribe("check")
+    ways = {"Python's": pythons(), "malloc": mallocs(ambroker)}
     for name, call in calls.items():
         call()
         program.drain(ambroker, sub)
-        raised = [0, 0]
-        for number in range(1, given.most + 1):
-            ways = ((lambda n=number: _testcapi.set_nomemory(n - 1, n), _testcapi.remove_mem_hooks),
-                    (lambda n=number: library.failing_set(low, high, n), lambda: library.failing_set(0, 0, 0)))
-            for way, (begin, end) in enumerate(ways):
-                raised[way] += not one_failing(ambroker, call, begin, end)
-                program.drain(ambroker, sub)  # what a failed call has left
+        said = []
+        for way, both in ways.items():
+            tried, raised = each_failing(given, ambroker, call, lambda: program.drain(ambroker, sub), both)
+            said.append(f"{way} 1 to {tried}, MemoryError {raised} times")
+            if way == "Python's" and not raised:
+                raise Failure(f"{name}: no allocation failed")
         conn.publish("check", b"whole")
         if bytes(plain.next(20)) != b"whole":
             raise Failure(f"{name}: the connection is hurt")
-        print(f"{name}: {given.most} allocations, MemoryError {raised[0]} times of Python's, {raised[1]} of malloc",
-              flush=True)
-        if not raised[0]:
-            raise Failure(f"{name}: no allocation failed")
+        print(f"{name}: {'; '.join(said)}", flush=True)
 
 
 def main():
-    given = program.options(__doc__, messages=1000000, most=60, url="")
+    given = program.options(__doc__, messages=1000000, most=3000, url="")
     ambroker = program.module(given)
     if given.url:  # The child that may crash.
         with ambroker.connect(given.url, on_event=lambda event: None) as conn:

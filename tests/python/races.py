@@ -5,10 +5,11 @@
     races.py [--build DIR] [--package DIR] [--closes N] [--kills N] [--forks N] [--seconds S]
 
 closes: of subscriptions and connections, beside next, publish, iterate and poll, so often each.
-kills: of the broker by SIGKILL, under clients that publish and read, so often.
+kills: of the broker by SIGKILL, under clients that publish and read, so often in each of both faces.
 forks: with a thread in next; then multiprocessing by fork, spawn and forkserver.
 seconds: eight threads on one connection, for so long.
 Exit: 0 none, 1 some, 77 no package."""
+import asyncio
 import faulthandler
 import hashlib
 import itertools
@@ -155,6 +156,71 @@ def kills(given, ambroker, rig):
     print(f"kill -9 of the broker: {given.kills} times, {got[0]} messages, none wrong", flush=True)
 
 
+async def until(condition, crew):
+    """Of tasks: until it is so, and nothing is wrong."""
+    end = time.monotonic() + HANG
+    while not condition():
+        for task in crew:
+            if task.done():
+                raise Failure(f"a task ended: {task}")
+        if time.monotonic() > end:
+            raise Failure("asyncio: no message comes")
+        await asyncio.sleep(0.005)
+
+
+def aio_kills(given, ambroker, rig):
+    """The same under tasks of an event loop, some of which are cancelled and begin anew."""
+    got, numbers = [0], itertools.count()
+    troubles = (ambroker.Timeout, ambroker.WouldBlock, ambroker.Lost)
+
+    async def read(sub):
+        while True:
+            checked(await sub.next())
+            got[0] += 1
+
+    async def write(pub):
+        while True:
+            try:
+                await pub.send(payload_of(next(numbers)), 0.2)
+                await asyncio.sleep(0)
+            except troubles:
+                pass
+
+    async def ask(conn):
+        while True:
+            try:
+                await conn.request("nobody", b"?", timeout=0.5)
+            except (*troubles, ambroker.NoResponders, ambroker.Unknown, ambroker.Expired):
+                await asyncio.sleep(0.01)
+
+    async def run(broker):
+        conn = await ambroker.aio.connect(broker.url(), on_event=lambda event: None, reconnect_min=0.01,
+                                          reconnect_max=0.05)
+        sub, pub = await conn.subscribe("a", policy="drop_oldest"), await conn.publisher("a")
+        crew = [asyncio.create_task(one) for one in (read(sub), write(pub), ask(conn))]
+        for number in range(given.kills):
+            former = got[0]
+            await until(lambda former=former: got[0] > former, crew)
+            broker.kill()
+            if number % 4 == 0:  # A task that waits for what is gone.
+                crew[0].cancel()
+                await asyncio.wait(crew[:1])
+                crew[0] = asyncio.create_task(read(sub))
+            broker = await asyncio.to_thread(rig.broker, at=broker)
+        former = got[0]
+        await until(lambda: got[0] > former, crew)
+        for task in crew:
+            task.cancel()
+        await asyncio.wait(crew)
+        try:
+            await conn.close(1)
+        except ambroker.Error:
+            pass  # The outcome of messages that were under way is unknown.
+
+    asyncio.run(run(rig.broker()))
+    print(f"kill -9 of the broker under asyncio: {given.kills} times, {got[0]} messages, none wrong", flush=True)
+
+
 def in_child(url):
     """Of multiprocessing: a connection of its own."""
     import ambroker  # pylint: disable=import-outside-toplevel
@@ -258,6 +324,7 @@ def main():
         forks(given, ambroker, rig)
         closes(given, ambroker, rig)
         kills(given, ambroker, rig)
+        aio_kills(given, ambroker, rig)
         threads(given, ambroker, rig)
     print("0 crashes, 0 hangs, 0 wrong bytes")
 

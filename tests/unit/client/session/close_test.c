@@ -245,7 +245,7 @@ static void a_flush_waits_for_what_was_published_before_it_alone(void **state)
     fake_broker_accept(s.fake, 0, 1);
     assert_joins_with(first, AMB_OK);
     assert_int_equal(amb_flush(s.conn, AMB_NOWAIT), AMB_EAGAIN);
-    /* What a publisher that is closed had not sent has failed, and is over. */
+    /* Messages that a publisher had not sent at its close have failed, and are over. */
     assert_int_equal(pthread_create(&first, NULL, wait_flush, &ends), 0);
     session_wait_inside(&s, 1);
     assert_int_equal(amb_pub_close(ends.pub, AMB_NOWAIT), AMB_OK);
