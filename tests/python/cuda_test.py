@@ -6,6 +6,8 @@ import gc
 import os
 import pathlib
 import struct
+import subprocess
+import sys
 import time
 
 import pytest
@@ -285,3 +287,15 @@ def test_torch_like_streams_are_taken(conn, consumer):
         sub.close()
     with pytest.raises(TypeError):
         conn.subscribe("a", mem="cuda:0", stream="one")
+
+
+def test_the_program_of_the_docs(package, rig):
+    """docs/examples/python/cuda.py"""
+    pytest.importorskip("numpy")
+    rig.env |= {"AMB_CUDA_LIBRARY": DRIVER, "FAKECUDA_MEMORY": "1G", "FAKECUDA_MACHINE": os.environ["FAKECUDA_MACHINE"]}
+    broker = rig.broker("-o", "memory.cuda.size=64M", "-o", "memory.cuda.devices=0", "-o", "memory.host.size=256M")
+    program = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "python" / "cuda.py"
+    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False,
+                          env={**os.environ, **rig.env, "PYTHONPATH": path, "AMB_URL": broker.url()})
+    assert (done.stdout, done.returncode) == ("cuda:0 (512, 512)\nweights.two 262144.0\n", 0), done.stderr

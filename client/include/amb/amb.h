@@ -149,9 +149,8 @@ struct amb_options {
      * client.certificate and client.key; none. The key's mode is 0600 or stricter. */
     const char *certificate;
     const char *key;
-    /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread: after each signal that
-     * has ended its sleep, and ten times a second where the call waits for the broker's answer. It
-     * may block, and call amb_poll, no other of amb_. docs/api.md */
+    /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread, after a signal or while
+     * the broker's answer is awaited; may block, and call amb_poll, no other of amb_. docs/api.md */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
@@ -592,8 +591,7 @@ struct amb_sub_info {
     uint32_t narrowed; /* 1: roles of the user deny some topics of the pattern, which never come */
     uint64_t pending_msgs, pending_bytes; /* arrived and not yet taken */
     uint64_t held_msgs, held_bytes;       /* taken and not yet released; bytes of whole batches */
-    uint64_t delivered;                   /* messages taken, since subscribe */
-    uint64_t lost;                        /* messages lost, as their successors told */
+    uint64_t delivered, lost;             /* messages: taken; lost, as their successors told */
     uint64_t last_seq;                    /* of the message taken last */
     uint64_t staged_bytes;                /* written to GPU memory by way of the host */
     uint64_t credit_msgs, credit_bytes;   /* as asked for, or by default */
