@@ -150,7 +150,7 @@ struct amb_options {
     const char *certificate;
     const char *key;
     /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread, after a signal or while
-     * the broker's answer is awaited; may block, and call amb_poll, no other of amb_. docs/api.md */
+     * the broker's answer is awaited; may block, and call amb_poll alone. docs/api.md */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
