@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -233,6 +234,76 @@ def test_a_writer_waits_for_room(ambroker, aio, run, broker):
                 seen.append(int(bytes(await sub.next(WAIT))))
             await asyncio.gather(*writers[:-1])
             assert sorted(seen) == list(range(999))
+
+    run(main())
+
+
+def test_flushes_of_a_publisher_share_a_wait(ambroker, aio, run, broker):
+    """Fifty tasks have one thread; each hears of its own time, of the end, and of what was published before."""
+    def threads():
+        return sum(thread.name == "ambroker" for thread in threading.enumerate())
+
+    async def main():
+        async with aio.connect(broker.url()) as conn:
+            pub = await conn.publisher("a")
+            before = threads()
+            broker.signal(signal.SIGSTOP)
+            try:
+                await pub.send(b"x")
+                tasks = [asyncio.create_task(pub.flush()) for _ in range(50)]
+                with pytest.raises(ambroker.Timeout):
+                    await pub.flush(0.2)
+                with pytest.raises(ambroker.WouldBlock):
+                    await pub.flush(0)
+                assert threads() <= max(before, 1) + 1 and not any(task.done() for task in tasks)
+                tasks[0].cancel()
+                await pub.send(b"later")  # The flush under way does not cover it.
+                late = asyncio.create_task(pub.flush(WAIT))
+                await asyncio.sleep(0.05)
+            finally:
+                broker.signal(signal.SIGCONT)
+            said = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(said[0], asyncio.CancelledError) and set(said[1:]) == {None}
+            await late
+            assert pub.stat()["settled"] == 2
+            broker.signal(signal.SIGSTOP)
+            try:
+                await pub.send(b"y")
+                only = asyncio.create_task(pub.flush())
+                await asyncio.sleep(0.05)
+                only.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await only
+                again = asyncio.create_task(pub.flush(WAIT))  # behind one that is called off
+                await asyncio.sleep(0.05)
+            finally:
+                broker.signal(signal.SIGCONT)
+            await again
+            await pub.close()
+            with pytest.raises(ambroker.Closed):
+                await pub.flush(WAIT)
+
+    run(main())
+
+
+def test_a_reader_that_holds_its_credit_is_warned(ambroker, aio, run, broker):
+    async def main():
+        async with aio.connect(broker.url()) as conn:
+            sub = await conn.subscribe("a", credit_msgs=1, policy="block")
+            pub = await conn.publisher("a")
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                with pytest.raises(ambroker.Timeout):
+                    await sub.next(1.3)
+            held = []
+            with pytest.warns(ambroker.HeldWarning, match="messages"):
+                with pytest.raises(ambroker.Timeout):
+                    while True:
+                        await pub.send(b"x", 0.1)
+                        held.append(await sub.next(2))
+                        await pub.flush(WAIT)
+            del held[:]
+            assert bytes(await sub.next(WAIT)) == b"x"
 
     run(main())
 

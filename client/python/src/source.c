@@ -185,6 +185,21 @@ static PyObject *ask_capsule(PyObject *data, PyObject *stream)
     return capsule;
 }
 
+/* The array's library refuses it, and says why: a tensor of PyTorch that needs its gradient. */
+static void explain(void)
+{
+    if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+        return;
+    }
+    PyObject *type, *exception, *trace;
+    PyErr_Fetch(&type, &exception, &trace);
+    PyErr_NormalizeException(&type, &exception, &trace);
+    PyErr_Format(PyExc_ValueError, "the array's library does not hand it out: %S", exception);
+    Py_XDECREF(type);
+    Py_XDECREF(exception);
+    Py_XDECREF(trace);
+}
+
 /* The capsule is held, not taken over: its end gives the array back. */
 static bool take_dlpack(struct amb_py_source *source, PyObject *data)
 {
@@ -198,6 +213,7 @@ static bool take_dlpack(struct amb_py_source *source, PyObject *data)
     source->hold.owner = stream != NULL ? ask_capsule(data, stream) : NULL;
     Py_XDECREF(stream);
     if (source->hold.owner == NULL) {
+        explain();
         return false;
     }
     if (PyCapsule_IsValid(source->hold.owner, "dltensor_versioned")) {

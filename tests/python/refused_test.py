@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong arguments, callbacks that raise, Ctrl-C where Python runs inside a call, other interpreters: each has its
+error, and the next call works."""
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from prompt import PROMPT, interrupt, interrupted
+
+WAIT = 10
+
+
+def works(conn, sub):
+    """The connection is unhurt."""
+    conn.publish("works", b"still")
+    assert bytes(sub.next(WAIT)) == b"still"
+
+
+def test_names_of_topics(ambroker, conn):
+    sub = conn.subscribe("works")
+    longest = "x" * 255
+    with conn.subscribe(longest) as other:
+        conn.publish(longest, b"1")
+        assert other.next(WAIT).topic == longest
+    for topic in ("x" * 256, "a\0b", "\udc80", "a\udfff", "a.", ".a"):
+        for call in (lambda t: conn.publish(t, b"x"), conn.publisher, conn.subscribe,
+                     lambda t: conn.request(t, b"x", 1), conn.listen, lambda t: conn.dial(t, 1)):
+            with pytest.raises(ValueError):
+                call(topic)
+    for topic in (None, 7, b"a"):
+        with pytest.raises(TypeError):
+            conn.publisher(topic)
+    works(conn, sub)
+    assert issubclass(ambroker.Topic, ValueError)
+
+
+class Grad:
+    """A tensor that needs its gradient, as PyTorch refuses it."""
+
+    def __dlpack__(self, **_):
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+def test_a_tensor_that_needs_its_gradient(conn):
+    sub, pub = conn.subscribe("works"), conn.publisher("works")
+    tensors = [Grad()]
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+        tensors.append(torch.ones(3, requires_grad=True))
+    except ImportError:
+        pass
+    for tensor in tensors:
+        for call in (pub.send, pub.post, lambda t: pub.send_many([t]), lambda t: conn.request("works", t, 1)):
+            with pytest.raises(ValueError, match="detach"):
+                call(tensor)
+    works(conn, sub)
+
+
+def test_bfloat16_comes_back(conn):
+    torch = pytest.importorskip("torch")
+    sub = conn.subscribe("a")
+    sent = torch.arange(12, dtype=torch.bfloat16).reshape(3, 4)
+    conn.publish("a", sent)
+    msg = sub.next(WAIT)
+    assert len(msg) == 24 and torch.equal(torch.from_dlpack(msg.unflagged), sent)
+    assert msg.__array_interface__["typestr"] == "|V2" and msg.array.shape == (3, 4)
+
+
+def test_a_capsule_is_consumed_once(conn):
+    numpy = pytest.importorskip("numpy")
+    if not hasattr(numpy, "from_dlpack"):
+        pytest.skip("this NumPy has no from_dlpack")
+    sub = conn.subscribe("a")
+
+    class Once:
+        """Hands the same capsule out again and again."""
+        def __init__(self, source):
+            self.capsule, self.device = source.__dlpack__(), source.__dlpack_device__()
+
+        def __dlpack__(self, **_):
+            return self.capsule
+
+        def __dlpack_device__(self):
+            return self.device
+
+    conn.publish("a", numpy.arange(5))
+    msg = sub.next(WAIT)
+    once = Once(msg.unflagged)
+    first = numpy.from_dlpack(once)
+    for consume in (numpy.from_dlpack, lambda o: conn.publish("a", o)):
+        with pytest.raises((ValueError, BufferError)):
+            consume(once)
+    del msg, once
+    assert first.tolist() == [0, 1, 2, 3, 4]
+    conn.publish("a", b"next")
+    assert bytes(sub.next(WAIT)) == b"next"
+
+
+def test_into_gives_what_is_no_memory(conn):
+    given = [None, "text", b"read-only", 7, bytearray(2), bytearray(6)]
+    sub = conn.subscribe("a", into={"host": lambda size, msg: given.pop(0)})
+    conn.publish("a", b"landed")
+    for error in (TypeError, (TypeError, BufferError), BufferError, (TypeError, AttributeError), ValueError):
+        with pytest.raises(error):
+            sub.next(WAIT)
+    assert sub.next(WAIT) == b"landed" and not given
+
+
+def test_a_callback_that_raises_is_told_and_others_go_on(ambroker, rig, monkeypatch):
+    broker = rig.broker()
+    told, seen = [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda said: told.append(said.exc_value))
+
+    def hear(event):
+        seen.append(event.type)
+        raise KeyError(event.type)
+
+    with ambroker.connect(broker.url(), on_event=hear) as conn:
+        pub = conn.publisher("a")
+        for _ in range(2):
+            with conn.subscribe("a"):
+                pub.wait_subscribers(1, WAIT)
+            while "subscribers" not in seen:
+                conn.poll(WAIT)
+        sub = conn.subscribe("works")
+        works(conn, sub)
+    assert told and all(isinstance(error, KeyError) for error in told) and len(told) == len(seen)
+
+
+def test_ctrl_c_in_a_callback_goes_to_the_caller(ambroker, broker):
+    seen = []
+
+    def hear(event):
+        seen.append(event.type)
+        if len(seen) == 1:
+            interrupt()
+            os.getpid()  # Python's handler has run by here.
+
+    with ambroker.connect(broker.url(), on_event=hear) as conn:
+        pub, sub = conn.publisher("a"), conn.subscribe("works")
+        other = conn.subscribe("a")
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                conn.poll(WAIT)
+        other.close()
+        works(conn, sub)
+
+        def make(size, _):
+            if not made:
+                made.append(None)
+                interrupt()
+                os.getpid()
+            made.append(bytearray(size))
+            return made[-1]
+
+        made = []
+        lands = conn.subscribe("b", into={"host": make})
+        conn.publish("b", b"landed")
+        with pytest.raises(KeyboardInterrupt):
+            lands.next(WAIT)
+        assert lands.next(WAIT) == b"landed"  # The message has stayed.
+        works(conn, sub)
+        assert pub.stat()["leases"] == 0
+
+
+def test_ctrl_c_at_the_end_of_with(ambroker, rig):
+    broker = rig.broker()
+    broker.signal(signal.SIGCONT)
+
+    def leave_publisher():
+        with conn.publisher("a") as pub:
+            pub.send(b"x")
+            broker.signal(signal.SIGSTOP)
+
+    def leave_connection():
+        with ambroker.connect(broker.url()) as other:
+            pub = other.publisher("a")
+            broker.signal(signal.SIGSTOP)
+            pub.send(b"x")
+
+    with ambroker.connect(broker.url()) as conn:
+        sub = conn.subscribe("works")
+        for call in (leave_publisher, leave_connection):
+            assert interrupted(call) < PROMPT
+            broker.signal(signal.SIGCONT)
+            works(conn, sub)
+        with pytest.raises(ambroker.Canceled):  # The publisher's message, as it was left in haste.
+            conn.flush(WAIT)
+
+
+OTHER = """
+import sys
+sys.path.insert(0, {0!r})
+try:
+    import ambroker
+    print("imported")
+except ImportError as error:
+    print("ImportError:", error)
+sys.stdout.flush()
+"""
+INTERPRETERS = """
+import sys
+try:
+    import _interpreters as others
+except ImportError:
+    import _xxsubinterpreters as others
+sys.path.insert(0, {0!r})
+import ambroker
+number = others.create()
+others.run_string(number, {1!r})
+others.destroy(number)
+print(ambroker.interface_address.__name__)
+"""
+
+
+def test_another_interpreter_says_import_error(package):
+    program = INTERPRETERS.format(str(package), OTHER.format(str(package)))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith("ImportError:") and second == "interface_address"
