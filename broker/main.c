@@ -430,9 +430,10 @@ int main(int argc, char **argv)
     amb_log_set_filter(amb_log_fold);
     amb_ucx_own_process();
     amb_resources_raise();
-    if (amb_command_line_init(&program.line, argc, argv, error, sizeof(error)) != AMB_OK) {
+    enum amb_status status = amb_command_line_init(&program.line, argc, argv, error, sizeof(error));
+    if (status != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);
-        return EX_USAGE;
+        return status == AMB_ENOMEM ? EXIT_FAILURE : EX_USAGE;
     }
     if (program.line.until_eof && fcntl(STDIN_FILENO, F_GETFD) < 0) {
         (void)fprintf(stderr, "brokerd: --until-eof: standard input is closed\n");

@@ -2,6 +2,7 @@
 #include "client/session/own.h"
 
 #include "client/config/client_config.h"
+#include "wire/auth/crypto.h"
 #include "wire/tls/tls.h"
 #include "wire/tls/tls_bind.h"
 
@@ -70,6 +71,9 @@ static enum amb_status prove_by_hash(const struct amb_own *own, struct amb_dial 
     enum amb_status status = check_nonce(dial, challenge);
     if (status != AMB_OK) {
         return status;
+    }
+    if (!amb_crypto_begin()) {
+        return amb_dial_fail(dial, AMB_ENOMEM, "no memory for libcrypto");
     }
     if (HMAC(EVP_sha256(), token, (int)strlen(token), challenge->nonce.data, challenge->nonce.len,
              proof, &len) == NULL ||

@@ -6,6 +6,7 @@
 #include "tools/ctl/broker_config.h"
 #include "tools/ctl/config_lines.h"
 #include "tools/ctl/connect.h"
+#include "wire/base/memstream.h"
 #include "wire/config/config_format.h"
 
 #include <jansson.h>
@@ -57,13 +58,11 @@ static enum amb_exit print_client(const struct amb_ctl *ctl, const struct wanted
     }
     size_t size;
     FILE *stream = open_memstream(out, &size);
-    bool is_done = stream != NULL;
-    if (is_done) {
+    if (stream != NULL) {
         amb_config_rows_print(config->store, config, stream);
-        is_done = fclose(stream) == 0;
     }
     amb_client_config_destroy(&config);
-    if (!is_done) {
+    if (!amb_memstream_end(stream, out)) {
         amb_tool_error("config: no memory");
         return AMB_EXIT_SOFTWARE;
     }
@@ -94,7 +93,7 @@ static json_t *pack_text(const char *text, size_t len)
         return NULL;
     }
     amb_shown_put(stream, text, len, true);
-    string = fclose(stream) == 0 ? json_stringn(plain, size) : NULL;
+    string = amb_memstream_end(stream, &plain) ? json_stringn(plain, size) : NULL;
     free(plain);
     return string;
 }

@@ -5,6 +5,7 @@
 #include "tools/ctl/view.h"
 #include "wire/base/clock.h"
 #include "wire/base/file.h"
+#include "wire/base/memstream.h"
 #include "wire/codec/url.h"
 #include "wire/counters/query.h"
 #include "wire/counters/view.h"
@@ -56,7 +57,7 @@ static json_t *answer_of(struct amb_counters_view *view)
         free(page);
     }
     json_t *value = NULL;
-    if (out != NULL && fclose(out) == 0 && is_good) {
+    if (amb_memstream_end(out, &text) && is_good) {
         value = json_loads(text, 0, NULL);
     }
     free(text);

@@ -151,7 +151,12 @@ static enum amb_exit make_key(const struct amb_key_parts *wanted, const char *pa
     }
     if (code == AMB_EXIT_OK) {
         char *text = amb_credentials_format(&credentials);
-        code = text == NULL || !is_readable(text) ? AMB_EXIT_DATA : create(path, text);
+        if (text == NULL) {
+            amb_tool_error("key: no memory");
+            code = AMB_EXIT_SOFTWARE;
+        } else {
+            code = is_readable(text) ? create(path, text) : AMB_EXIT_DATA;
+        }
         amb_private_text_free(text);
     }
     *out = credentials;

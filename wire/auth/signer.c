@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/signer.h"
 
+#include "wire/auth/crypto.h"
 #include "wire/base/passphrase.h"
 
 #include <endian.h>
@@ -63,6 +64,9 @@ static enum amb_status wrap(EVP_PKEY *key, struct amb_signer **out)
 
 enum amb_status amb_signer_create(struct amb_signer **out)
 {
+    if (!amb_crypto_begin()) {
+        return AMB_ENOMEM;
+    }
     EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     ERR_clear_error();
     return key == NULL ? AMB_EINTERNAL : wrap(key, out);
@@ -70,7 +74,7 @@ enum amb_status amb_signer_create(struct amb_signer **out)
 
 enum amb_status amb_signer_parse(const char *pem, size_t len, struct amb_signer **out)
 {
-    BIO *bio = len > INT32_MAX ? NULL : BIO_new_mem_buf(pem, (int)len);
+    BIO *bio = len > INT32_MAX || !amb_crypto_begin() ? NULL : BIO_new_mem_buf(pem, (int)len);
     if (bio == NULL) {
         return AMB_ENOMEM;
     }

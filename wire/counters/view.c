@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/counters/view.h"
 
+#include "wire/base/memstream.h"
 #include "wire/counters/query.h"
 
 #include <inttypes.h>
@@ -576,7 +577,7 @@ char *amb_counters_view_page(struct amb_counters_view *view, uint32_t rows, bool
     if (*is_last) {
         put_end(view, out);
     }
-    if (fclose(out) != 0 || !is_good) {
+    if (!amb_memstream_end(out, &text) || !is_good) {
         free(text);
         return NULL;
     }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define FILE_BYTES_MAX ((size_t)4 << 20) /* a system's list of authorities is far smaller */
+#define TRIES 2u                         /* at a file that ends in silence */
 #define SHOWN_MAX 160u                   /* bytes of a path in a complaint */
 
 bool amb_tls_is_out_of_memory(void)
@@ -137,23 +138,34 @@ static enum amb_status read_file(const char *path, bool is_secret,
     return AMB_OK;
 }
 
-/* Why no other object came. Some lacks of memory leave no error at all: a file that seems to end
- * there would have fewer authorities, or revoke fewer certificates. */
+/* Why no other object came. */
 enum ending {
     WHOLE,
     BROKEN,
     NO_MEMORY,
+    SILENT, /* No error is left. So it is where some memory lacks, and where a text is no base64. */
 };
 
 static enum ending ending_of(void)
 {
     unsigned long error = ERR_peek_last_error();
     bool is_end = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
-    enum ending ending = error == 0 || amb_tls_is_out_of_memory() ? NO_MEMORY
-                         : is_end                                 ? WHOLE
-                                                                  : BROKEN;
+    enum ending ending = error == 0                   ? SILENT
+                         : amb_tls_is_out_of_memory() ? NO_MEMORY
+                         : is_end                     ? WHOLE
+                                                      : BROKEN;
     ERR_clear_error();
     return ending;
+}
+
+/* A file that seemed to end early would have fewer authorities, or revoke fewer certificates. So it
+ * is read once more, and what ends in silence twice is broken. */
+static bool is_read_again(enum ending *ending, unsigned tries)
+{
+    if (*ending == SILENT && tries == TRIES) {
+        *ending = BROKEN;
+    }
+    return *ending == SILENT;
 }
 
 /* ---- certificates ---- */
@@ -179,16 +191,8 @@ static enum amb_status open_text(const char *text, struct amb_tls_complaint *com
     return *out == NULL ? amb_tls_out_of_memory(complaint) : AMB_OK;
 }
 
-/* All certificates of a file, or of its text where that is not NULL; at least one. */
-static enum amb_status load_all(const char *path, const char *text,
-                                struct amb_tls_complaint *complaint, STACK_OF(X509) * *out)
+static enum ending read_certificates(BIO *bio, STACK_OF(X509) * *out)
 {
-    BIO *bio;
-    enum amb_status status =
-        text != NULL ? open_text(text, complaint, &bio) : read_file(path, false, complaint, &bio);
-    if (status != AMB_OK) {
-        return status;
-    }
     STACK_OF(X509) *all = sk_X509_new_null();
     X509 *one = NULL;
     ERR_clear_error();
@@ -198,9 +202,28 @@ static enum amb_status load_all(const char *path, const char *text,
             break;
         }
     }
-    enum ending ending = one == NULL ? ending_of() : NO_MEMORY;
-    (void)BIO_free(bio);
-    if (all == NULL || ending == NO_MEMORY) {
+    *out = all;
+    return all == NULL || one != NULL ? NO_MEMORY : ending_of();
+}
+
+/* All certificates of a file, or of its text where that is not NULL; at least one. */
+static enum amb_status load_all(const char *path, const char *text,
+                                struct amb_tls_complaint *complaint, STACK_OF(X509) * *out)
+{
+    STACK_OF(X509) *all = NULL;
+    enum ending ending = SILENT;
+    for (unsigned tries = 0; is_read_again(&ending, tries); tries++) {
+        BIO *bio;
+        enum amb_status status = text != NULL ? open_text(text, complaint, &bio)
+                                              : read_file(path, false, complaint, &bio);
+        sk_X509_pop_free(all, X509_free);
+        if (status != AMB_OK) {
+            return status;
+        }
+        ending = read_certificates(bio, &all);
+        (void)BIO_free(bio);
+    }
+    if (ending == NO_MEMORY) {
         sk_X509_pop_free(all, X509_free);
         return amb_tls_out_of_memory(complaint);
     }
@@ -253,17 +276,19 @@ enum amb_status amb_tls_load_authorities(const char *path, const char *text,
 enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *complaint,
                                  EVP_PKEY **out)
 {
-    BIO *bio;
     bool is_encrypted = false;
-    enum amb_status status = read_file(path, true, complaint, &bio);
-    if (status != AMB_OK) {
-        return status;
-    }
-    ERR_clear_error();
-    EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, amb_no_passphrase, &is_encrypted);
-    (void)BIO_free(bio);
-    if (key == NULL && ERR_peek_error() == 0) {
-        return amb_tls_out_of_memory(complaint);
+    EVP_PKEY *key = NULL;
+    enum ending ending = SILENT;
+    for (unsigned tries = 0; is_read_again(&ending, tries); tries++) {
+        BIO *bio;
+        enum amb_status status = read_file(path, true, complaint, &bio);
+        if (status != AMB_OK) {
+            return status;
+        }
+        ERR_clear_error();
+        key = PEM_read_bio_PrivateKey(bio, NULL, amb_no_passphrase, &is_encrypted);
+        (void)BIO_free(bio);
+        ending = key != NULL ? WHOLE : ERR_peek_error() == 0 ? SILENT : BROKEN;
     }
     if (key == NULL) {
         return complain(complaint, path,
@@ -296,16 +321,13 @@ static enum amb_status check_crl(X509_CRL *crl, const STACK_OF(X509) * authoriti
     return complain(complaint, path, "has a list that no authority of the ca file has signed");
 }
 
-enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * authorities,
-                                  struct amb_tls_complaint *complaint, STACK_OF(X509_CRL) * *out)
+static enum amb_status read_crls(BIO *bio, const char *path, const STACK_OF(X509) * authorities,
+                                 struct amb_tls_complaint *complaint, STACK_OF(X509_CRL) * *out,
+                                 enum ending *ending)
 {
-    BIO *bio;
-    enum amb_status status = read_file(path, false, complaint, &bio);
-    if (status != AMB_OK) {
-        return status;
-    }
     STACK_OF(X509_CRL) *all = sk_X509_CRL_new_null();
     X509_CRL *one = NULL;
+    enum amb_status status = AMB_OK;
     ERR_clear_error();
     while (all != NULL && status == AMB_OK &&
            (one = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL)) != NULL) {
@@ -315,9 +337,28 @@ enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * autho
             status = amb_tls_out_of_memory(complaint);
         }
     }
-    enum ending ending = all == NULL ? NO_MEMORY : one != NULL ? WHOLE : ending_of();
-    (void)BIO_free(bio);
-    if (ending == NO_MEMORY) {
+    *out = all;
+    *ending = all == NULL ? NO_MEMORY : one != NULL ? WHOLE : ending_of();
+    return status;
+}
+
+enum amb_status amb_tls_load_crls(const char *path, const STACK_OF(X509) * authorities,
+                                  struct amb_tls_complaint *complaint, STACK_OF(X509_CRL) * *out)
+{
+    STACK_OF(X509_CRL) *all = NULL;
+    enum amb_status status = AMB_OK;
+    enum ending ending = SILENT;
+    for (unsigned tries = 0; status == AMB_OK && is_read_again(&ending, tries); tries++) {
+        BIO *bio;
+        sk_X509_CRL_pop_free(all, X509_CRL_free);
+        all = NULL;
+        status = read_file(path, false, complaint, &bio);
+        if (status == AMB_OK) {
+            status = read_crls(bio, path, authorities, complaint, &all, &ending);
+            (void)BIO_free(bio);
+        }
+    }
+    if (status == AMB_OK && ending == NO_MEMORY) {
         status = amb_tls_out_of_memory(complaint);
     } else if (status == AMB_OK && (ending == BROKEN || sk_X509_CRL_num(all) == 0)) {
         status = complain(complaint, path, "has no revocation list in PEM");

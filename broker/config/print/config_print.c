@@ -4,6 +4,7 @@
 #include "broker/auth/users.h"
 #include "broker/config/config_schema.h"
 #include "wire/base/assert.h"
+#include "wire/base/memstream.h"
 #include "wire/config/config_format.h"
 
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static char *value_text(const struct amb_config_key *key, const struct amb_confi
     struct amb_config_key shown = *key;
     shown.secret = false;
     amb_config_value_print(&shown, config, stream);
-    return fclose(stream) == 0 ? text : NULL;
+    return amb_memstream_end(stream, &text) ? text : NULL;
 }
 
 void amb_config_diff(const struct amb_config *before, const struct amb_config *after, char *restart,

@@ -81,6 +81,19 @@ static void test_files_that_are_not_there_or_not_what_they_should_be(void **stat
     tls_made_write(&made, "text", "no PEM at all\n", 0600);
     tls_made_write(&made, "broken",
                    "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", 0644);
+    /* libcrypto says nothing of these. */
+    tls_made_write(&made, "colon", "-----BEGIN CERTIFICATE-----\nMI:B\n-----END CERTIFICATE-----\n",
+                   0644);
+    tls_made_write(&made, "colon.key",
+                   "-----BEGIN PRIVATE KEY-----\nMI:B\n-----END PRIVATE KEY-----\n", 0600);
+    tls_made_write(&made, "colon.crl", "-----BEGIN X509 CRL-----\nMI:B\n-----END X509 CRL-----\n",
+                   0644);
+    refuses(tls_made_path(&made, "colon"), KEY, CA, NULL, AMB_TLS_CERTIFICATE,
+            "has no certificate in PEM");
+    refuses(SERVER, tls_made_path(&made, "colon.key"), CA, NULL, AMB_TLS_KEY, "has no private key");
+    refuses(SERVER, KEY, tls_made_path(&made, "colon"), NULL, AMB_TLS_CA, "has no certificate");
+    refuses(SERVER, KEY, CA, tls_made_path(&made, "colon.crl"), AMB_TLS_CRL,
+            "has no revocation list");
     refuses(tls_made_path(&made, "none"), KEY, CA, NULL, AMB_TLS_CERTIFICATE,
             "cannot be read: No such file");
     refuses(made.folder, KEY, CA, NULL, AMB_TLS_CERTIFICATE, "is not a regular file");
