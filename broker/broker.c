@@ -19,6 +19,7 @@
 #include "broker/counting.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
+#include "broker/http/http.h"
 #include "broker/ingest/route.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/limbo.h"
@@ -48,7 +49,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BROKER_URLS_MAX (AMB_LISTENERS_MAX * 512u)
+#define BROKER_URLS_MAX (AMB_LISTENERS_MAX * 512u + 4096u)
 
 struct amb_broker {
     const struct amb_config *config;
@@ -61,6 +62,7 @@ struct amb_broker {
     struct amb_gpus gpus;
     struct amb_counters counters;
     struct amb_observer observer;
+    struct amb_http *http; /* NULL: none */
     struct amb_transports transports;
     struct amb_worker *workers;
     struct amb_shard *shards[AMB_SHARDS_MAX];
@@ -321,6 +323,9 @@ static void broker_write_urls(struct amb_broker *broker)
         len += written > 0 ? (size_t)written : 0;
         amb_assert(len < sizeof(broker->urls));
     }
+    const char *http = amb_http_urls(broker->http);
+    (void)snprintf(broker->urls + len, sizeof(broker->urls) - len, "%s%s",
+                   http[0] == '\0' ? "" : " ", http);
 }
 
 static bool has_encrypted_door(const struct amb_config *config)
@@ -427,6 +432,11 @@ static enum amb_status broker_run(struct amb_broker *broker, char *error, size_t
     if (status == AMB_OK) {
         status = say_what(amb_counting_start(&broker->counters, broker->config, &broker->control),
                           "the memory of the counters", error, error_size);
+    }
+    if (status == AMB_OK) {
+        status = say_what(amb_http_create(broker->config, &broker->control, &broker->counters,
+                                          &broker->observer, error, error_size, &broker->http),
+                          "the memory of HTTP", error, error_size);
     }
     if (status == AMB_OK) {
         status = say_what(amb_observer_start(&broker->observer, &broker->counters),
@@ -735,7 +745,8 @@ void amb_broker_destroy(struct amb_broker **broker)
     if (b->ucx != NULL) {
         amb_ucx_context_destroy(&b->ucx);
     }
-    amb_gpus_fini(&b->gpus); /* UCX may have had it registered. */
+    amb_gpus_fini(&b->gpus);    /* UCX may have had it registered. */
+    amb_http_destroy(&b->http); /* Threads had mail of it. */
     amb_counters_destroy(&b->counters);
     free(b);
 }

@@ -24,7 +24,8 @@ struct amb_notify;
  */
 AMB_MUST_CHECK enum amb_status amb_broker_start(const struct amb_config *config, char *error,
                                                 size_t error_size, struct amb_broker **out);
-/* The listeners' URLs with their real ports, separated by spaces. Lives as long as the broker. */
+/* The listeners' URLs with their real ports, separated by spaces; behind them those of HTTP on TCP.
+ * Lives as long as the broker. */
 const char *amb_broker_urls(const struct amb_broker *broker);
 /*
  * Takes over what may change while it runs: everything in config that amb_config_diff calls live.

@@ -27,6 +27,9 @@ if(AMB_HAS_CUDA)
 else()
     list(APPEND options --without cuda.h)
 endif()
+if(NOT AMB_HTTP)
+    list(APPEND options --without microhttpd.h)
+endif()
 amb_lint(headers ${Python3_EXECUTABLE} ${dev}/check-headers.py ${options})
 amb_lint(readme ${Python3_EXECUTABLE} ${dev}/check-readme.py --cc ${CMAKE_C_COMPILER})
 foreach(check IN ITEMS arrows cxx mentions metrics names numbers size tests walks warning words)
@@ -43,7 +46,7 @@ amb_lint(numbers-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/numbers_test.
 amb_lint(prose-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/prose_test.py)
 amb_lint(new-file ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/dev/new_file_test.py
     -DAMB_UCX=${AMB_UCX} -DAMB_UCX_ROOT=${AMB_UCX_ROOT} -DAMB_CUDA=${AMB_CUDA}
-    -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC}
+    -DAMB_CUDA_INCLUDE=${AMB_CUDA_INCLUDE} -DAMB_JEMALLOC=${AMB_JEMALLOC} -DAMB_HTTP=${AMB_HTTP}
     -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_COMPILER_LAUNCHER=${CMAKE_C_COMPILER_LAUNCHER})
 amb_lint(rig-tells ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/rig_test.py)
 amb_lint(hook ${CMAKE_SOURCE_DIR}/tests/dev/hook_test.sh)

@@ -86,7 +86,7 @@ apt_get() {
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config ca-certificates python3
     libconfig-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libsmartcols-dev libssl-dev
-    libjemalloc-dev
+    libjemalloc-dev libmicrohttpd-dev
     # CMakeLists.txt builds the tests unless it is told not to.
     libcmocka-dev python3-pytest
 )

@@ -228,6 +228,20 @@ struct amb_config_limits {
     int64_t dedup_window_ns;
 };
 
+#define AMB_CONFIG_HTTP_AUTO "auto"
+#define AMB_HTTP_SUFFIX ".http" /* behind the name of the socket that it lies beside */
+/* Connections of HTTP at one time, and descriptors beside them. */
+#define AMB_HTTP_CONNECTIONS 64u
+#define AMB_HTTP_DESCRIPTORS 16u
+
+struct amb_config_http {
+    struct amb_config_strings listen; /* as they were written */
+    struct amb_config_urls doors;     /* unix and tcp; none: there is no HTTP */
+    bool is_auto;                     /* nobody asked for it: it is there where it can be */
+    struct amb_config_strings hosts;
+    bool insecure;
+};
+
 struct amb_auth_numbers;
 struct amb_auth_users;
 struct amb_config_store;
@@ -266,6 +280,7 @@ struct amb_config {
         int format;        /* enum amb_log_format, or AMB_LOG_FORMAT_AUTO */
         const char *audit; /* a file; "": none */
     } log;
+    struct amb_config_http http;
     struct amb_config_store *store; /* origins and memory, for broker/config alone */
 };
 

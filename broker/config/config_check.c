@@ -2,6 +2,7 @@
 #include "broker/config/config_check.h"
 
 #include "broker/config/config_auth.h"
+#include "broker/config/config_http.h"
 #include "broker/config/config_listen.h"
 #include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
@@ -43,6 +44,7 @@
 #define HALF_OPEN_PART 8u
 #define CLOSING_MIN 4u
 #define CLOSING_PART 16u
+#define HTTP_AUTO_LEAST 1024u
 
 static enum amb_status check_leased(const struct amb_config_build *build)
 {
@@ -132,6 +134,19 @@ static void share_passing(struct amb_config_server *server, uint64_t there, uint
         part_of(there / CLOSING_PART, CLOSING_MIN, AMB_CLOSING_MAX, spare - server->max_half_open);
 }
 
+/* HTTP that nobody asked for takes nothing from clients where there is little. needed: by them. */
+static uint64_t descriptors_of_http(struct amb_config *config,
+                                    const struct amb_config_machine *machine, uint64_t needed)
+{
+    struct amb_config_http *http = &config->http;
+    uint64_t own = AMB_HTTP_CONNECTIONS + AMB_HTTP_DESCRIPTORS;
+    if (http->is_auto &&
+        (machine->descriptors < HTTP_AUTO_LEAST || machine->descriptors < needed + own)) {
+        http->doors.count = 0;
+    }
+    return http->doors.count == 0 ? 0 : own;
+}
+
 /* The descriptor formula; an explicit number must fit, "auto" takes what there is. Leases get what
  * connections leave. */
 static enum amb_status check_descriptors(const struct amb_config_build *build,
@@ -143,7 +158,9 @@ static enum amb_status check_descriptors(const struct amb_config_build *build,
                     FDS_PER_WORKER * config->server.workers + FDS_PER_SEGMENT * segments;
     uint64_t wanted = config->server.max_connections;
     uint64_t least = wanted == 0 ? AUTO_CONNECTIONS_MIN : wanted;
-    uint64_t needed = base + HALF_OPEN_MIN + CLOSING_MIN + descriptors_of(least);
+    uint64_t passing = HALF_OPEN_MIN + CLOSING_MIN;
+    base += descriptors_of_http(config, machine, base + passing + descriptors_of(least));
+    uint64_t needed = base + passing + descriptors_of(least);
     if (machine->descriptors < needed) {
         return amb_config_fail(build, amb_config_place_of(build->store, "server.max_connections"),
                                "server.max_connections",
@@ -318,6 +335,9 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
     }
     if (status == AMB_OK) {
         status = amb_config_listen_finish(build, machine, former);
+    }
+    if (status == AMB_OK) {
+        status = amb_config_http_finish(build);
     }
     if (status == AMB_OK) {
         status = check_descriptors(build, machine);

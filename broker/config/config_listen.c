@@ -31,7 +31,7 @@ static bool is_address(const char *host)
     return inet_pton(AF_INET, host, &parsed) == 1 || strchr(host, ':') != NULL;
 }
 
-static bool is_loopback(const char *host)
+bool amb_config_is_loopback(const char *host)
 {
     struct in_addr v4;
     struct in6_addr v6;
@@ -98,7 +98,8 @@ static bool is_same_place(const struct amb_interfaces *interfaces, const struct 
 static enum amb_status add_door(struct doors *doors, const struct amb_url *url, const char *text)
 {
     const struct amb_config *config = doors->build->config;
-    if (url->scheme == AMB_URL_TCP && !is_loopback(url->host) && !config->server.insecure) {
+    if (url->scheme == AMB_URL_TCP && !amb_config_is_loopback(url->host) &&
+        !config->server.insecure) {
         return amb_config_fail(doors->build, doors->place, "listen",
                                "%.200s is reachable from other machines, without encryption "
                                "and guarded by auth.token only; say server.insecure = true to "

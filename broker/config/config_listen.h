@@ -16,6 +16,8 @@
 #include "broker/config/config.h"
 #include "wire/config/config_build.h"
 
+/* Does nobody but this machine reach that host? */
+bool amb_config_is_loopback(const char *host);
 /* Fills config->doors from config->listen. former: in force; NULL: none. */
 AMB_MUST_CHECK enum amb_status amb_config_listen_finish(const struct amb_config_build *build,
                                                         const struct amb_config_machine *machine,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/config/config_schema.h"
 
+#include "broker/config/config_http.h"
 #include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_tenants.h"
@@ -26,6 +27,8 @@
 static const struct amb_config_word auto_words[] = {{"auto", 0, false}, {NULL, 0, false}};
 static const struct amb_config_word net_devices_words[] = {
     {"auto", 0, false}, {AMB_NET_DEVICES_CLOSEST, 1, false}, {NULL, 0, false}};
+static const struct amb_config_word http_words[] = {
+    {"auto", 1, false}, {"none", 0, false}, {NULL, 0, false}};
 static const struct amb_config_word spin_words[] = {{"auto", AMB_CONFIG_TIME_AUTO, false},
                                                     {NULL, 0, false}};
 static const struct amb_config_word forever_words[] = {{"forever", AMB_CONFIG_TIME_FOREVER, false},
@@ -598,10 +601,29 @@ static const struct amb_config_key keys[] = {
      .words = format_words,
      .help = "Lines as text with a time, or one JSON object each. Auto is text; in systemd's "
              "journal, lines with its priorities."},
-    {.path = "metrics",
-     .not_yet = true,
-     .example_value = "{ listen = \"127.0.0.1:8733\"; }",
-     .help = "HTTP endpoint with metrics and health."},
+    {.path = "http.listen",
+     .type = AMB_CONFIG_STRINGS,
+     .offset = FIELD(http.listen),
+     .default_text = "auto",
+     .words = http_words,
+     .item_fault = amb_config_http_fault,
+     .max = 8,
+     .help = "Where metrics and health are, by HTTP: unix:///path?mode=0660&group=NAME or "
+             "tcp://127.0.0.1:9464. Auto is a socket beside the first Unix socket of listen, with "
+             "its name and .http, its mode and group; none: nowhere."},
+    {.path = "http.hosts",
+     .type = AMB_CONFIG_STRINGS,
+     .offset = FIELD(http.hosts),
+     .item_fault = amb_config_host_fault,
+     .default_text = "",
+     .max = 16,
+     .help = "Names by which requests over TCP may call this broker, beside addresses, localhost, "
+             "the listener's host and the machine's name."},
+    {.path = "http.insecure",
+     .type = AMB_CONFIG_BOOL,
+     .offset = FIELD(http.insecure),
+     .default_text = "false",
+     .help = "Allows TCP of http.listen off loopback: nothing is encrypted there."},
     {.path = "client",
      .elsewhere = true,
      .example_value = "{ url = \"tcp://broker:4733\"; }",
@@ -750,20 +772,6 @@ _Static_assert(sizeof(keys) / sizeof(keys[0]) <= AMB_CONFIG_KEYS_MAX, "origins a
 const struct amb_config_schema amb_broker_schema = {
     .keys = keys, .count = sizeof(keys) / sizeof(keys[0]), .listing = "brokerd --print-config"};
 
-static const struct {
-    const char *group, *help;
-} groups[] = {
-    {"server", "The daemon itself."},
-    {"tls", "Encrypted listeners, tls://host:port."},
-    {"transports", "How bytes travel. auto uses what works here, on insists, off forbids."},
-    {"memory", "Memory that messages live in, made at start and shared with local readers."},
-    {"memory.host", "Main memory."},
-    {"memory.cuda", "Memory of GPUs, mapped by local publishers and readers."},
-    {"limits", "What clients may take."},
-    {"auth", "Who may connect. Without users, Unix sockets are guarded by their mode and group."},
-    {"log", "Log lines, on standard error."},
-};
-
 const struct amb_config_key *amb_config_keys(size_t *count)
 {
     *count = sizeof(keys) / sizeof(keys[0]);
@@ -774,14 +782,4 @@ const struct amb_config_key *amb_config_rule_keys(size_t *count)
 {
     *count = sizeof(rule_keys) / sizeof(rule_keys[0]);
     return rule_keys;
-}
-
-const char *amb_config_group_help(const char *group)
-{
-    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-        if (strcmp(groups[i].group, group) == 0) {
-            return groups[i].help;
-        }
-    }
-    return "";
 }

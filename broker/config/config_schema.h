@@ -14,6 +14,3 @@ extern const struct amb_config_schema amb_broker_schema;
 const struct amb_config_key *amb_config_keys(size_t *count);
 /* The rows of one element of `topics`: offsets into struct amb_topic_rule. */
 const struct amb_config_key *amb_config_rule_keys(size_t *count);
-
-/* Sentence on each group, for the documents; "" if there is none. */
-const char *amb_config_group_help(const char *group);

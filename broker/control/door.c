@@ -222,6 +222,22 @@ static enum amb_status unix_open(struct amb_listener *listener, char *error, siz
     return status;
 }
 
+enum amb_status amb_door_socket(struct amb_listener *listener, char *error, size_t error_size)
+{
+    listener->fd = -1;
+    return listener->url.scheme == AMB_URL_UNIX ? unix_open(listener, error, error_size)
+                                                : tcp_open(listener, error, error_size);
+}
+
+void amb_door_remove(struct amb_listener *listener)
+{
+    struct stat st;
+    if (listener->socket_inode != 0 && lstat(listener->url.path, &st) == 0 &&
+        (uint64_t)st.st_ino == listener->socket_inode) {
+        (void)unlink(listener->url.path); /* Ours still, not a newer broker's. */
+    }
+}
+
 /* Accepting ------------------------------------------------------------------------------------ */
 
 static void door_resume_in(struct amb_control *control, const char *why, int64_t pause_ns)
@@ -504,8 +520,7 @@ enum amb_status amb_door_open(struct amb_control *control, const struct amb_url 
     struct amb_listener *listener = &control->listeners[control->listener_count++];
     *listener = (struct amb_listener){.control = control, .url = *url, .fd = -1};
     listener->watch.fn = listener_on_events;
-    enum amb_status status = url->scheme == AMB_URL_UNIX ? unix_open(listener, error, error_size)
-                                                         : tcp_open(listener, error, error_size);
+    enum amb_status status = amb_door_socket(listener, error, error_size);
     return status == AMB_OK
                ? amb_watch_add(&control->watches, &listener->watch, listener->fd, EPOLLIN)
                : status;
@@ -520,11 +535,7 @@ void amb_door_close(struct amb_control *control)
         }
         amb_watch_remove(&control->watches, &listener->watch, listener->fd);
         /* Before it is closed: what nobody answers on is another broker's to remove. */
-        struct stat st;
-        if (listener->socket_inode != 0 && lstat(listener->url.path, &st) == 0 &&
-            (uint64_t)st.st_ino == listener->socket_inode) {
-            (void)unlink(listener->url.path); /* Ours still, not a newer broker's. */
-        }
+        amb_door_remove(listener);
         if (listener->url.scheme == AMB_URL_UNIX) {
             amb_porter_close(control->porter, listener->fd);
         } else {

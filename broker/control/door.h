@@ -17,6 +17,13 @@
  */
 AMB_MUST_CHECK enum amb_status amb_door_open(struct amb_control *control, const struct amb_url *url,
                                              char *error, size_t error_size);
+/* The socket of one alone: listener->url is set, and the rest zero. Nobody watches it. The fd is
+ * set where that fails, too. For other doors than the clients'. */
+AMB_MUST_CHECK enum amb_status amb_door_socket(struct amb_listener *listener, char *error,
+                                               size_t error_size);
+/* Removes its socket file, before the fd is closed: what nobody answers on is another's to remove.
+ */
+void amb_door_remove(struct amb_listener *listener);
 /* Mail of a handshaker: a connection that is through it is a client's from here on. */
 void amb_door_shaken(struct amb_mail *mail, void *owner);
 /* Closes all listeners and removes their socket files. Harmless twice. */

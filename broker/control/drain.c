@@ -131,6 +131,7 @@ void amb_drain_begin(struct amb_control *control)
     }
     amb_queues_end(&control->directory);
     control->is_draining = true;
+    amb_stat_set(&control->stats->draining, 1);
     control->drain_started_ns = control->now_ns;
     control->drain_deadline_ns =
         amb_deadline_ns(control->now_ns, control->config->limits.drain_timeout_ns);

@@ -3,8 +3,8 @@
  * The counters of the control thread: the broker's block of the counters file. Each field has a row
  * in metrics.c.
  *
- * Threads: written by the control thread, read by any, relaxed. Memory: the counters', or embedded
- * in a control thread without them.
+ * Threads: written by the control thread, those of HTTP by the observer, read by any, relaxed.
+ * Memory: the counters', or embedded in a control thread without them.
  */
 #pragma once
 
@@ -24,6 +24,9 @@ struct amb_broker_stats {
     _Atomic uint64_t tls_half_open, tls_handshakes, tls_failed, tls_plain, tls_timeouts;
     _Atomic uint64_t tls_evicted;
     _Atomic uint64_t audit_lines, audit_lost;
+    _Atomic uint64_t draining; /* 1: the graceful end has begun */
+    /* Of HTTP. */
+    _Atomic uint64_t http_connections, http_requests, http_refused, http_turned_away, http_stopped;
     /* Objects that have no slot. */
     _Atomic uint64_t unlisted_topics, unlisted_subscriptions, unlisted_queues, unlisted_clients;
 };

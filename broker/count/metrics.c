@@ -4,6 +4,7 @@
 #include "broker/count/broker_stats.h"
 #include "broker/count/figures.h"
 #include "broker/count/shard_stats.h"
+#include "wire/counters/exposition.h"
 
 #include <string.h>
 
@@ -136,6 +137,18 @@ const struct amb_counters_metric amb_metrics[] = {
                               "Lines that the audit log has taken.")},
     {BROKER(audit_lost), ROW(COUNTER, "ambroker_audit_lost_total", "audit_lost", "",
                              "Entries that the audit log could not take.")},
+    {BROKER(draining),
+     ROW(GAUGE, "ambroker_draining", "draining", "", "1 once the graceful end has begun, else 0.")},
+    {BROKER(http_connections),
+     ROW(GAUGE, "ambroker_http_connections", "", "", "Connections of HTTP.")},
+    {BROKER(http_requests), ROW(COUNTER, "ambroker_http_requests_total", "", "",
+                                "Requests of HTTP that were understood.")},
+    {BROKER(http_refused), ROW(COUNTER, "ambroker_http_requests_refused_total", "", "",
+                               "Of these, answered with a status of 400 or more.")},
+    {BROKER(http_turned_away), ROW(COUNTER, "ambroker_http_turned_away_total", "", "",
+                                   "Connections of HTTP that were too many.")},
+    {BROKER(http_stopped), ROW(COUNTER, "ambroker_http_stopped_total", "", "",
+                               "Connections of HTTP that were closed as they made no progress.")},
     {BROKER(unlisted_topics), ROW(GAUGE, "ambroker_counters_unlisted_topics", "unlisted_topics", "",
                                   "Topics that have no slot of server.counters_objects.")},
     {BROKER(unlisted_subscriptions),
@@ -479,6 +492,12 @@ void amb_metrics_reference(FILE *out)
         (void)fprintf(
             out, "\n## %s\n\n| metric | column | kind | unit | what |\n|---|---|---|---|---|\n",
             titles[scope]);
+        for (size_t i = 0; i < AMB_EXPOSITION_EXTRAS && scope == AMB_COUNTERS_BROKER; i++) {
+            (void)fprintf(out, "| `%s` |  | %s | %s | %s |\n", amb_exposition_extras[i].name,
+                          amb_exposition_extras[i].is_info ? "info" : "gauge",
+                          amb_exposition_extras[i].is_info ? "" : "seconds",
+                          amb_exposition_extras[i].help);
+        }
         for (size_t i = 0; i < amb_metric_count; i++) {
             const struct amb_counters_metric *m = &amb_metrics[i];
             if (m->scope == scope) {

@@ -43,11 +43,18 @@ static void *observer_main(void *arg)
     struct amb_observer *observer = arg;
     (void)pthread_setname_np(pthread_self(), "amb-observer");
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* Of this thread alone. */
+    const struct amb_observer_guest *guest = &observer->guest;
+    int wait_ms = guest->turn != NULL ? 0 : -1;
     while (!observer->is_stopping) {
-        struct pollfd bell = {.fd = observer->inbox.bell, .events = POLLIN};
-        bool rang = amb_inbox_arm(&observer->inbox) && poll(&bell, 1, -1) > 0;
+        struct pollfd fds[] = {{.fd = observer->inbox.bell, .events = POLLIN},
+                               {.fd = guest->turn != NULL ? guest->fd : -1, .events = POLLIN}};
+        bool rang =
+            amb_inbox_arm(&observer->inbox) && poll(fds, 2, wait_ms) > 0 && fds[0].revents != 0;
         amb_inbox_disarm(&observer->inbox, rang);
         (void)amb_inbox_run(&observer->inbox);
+        if (guest->turn != NULL) {
+            wait_ms = guest->turn(guest->arg);
+        }
     }
     return NULL;
 }

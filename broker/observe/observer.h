@@ -5,6 +5,8 @@
  *
  *   control ── job ──► observer: the next page of the view, as text ── the same job ──► control
  *
+ * HTTP (broker/http) is a guest of this thread.
+ *
  * Threads: amb_observer_page from the control thread; start and stop where the broker starts and
  * stops. Memory: a job is its asker's; its page is one allocation, the view some bytes a slot.
  */
@@ -19,7 +21,16 @@
 
 struct amb_counters;
 
+/* Another one's work in the observer's thread: sockets that it answers on. */
+struct amb_observer_guest {
+    int fd; /* readable when there is work */
+    /* Does it, and returns how many ms later it wants to be called at the latest; -1: never. */
+    int (*turn)(void *arg);
+    void *arg;
+};
+
 struct amb_observer {
+    struct amb_observer_guest guest; /* turn NULL: none. Set before the start */
     struct amb_inbox inbox;
     struct amb_mail stop;
     pthread_t thread;

@@ -275,7 +275,7 @@ static const struct amb_config_key keys[] = {
     {.path = "limits", .elsewhere = true, .help = BROKERS},
     {.path = "auth", .elsewhere = true, .help = BROKERS},
     {.path = "log", .elsewhere = true, .help = BROKERS},
-    {.path = "metrics", .elsewhere = true, .help = BROKERS},
+    {.path = "http", .elsewhere = true, .help = BROKERS},
     {.path = "cluster", .elsewhere = true, .help = BROKERS},
 };
 

@@ -30,6 +30,7 @@ LICENCES = {
     "libjansson": ("MIT", "https://github.com/akheron/jansson"),
     "libsmartcols": ("LGPL-2.1-or-later", "https://github.com/util-linux/util-linux"),
     "libjemalloc": ("BSD-2-Clause", "https://jemalloc.net/"),
+    "libmicrohttpd": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),
     "libconfig": ("LGPL-2.1-or-later", "https://hyperrealm.github.io/libconfig/"),
     "libucx": ("BSD-3-Clause", "https://openucx.org/"),
     "libstdc++": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/"),

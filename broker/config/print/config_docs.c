@@ -19,10 +19,36 @@ static const char *last_part(const char *path)
     return dot == NULL ? path : dot + 1;
 }
 
+/* A sentence on each group. */
+static const struct {
+    const char *group, *help;
+} groups[] = {
+    {"server", "The daemon itself."},
+    {"tls", "Encrypted listeners, tls://host:port."},
+    {"transports", "How bytes travel. auto uses what works here, on insists, off forbids."},
+    {"memory", "Memory that messages live in, made at start and shared with local readers."},
+    {"memory.host", "Main memory."},
+    {"memory.cuda", "Memory of GPUs, mapped by local publishers and readers."},
+    {"limits", "What clients may take."},
+    {"auth", "Who may connect. Without users, Unix sockets are guarded by their mode and group."},
+    {"http", "Metrics and health, for Prometheus and probes."},
+    {"log", "Log lines, on standard error."},
+};
+
+static const char *group_help(const char *group)
+{
+    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        if (strcmp(groups[i].group, group) == 0) {
+            return groups[i].help;
+        }
+    }
+    return "";
+}
+
 static void example_group(const char *group, unsigned depth, const void *arg, FILE *out)
 {
     (void)arg;
-    (void)fprintf(out, "\n%*s# %s\n", (int)(4 * depth), "", amb_config_group_help(group));
+    (void)fprintf(out, "\n%*s# %s\n", (int)(4 * depth), "", group_help(group));
     (void)fprintf(out, "%*s%s = {\n", (int)(4 * depth), "", last_part(group));
 }
 

@@ -91,7 +91,7 @@ static void test_bad_options_name_themselves(void **state)
                                                 "or a number, 0 to 64)"},
         {"server.insecure=yes", "-o server.insecure: server.insecure: wrong type (got \"yes\", "
                                 "allowed true or false)"},
-        {"metrics=1", "-o metrics: metrics: not yet supported in this release"},
+        {"cluster=1", "-o cluster: cluster: not yet supported in this release"},
         {"server=1", "-o server: server: unknown key (all keys: brokerd --print-config)"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -114,10 +114,10 @@ static void test_misspelt_variables_are_refused(void **state)
     source.environment = bad;
     try_refuse_source(&source, "environment AMBROKER_SERVER_WORKERS: server.workers: out of range "
                                "(got \"-2\", allowed \"auto\" or a number, 0 to 64)");
-    static const char *const later[] = {"AMBROKER_METRICS=1", NULL};
+    static const char *const later[] = {"AMBROKER_CLUSTER=1", NULL};
     source.environment = later;
     try_refuse_source(&source,
-                      "environment AMBROKER_METRICS: metrics: not yet supported in this release");
+                      "environment AMBROKER_CLUSTER: cluster: not yet supported in this release");
 }
 
 static void test_listen_arguments_replace_the_list(void **state)

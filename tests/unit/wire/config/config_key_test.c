@@ -13,8 +13,8 @@ static void test_find_covers_everything_below_what_is_not_there_yet(void **state
     (void)state;
     size_t count;
     const struct amb_config_key *keys = amb_config_keys(&count);
-    assert_string_equal(amb_config_key_find(keys, count, "metrics.listen.port")->path, "metrics");
-    assert_null(amb_config_key_find(keys, count, "metricsx"));
+    assert_string_equal(amb_config_key_find(keys, count, "cluster.listen.port")->path, "cluster");
+    assert_null(amb_config_key_find(keys, count, "clusterx"));
     assert_null(amb_config_key_find(keys, count, "server"));
     assert_null(amb_config_key_find(keys, count, "server.workers.x"));
     assert_null(amb_config_key_find(keys, count, ""));

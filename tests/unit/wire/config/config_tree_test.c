@@ -46,8 +46,8 @@ static void test_keys_of_later_releases_say_so(void **state)
         const char *text, *key;
     } cases[] = {
         {"memory = { host = { hugepages = true; }; };", "memory.host.hugepages"},
-        {"metrics = { listen = 5; };", "metrics"},
-        {"metrics = 5;", "metrics"},
+        {"cluster = { listen = 5; };", "cluster"},
+        {"cluster = 5;", "cluster"},
         {"cluster = { };", "cluster"},
         {"limits = { resume_grace = \"10s\"; };", "limits.resume_grace"},
     };

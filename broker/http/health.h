@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Health: would a restart help, and are clients let in?
+ *
+ * Threads of a broker are asked when somebody wants to know, and then each second for a minute. So
+ * a caller who comes again within that time learns how long one has been silent.
+ *
+ * Threads: the observer. Memory: embedded.
+ */
+#pragma once
+
+#include "broker/http/pulse.h"
+#include "wire/codec/url.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AMB_HEALTH_SILENT_NS INT64_C(10000000000)
+#define AMB_HEALTH_WHY_MAX 128u
+
+struct amb_broker_stats;
+
+struct amb_health {
+    struct amb_pulse pulse; /* [0]: the control thread, then the workers */
+    int64_t wanted_ns;      /* somebody has asked, and threads are asked until then */
+    int64_t next_ns;
+};
+
+/* When it wants to be called again; INT64_MAX: nobody has asked. */
+int64_t amb_health_turn(struct amb_health *health, int64_t now_ns);
+/* Have all threads turned within AMB_HEALTH_SILENT_NS? Else `why` says which one has not. */
+bool amb_health_is_good(struct amb_health *health, int64_t now_ns, char why[AMB_HEALTH_WHY_MAX]);
+/* Does the door take a connection of our own, does the control thread turn, and does no graceful
+ * end go on? Else `why` has the reason. front: with its real port. Waits up to 100 ms for the door.
+ */
+bool amb_health_is_ready(struct amb_health *health, const struct amb_broker_stats *stats,
+                         const struct amb_url *front, int64_t now_ns, char why[AMB_HEALTH_WHY_MAX]);

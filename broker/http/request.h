@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wish of a request of HTTP, from its texts alone: method, target, Host.
+ *
+ * Threads: any. Memory: pure functions.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum amb_http_route {
+    AMB_HTTP_NOTHING, /* no such path */
+    AMB_HTTP_HEALTH,
+    AMB_HTTP_READY,
+    AMB_HTTP_METRICS,
+};
+
+/* The names by which requests may call this broker; all from the configuration or the system. */
+struct amb_http_names {
+    const char *const *items;
+    size_t count;
+};
+
+bool amb_http_is_method(const char *method);
+/* target: as it came, with its query, which the route takes or not. */
+enum amb_http_route amb_http_route_of(const char *target);
+/* Is the value of Host an address, localhost, or one of the names? A port may stand behind it. A
+ * page of another site can have its own name lead here, but not these (DNS rebinding). */
+bool amb_http_host_is_ours(const char *host, const struct amb_http_names *names);
+/* Does the value of Accept (NULL: there is none) ask for OpenMetrics? */
+bool amb_http_wants_openmetrics(const char *accept);

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door of HTTP of a brokerd: what it answers, to whom, and what it does with requests that are none."""
+import contextlib
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+
+import pytest
+from halt import halted
+from harness import check, until
+
+CONNECTIONS = 64
+PROGRESS_S = 10
+SILENT_S = 10
+GET = "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n"
+HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+           "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"}
+
+
+class Answer:
+    def __init__(self, data):
+        head, _, self.body = data.partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        check(lines[0].startswith("HTTP/1.1 "), f"no answer of HTTP: {data[:80]}")
+        self.status = int(lines[0].split()[1])
+        self.headers = dict((key.lower(), value.strip()) for key, value in
+                            (line.split(":", 1) for line in lines[1:]))
+
+
+class Door:
+    """Of a broker's HTTP: its Unix socket, or an address of TCP."""
+
+    def __init__(self, path=None, port=None):
+        self.path, self.port = path, port
+        self.host = "broker" if path else f"127.0.0.1:{port}"
+
+    def connect(self):
+        if self.path:
+            conn = socket.socket(socket.AF_UNIX)
+            conn.settimeout(30)
+            conn.connect(str(self.path))
+        else:
+            conn = socket.create_connection(("127.0.0.1", self.port), 30)
+        return conn
+
+    def raw(self, data):
+        """All that comes until the door closes."""
+        with self.connect() as conn:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                conn.sendall(data)
+            out = b""
+            with contextlib.suppress(ConnectionResetError):
+                while piece := conn.recv(65536):
+                    out += piece
+            return out
+
+    def get(self, target, host=None, method="GET", more=""):
+        request = f"{method} {target} HTTP/1.1\r\nHost: {host or self.host}\r\n{more}\r\n"
+        return Answer(self.raw(request.encode()))
+
+
+@pytest.fixture
+def unix(rig):
+    broker = rig.broker()
+    return Door(path=f"{broker.socket}.http"), broker
+
+
+def tcp(rig, *more):
+    broker = rig.broker("-o", "http.listen=tcp://127.0.0.1:0", *more)
+    url = re.search(r"http://127\.0\.0\.1:(\d+)", broker.log())
+    check(url, f"no address in {broker.log()}")
+    return Door(port=int(url.group(1))), broker
+
+
+def metric(door, name):
+    found = re.search(rf"^{name} (\d+)$", door.get("/metrics").body.decode(), re.M)
+    return int(found.group(1)) if found else None
+
+
+def test_each_path_has_its_answer_and_its_headers(unix):
+    door, _ = unix
+    for path, body in (("/healthz", b"ok\n"), ("/readyz", b"ok\n")):
+        answer = door.get(path)
+        check((answer.status, answer.body) == (200, body), f"{path}: {answer.status} {answer.body}")
+        check(HEADERS.items() <= answer.headers.items(), f"{path}: {answer.headers}")
+    plain = door.get("/metrics")
+    check(plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8", plain.headers)
+    check(b"\nambroker_clients 0\n" in plain.body, plain.body[:400])
+    check(HEADERS.items() <= plain.headers.items(), plain.headers)
+    open_form = door.get("/metrics", more="Accept: application/openmetrics-text;version=1.0.0\r\n")
+    check(open_form.headers["content-type"].startswith("application/openmetrics-text"), open_form.headers)
+    check(open_form.body.endswith(b"\n# EOF\n"), open_form.body[-80:])
+    head = door.get("/metrics", method="HEAD")
+    check(head.status == 200 and head.body == b"", f"HEAD: {head.status}, {len(head.body)} bytes")
+    check(int(head.headers["content-length"]) > 1000, head.headers)
+
+
+def test_requests_that_are_none_are_refused(unix):
+    door, broker = unix
+    refused = metric(door, "ambroker_http_requests_refused_total")
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE", "FOO"):
+        answer = door.get("/metrics", method=method)
+        check(answer.status == 405 and answer.headers["allow"] == "GET, HEAD", f"{method}: {answer.status}")
+        check(HEADERS.items() <= answer.headers.items(), f"{method}: {answer.headers}")
+    for target in ("/", "/metrics/", "/../etc/passwd", "/%2e%2e/metrics", "//metrics", "/METRICS", "*"):
+        check(door.get(target).status == 404, target)
+    for size, status in ((7000, 200), (9000, 431), (40000, 431), (300000, 431)):
+        answer = door.get("/healthz", more=f"X-Long: {'a' * size}\r\n")
+        check(answer.status == status, f"a head of {size} bytes: {answer.status}")
+    check(door.get("/" + "a" * 9000).status == 431, "a path of 9000 bytes")
+    for data in (b"GET /healthz\0 HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost: a\0b\r\n\r\n",
+                 b"GET\0/healthz HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+                 b"GET /healthz\r\n\r\n", b"GET /healthz HTTP/1.1\r\n\r\n", b"GET /healthz HTTP/1.1\r\nHost\r\n\r\n"):
+        check(Answer(door.raw(data)).status == 400, data)
+    check(Answer(door.raw(b"GET /healthz HTTP/9.9\r\nHost: a\r\n\r\n")).status == 505, "another version")
+    check(door.raw(b"\xff\xfe\xfd\r\n\r\n") == b"", "a line that is none is closed")
+    check(metric(door, "ambroker_http_requests_refused_total") >= refused + 17, "refusals are counted")
+    check(b"passwd" not in door.get("/../etc/passwd").body, "a path is in the answer")
+    check(broker.is_running() and door.get("/healthz").status == 200, "alive")
+
+
+def test_a_request_has_one_answer(unix):
+    """What stands behind the first one is not looked at."""
+    door, _ = unix
+    data = door.raw((GET.format("/healthz", "a") * 3).encode())
+    check(data.count(b"HTTP/1.1 ") == 1, data)
+    body = door.raw(b"GET /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc")
+    check(body.count(b"HTTP/1.1 ") == 1, body)
+
+
+def test_on_tcp_host_is_a_name_of_ours(rig):
+    door, _ = tcp(rig, "-o", "http.hosts=metrics.example")
+    for host in (door.host, "localhost", f"localhost:{door.port}", "[::1]", "192.0.2.1", socket.gethostname(),
+                 "Metrics.Example:80"):
+        check(door.get("/healthz", host=host).status == 200, host)
+    for host in ("evil.example", "127.0.0.1.evil.example", "metrics.example.evil", "a b", "metrics.example/x"):
+        for path in ("/healthz", "/readyz", "/metrics", "/nothing"):
+            check(door.get(path, host=host).status == 403, f"{host} {path}")
+    check(door.get("/healthz", more="Host: evil.example\r\n").status == 400, "two hosts")
+    check(Answer(door.raw(b"GET /healthz HTTP/1.0\r\n\r\n")).status == 400, "no host")
+
+
+def test_a_unix_socket_asks_for_no_host(unix):
+    door, _ = unix
+    check(door.get("/healthz", host="anything.example").status == 200, "any host")
+    check(Answer(door.raw(b"GET /healthz HTTP/1.0\r\n\r\n")).status == 200, "no host")
+
+
+def test_connections_are_limited(unix):
+    door, broker = unix
+    before = metric(door, "ambroker_http_turned_away_total")
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(door.connect()) for _ in range(CONNECTIONS)]
+        for conn in held:
+            conn.sendall(b"GET /heal")
+        answer = Answer(door.raw(GET.format("/healthz", "a").encode()))
+        check(answer.status == 503, f"one too many: {answer.status}")
+        # Those that were there first are served.
+        held[0].sendall(b"thz HTTP/1.1\r\nHost: a\r\n\r\n")
+        check(held[0].recv(4096).startswith(b"HTTP/1.1 200"), "the first one")
+    until(5, lambda: metric_or_none(door, "ambroker_http_turned_away_total") == before + 1, "one was turned away")
+    check(metric(door, "ambroker_http_connections") == 1, "all others are gone")
+    check(broker.is_running(), "alive")
+
+
+def metric_or_none(door, name):
+    answer = door.get("/metrics")
+    found = re.search(rf"^{name} (\d+)$", answer.body.decode(), re.M) if answer.status == 200 else None
+    return int(found.group(1)) if found else None
+
+
+def test_half_a_request_is_closed_after_ten_seconds(unix):
+    """One that says nothing, one that stops, and one that says a byte now and then: the time is that of a head,
+    not that between two bytes."""
+    door, _ = unix
+    before = metric(door, "ambroker_http_stopped_total")
+    with door.connect() as silent, door.connect() as stopped, door.connect() as slow:
+        began = time.monotonic()
+        stopped.sendall(b"GET /healthz HTTP/1.1\r\n")
+        text = iter(b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 4000)
+        slow.setblocking(False)
+        while True:
+            try:
+                slow.send(bytes([next(text)]))
+                if slow.recv(10) == b"":
+                    break
+            except BlockingIOError:
+                pass
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            check(time.monotonic() - began < 2 * PROGRESS_S + 20, "a slow one is not closed")
+            time.sleep(0.25)
+        lasted = time.monotonic() - began
+        check(lasted >= PROGRESS_S - 0.5, f"closed after {lasted:.1f} s")
+        for conn in (silent, stopped):
+            with contextlib.suppress(ConnectionResetError):
+                check(conn.recv(100) == b"", "closed without an answer")
+    check(metric(door, "ambroker_http_stopped_total") >= before + 3, "they are counted")
+
+
+def test_a_thread_that_hangs_is_told(unix):
+    door, broker = unix
+    check(door.get("/healthz").status == 200, "before")
+    with halted(broker.pid, "amb-worker-0"):
+        began = time.monotonic()
+        answer = until(SILENT_S + 10, lambda: unhealthy(door), "a stopped worker is not told")
+        lasted = time.monotonic() - began
+        check(answer.body.startswith(b"worker 0 has not turned for 1"), answer.body)
+        check(lasted >= SILENT_S - 1, f"told after {lasted:.1f} s already")
+    until(10, lambda: door.get("/healthz").status == 200, "it turns again")
+
+
+def unhealthy(door):
+    answer = door.get("/healthz")
+    time.sleep(0.2)
+    return answer if answer.status == 503 else None
+
+
+def test_a_drain_is_not_ready_and_healthy(rig):
+    broker = rig.broker("-o", "limits.drain_timeout=20s")
+    door = Door(path=f"{broker.socket}.http")
+    # One reads nothing of what is there, so the drain goes on.
+    slow = rig.client("broker-ctl", "sub", "a", "--url", broker.url("ring"), "--credit", "1")
+    until(10, lambda: broker.ask("subs"), "the subscriber")
+    slow.signal(signal.SIGSTOP)
+    done = rig.client("broker-ctl", "pub", "a", "--count", "1000", "--size", "1000", "--url", broker.url("ring"))
+    done.wait()
+    check(door.get("/readyz").status == 200, "before")
+    broker.signal(signal.SIGTERM)
+    until(10, lambda: door.get("/readyz").body == b"it drains\n", "it drains")
+    check(door.get("/readyz").status == 503 and door.get("/healthz").status == 200, "both")
+
+
+def test_a_door_whose_socket_is_gone_is_not_ready(unix):
+    door, broker = unix
+    os.unlink(broker.socket)
+    answer = door.get("/readyz")
+    check(answer.status == 503 and b"No such file" in answer.body, answer.body)
+    check(door.get("/healthz").status == 200, "a restart is not what it needs")
+
+
+def test_the_socket_is_like_the_brokers_and_goes_with_it(rig):
+    broker = rig.broker(socket_query="?mode=0666")
+    path = f"{broker.socket}.http"
+    check(stat.S_IMODE(os.stat(path).st_mode) == 0o666, "its mode")
+    broker.signal(signal.SIGTERM)
+    check(broker.wait() == 0 and not os.path.exists(path), "it is removed")
+    # One that was killed leaves it, and the next one takes it over.
+    broker = rig.broker(socket_query="?mode=0600")
+    path = f"{broker.socket}.http"
+    broker.kill()
+    again = rig.broker(at=broker)
+    check(Door(path=path).get("/readyz").status == 200, "taken over")
+    check(again.is_running(), "alive")
+
+
+def test_with_users_it_is_the_owners(rig):
+    users = rig.folder / "users"
+    users.write_text("")
+    users.chmod(0o600)
+    broker = rig.broker("-o", f"auth.users={users}", tcp=False, socket_query="?mode=0666")
+    check(stat.S_IMODE(os.stat(f"{broker.socket}.http").st_mode) == 0o600, "its mode")
+
+
+def test_none_is_none(rig):
+    broker = rig.broker("-o", "http.listen=none")
+    check(not os.path.exists(f"{broker.socket}.http"), "there is a socket")
+
+
+def run_broker(rig, *options):
+    with tempfile.TemporaryDirectory(dir=rig.folder) as folder:
+        return subprocess.run([rig.program("brokerd"), "--dev", "--listen", f"unix://{folder}/s", *options],
+                              capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_listeners_that_cannot_be_end_the_start(rig):
+    done = run_broker(rig, "-o", "http.listen=tcp://0.0.0.0:0")
+    check(done.returncode == 78 and "http.insecure" in done.stderr, done.stderr)
+    done = run_broker(rig, "-o", "http.listen=tls://127.0.0.1:0")
+    check(done.returncode == 78 and "not encrypted" in done.stderr, done.stderr)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_broker(rig, "-o", f"http.listen=tcp://127.0.0.1:{taken.getsockname()[1]}")
+        check(done.returncode == 69 and f"in use by pid {os.getpid()}" in done.stderr, done.stderr)
+    # With auto it is left out, and the broker starts.
+    folder = rig.folder / "taken"
+    folder.mkdir()
+    (folder / "s.http").write_text("not a socket")
+    process = rig.start([rig.program("brokerd"), "--dev", "--listen", f"unix://{folder}/s"])
+    process.expect("ready")
+    check("http: none: " in process.log(), process.log())
+
+
+def test_off_loopback_needs_a_word(rig):
+    broker = rig.broker("-o", "http.listen=tcp://0.0.0.0:0", "-o", "http.insecure=true")
+    port = int(re.search(r"http://0\.0\.0\.0:(\d+)", broker.log()).group(1))
+    check(Door(port=port).get("/metrics").status == 200, "there")
+
+
+def test_it_burns_no_processor_when_nobody_asks(rig):
+    broker = rig.broker()
+    door = Door(path=f"{broker.socket}.http")
+    with door.connect() as idle:
+        idle.sendall(b"GET /")
+        before = broker.cpu_seconds("amb-observer")
+        time.sleep(2)
+        used = broker.cpu_seconds("amb-observer") - before
+        check(used < 0.02, f"{used:.3f} s of a processor in 2 s with half a request")
