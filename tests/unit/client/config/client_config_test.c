@@ -256,7 +256,7 @@ static void test_sections_of_the_broker_are_not_looked_at(void **state)
     struct amb_client_config *config = accept_text(
         "server = { workers = \"nonsense\"; frobnicate = 5; };\n"
         "listen = 7; topics = ( { math = 1; } ); memory = { host = { size = -1; }; };\n"
-        "limits = { }; auth = { token = 5; }; log = { }; tls = 1; metrics = 2; cluster = 3;\n"
+        "limits = { }; auth = { token = 5; }; log = { }; tls = 1; http = 2; cluster = 3;\n"
         "transports = { ring_size = \"3M\"; rails = 1; }; client = { timeout = \"7s\"; };");
     assert_int_equal(config->timeout_ns, INT64_C(7000000000));
     assert_int_equal(config->transports.rails, 1);
