@@ -12,6 +12,7 @@ def cells():
             for form in ("sync", "aio"):
                 ways = ("call", "many") if size == "64" else ("call", "lease")
                 out += [("pubsub", size, readers, form, way) for way in ways]
+    out += [("handover", size, 1, "sync", "lease") for size in SIZES if size != "64"]
     out += [("latency", size, 1, form, "call") for size in ("64", "1m") for form in ("sync", "aio")]
     out += [("send_recv", size, 1, form, "call") for size in SIZES for form in ("sync", "aio")]
     out += [("face", size, 1, "c", way) for size in SIZES for way in ("call", "lease") if (size, way) != ("64", "lease")]

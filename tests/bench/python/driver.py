@@ -21,6 +21,7 @@ from board import Board, COUNT, GIL, MEASURE, READY, STOP, WARM, window_of
 from cells import SIZES, cells, name_of
 
 HERE = pathlib.Path(__file__).resolve().parent
+ONE_WAY = ("pubsub", "handover")
 READY_SECONDS, END_SECONDS = 30, 30
 LOOK_SECONDS = 0.005  # between two looks at the GILs
 WARM_SECONDS = 0.2
@@ -87,13 +88,19 @@ class Party:
         return f"status {self._ended()}"
 
     def answer(self, deadline):
-        self._wait(max(0.1, deadline - time.monotonic()))
-        if self._ended() is None:
-            raise Failed(f"{self.name} has not ended: messages were lost, or it waits for ever")
-        self.check()
-        return json.loads(pathlib.Path(self.spec["answer"]).read_text(encoding="utf-8"))
+        """Its answer. How it ends behind that is not judged."""
+        path = pathlib.Path(self.spec["answer"])
+        while not path.exists():
+            if self._ended() is not None and not path.exists():
+                self.check()
+                raise Failed(f"{self.name} has ended without an answer")
+            if time.monotonic() > deadline:
+                raise Failed(f"{self.name} has not ended: messages were lost, or it waits for ever")
+            time.sleep(0.005)
+        return json.loads(path.read_text(encoding="utf-8"))
 
     def end(self):
+        self._wait(1)
         if self._ended() is None:
             self._process.kill()
         self._wait(5)
@@ -101,7 +108,7 @@ class Party:
 
 def roles(cell):
     """[role] of its processes; the readers come first, and their slots are 0 and on."""
-    return ["sub"] * cell[2] + ["pub"] if cell[0] == "pubsub" else ["echo", "ping"]
+    return ["sub"] * cell[2] + ["pub"] if cell[0] in ONE_WAY else ["echo", "ping"]
 
 
 def specs(system, cell, board_path, address):
@@ -138,7 +145,7 @@ def run_cell(options, system, cell, folder):
         slots = range(len(parties))
         wait_for(lambda: board.all(slots, READY), parties, READY_SECONDS, "ready")
         board.state = WARM
-        counted = [slots[-1]] if cell[0] != "pubsub" else list(range(cell[2]))
+        counted = [slots[-1]] if cell[0] not in ONE_WAY else list(range(cell[2]))
         least = 2 if cell[1] == "64m" else 4
         wait_for(lambda: min(board.get(slot, COUNT) for slot in counted) >= least, parties, READY_SECONDS,
                  "messages")
@@ -187,7 +194,7 @@ def finish(cell, row, answers):
     """With the parties' own counts."""
     for field in ("lost", "disordered", "damaged"):
         row[field] = sum(answer.get(field, 0) for answer in answers.values())
-    if cell[0] != "pubsub":
+    if cell[0] not in ONE_WAY:
         ping = next(answer for name, answer in answers.items() if name.startswith("ping"))
         if not ping["turns"]:
             raise Failed("no round trip was measured")
@@ -230,9 +237,10 @@ def run(options, system, cell):
         place = tempfile.TemporaryDirectory(prefix="amb-pybench-")
     with place as folder:
         try:
-            run_one = run_face if cell[0] == "face" else lambda *a: run_cell(a[0], system, a[1], a[2])
-            return row | run_one(options, cell, pathlib.Path(folder))
-        except (Failed, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
+            if cell[0] == "face":
+                return row | run_face(options, cell, pathlib.Path(folder))
+            return row | run_cell(options, system, cell, pathlib.Path(folder))
+        except (Failed, ImportError, OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
             return row | {"not run": f"{type(error).__name__}: {error}"}
 
 

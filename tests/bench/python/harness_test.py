@@ -10,7 +10,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 numpy = pytest.importorskip("numpy")
 
+import comm  # noqa: E402
 import gauge  # noqa: E402
+import merge  # noqa: E402
 import table  # noqa: E402
 from board import END, HELLO, RING, Board, Payloads, Tally  # noqa: E402
 
@@ -141,3 +143,23 @@ def test_table():
     assert next(line for line in said if "a call a message" in line).endswith("| 2.50 | >= 4 | no |")
     assert said[-1].endswith("redis-unix: 3 lost, 0 out of order, 0 damaged")
     assert [table.is_bad(row) for row in rows] == [False, False, True]
+
+
+def test_merge():
+    """What partition and join make is what expected says, and a partition that is lost or changed shows."""
+    workers, rows = 3, 100
+    tables = [[merge.table(rows, worker, workers, is_left) for worker in range(workers)] for is_left in (True, False)]
+    parts = [[merge.partition(*one, workers) for one in side] for side in tables]
+    for me in range(workers):
+        left, right = ([part[me] for part in side] for side in parts)
+        assert merge.join(left, right) == merge.expected(rows, me, workers)
+        assert merge.join(left[:-1], right) != merge.expected(rows, me, workers)
+        keys, values = right[0]
+        values[0] += 1
+        assert merge.join(left, right) != merge.expected(rows, me, workers)
+
+
+def test_comm_frames():
+    """Frames of a Comm begin where they are aligned, one behind the other."""
+    places, end = comm._places([3, 0, 130], 32)  # pylint: disable=protected-access
+    assert places == [64, 128, 128] and end == 258

@@ -8,8 +8,8 @@ SPEC: answer (a path, for one line of JSON), role, system, form (sync, aio), way
 slots), slots, board (its path), address (of the system).
 """
 import asyncio
-import itertools
 import json
+import os
 import sys
 import time
 
@@ -462,7 +462,7 @@ def main(spec):
     party, role = Party(spec), spec["role"]
     written, read = ends_of(party)
     if spec["form"] == "aio":
-        answer = asyncio.run(run_aio(party, written, read))
+        asyncio.run(run_aio(party, written, read))
     else:
         client = systems.client(spec["system"], "sync")(spec)
         if spec["workload"] == "send_recv" and hasattr(client, "pair"):
@@ -470,10 +470,15 @@ def main(spec):
         else:
             ends = [end for end in (written and client.writer(written), read and client.reader(read)) if end]
         party.board.put(party.slot, READY, 1)
-        answer = SYNC[role](party, *ends)
+        say(spec, SYNC[role](party, *ends))
         client.close()
-    with open(spec["answer"], "w", encoding="utf-8") as file:
+
+
+def say(spec, answer):
+    """Before the client is closed, which some systems do not survive."""
+    with open(spec["answer"] + ".part", "w", encoding="utf-8") as file:
         json.dump(answer or {}, file)
+    os.replace(spec["answer"] + ".part", spec["answer"])
 
 
 async def run_aio(party, written, read):
@@ -485,9 +490,8 @@ async def run_aio(party, written, read):
     else:
         ends = [await make(topic) for make, topic in ((client.writer, written), (client.reader, read)) if topic]
     party.board.put(party.slot, READY, 1)
-    answer = await AIO[party.spec["role"]](party, *ends)
+    say(spec, await AIO[spec["role"]](party, *ends))
     await client.close()
-    return answer
 
 
 if __name__ == "__main__":

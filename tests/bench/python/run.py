@@ -56,13 +56,13 @@ def parse():
     return args
 
 
-def with_peers(args):
+def with_peers(args, program=HERE / "run.py"):
     """Begins anew in the peers' interpreter, with the build's package."""
     wanted = args.peers / "bin/python" if args.peers else pathlib.Path(sys.executable)
     package = str(args.build.resolve() / "python")
     if os.environ.get("AMB_PYBENCH") != package:
         os.environ.update(AMB_PYBENCH=package, PYTHONPATH=package)
-        os.execv(str(wanted), [str(wanted), str(HERE / "run.py"), *sys.argv[1:]])
+        os.execv(str(wanted), [str(wanted), str(program), *sys.argv[1:]])
 
 
 def main():

@@ -20,7 +20,7 @@ import importlib
 
 from .common import System
 
-MODULES = ("ours", "zeromq", "redispy", "natspy", "queues")
+MODULES = ("ours", "zeromq", "redispy", "natspy", "nng", "zenohpy", "iceoryx", "ucxxpy", "queues")
 
 
 def every():

@@ -11,7 +11,8 @@ from .common import AioWriter, Reader, System, Writer, free_port
 
 _WAYS = ("call", "many", "lease")
 SYSTEMS = [
-    System("ambroker", "ours", needs=("ambroker",), program="brokerd", ways=_WAYS),
+    System("ambroker", "ours", needs=("ambroker",), program="brokerd", ways=_WAYS,
+           workloads=("pubsub", "latency", "send_recv", "handover")),
     System("ambroker-tcp", "ours", needs=("ambroker",), program="brokerd", ways=_WAYS),
 ]
 _MEMORY = {"host": {"size": "3G"}}
