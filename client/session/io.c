@@ -80,9 +80,14 @@ static enum amb_io_mode choose(struct amb_conn *conn, struct io_turn *turn, unsi
     }
     if (is_active || conn->driver.is_taken || conn->link_state.may_flush) {
         *timeout_ns = active_tick(turn);
-        return AMB_IO_TICK;
+        if (conn->driver.is_taken ||
+            !atomic_load_explicit(&conn->notify.is_fd_used, memory_order_relaxed)) {
+            return AMB_IO_TICK;
+        }
+        /* The program sleeps on amb_fd, and hears of the link by this thread alone. */
+    } else {
+        turn->active_ns = 0;
     }
-    turn->active_ns = 0;
     bool want_flow = conn->notify.settled_wanted != 0 || conn->driver.flow_waits != 0;
     if (!amb_conn_arm(conn, want_flow)) {
         *timeout_ns = 0;

@@ -86,6 +86,30 @@ def test_messages_come_and_go(ambroker, aio, run, broker, link):
     run(main())
 
 
+def test_turns_take_no_naps(aio, run, broker):
+    """Two tasks that answer each other: libamb's thread watches for a loop that sleeps, however busy it was. It used to
+    nap for 1 to 4 ms in each direction."""
+    async def main():
+        async with aio.connect(broker.url("ring")) as one, aio.connect(broker.url("ring")) as other:
+            there, back = await other.subscribe("there"), await one.subscribe("back")
+
+            async def echo():
+                async for msg in there:
+                    await other.publish("back", msg)
+
+            task = asyncio.ensure_future(echo())
+            times = []
+            for number in range(300):
+                begin = time.perf_counter()
+                await one.publish("there", b"%d" % number)
+                assert bytes(await back.next(WAIT)) == b"%d" % number
+                times.append(time.perf_counter() - begin)
+            task.cancel()
+            assert sorted(times)[len(times) // 10] < 0.001
+
+    run(main())
+
+
 def test_requests_and_acks(ambroker, aio, run, broker):
     async def main():
         async with aio.connect(broker.url()) as conn:
