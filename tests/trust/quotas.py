@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every row of a quota below, at and past its limit: of a user by one session and by many, and of a tenant.
 
-    quotas.py BUILD [--only ROW|rates|quiet] [--short 1] [--quiet 0.5]
+    quotas.py BUILD [--only ROW|rates|quiet|crowd] [--short 1] [--quiet 0.5]
 
 Each row has a user with that limit alone, and a tenant with it and two users without limits. A refusal
 names the key and the limit, and the session that was refused goes on. short: without the case of one
@@ -381,6 +381,33 @@ def check_quiet(rig):
     return rates["beside"] / alone
 
 
+def check_crowd(rig, publishers=500):
+    """A user has thousands of publishers that wait for his rate. Another one keeps 90 % of his own."""
+    world = World(rig, "in_bytes", 1000)
+    quiet = world.client("free")
+    quiet.say("pub", 0, "q.a")
+
+    def rate():
+        return sorted(int(quiet.say("for", 0, 0.3, 100)) for _ in range(7))[3]
+
+    rate()  # Windows are wide from here on.
+    before = rate()
+    greedy = [world.client("one") for _ in range(2 * SESSIONS)]
+    for client in greedy:
+        for handle in range(publishers):
+            client.say("pub", handle, "r.a")
+            client.say("fill", handle, 20, 4096, 1)
+    beside = rate()
+    for client in greedy:
+        answer = client.say("fill", 1, 20, 4096, 1)
+        check(answer == f"0 {BLOCKED_QUOTA}", f"they wait all the while: {answer}")
+        client.say("close")
+    alone = min(before, rate())
+    print(f"beside {2 * SESSIONS * publishers} publishers that wait: {beside / alone:.0%} of his rate")
+    world.broker.stop()
+    return beside / alone
+
+
 ROWS = {"subscriptions": Subscriptions, "publishers": Publishers, "topics": Topics, "names": Names,
         "connections": Connections, "pairs": Pairs}
 
@@ -532,6 +559,8 @@ def run(rig, options):
         "filter_tests": lambda: check_filter_tests(rig, cases),
         "quiet": lambda: check(check_quiet(rig) >= 0.9 * float(options.get("quiet", 1)),
                                "the quiet user is slower"),
+        "crowd": lambda: check(check_crowd(rig) >= 0.9 * float(options.get("quiet", 1)),
+                               "the quiet user is slower beside publishers that wait"),
     }
     for name, part in parts.items():
         if options.get("only", name) == name:
