@@ -603,6 +603,8 @@ struct reloaded {
 static void reloaded_arrived(struct amb_mail *mail, void *owner)
 {
     struct reloaded *reloaded = AMB_CONTAINER_OF(mail, struct reloaded, mail);
+    struct amb_broker_stats *stats = ((struct amb_control *)owner)->stats;
+    amb_stat_add(reloaded->is_done ? &stats->reloads : &stats->reloads_refused, 1);
     amb_admin_reloaded(owner, reloaded->upto, reloaded->is_done, reloaded->text);
     free(reloaded);
 }

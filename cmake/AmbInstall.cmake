@@ -82,5 +82,5 @@ endforeach()
 install(PROGRAMS tools/ucx-fence DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES etc/broker.conf etc/ambroker.service etc/ambroker-gpu.service etc/ambroker-fence.service
     DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
-install(DIRECTORY etc/profiles DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY etc/profiles etc/prometheus etc/grafana DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(FILES LICENSE README.md TYPE DOC)

@@ -428,6 +428,7 @@ static void control_give_up_quarantine(struct amb_control *control)
 
 void amb_control_run(struct amb_control *control)
 {
+    control_count(control); /* Readers may come before the first client. */
     while (!control->is_over) {
         control_round(control);
     }

@@ -25,8 +25,10 @@ struct amb_broker_stats {
     _Atomic uint64_t tls_evicted;
     _Atomic uint64_t audit_lines, audit_lost;
     _Atomic uint64_t draining; /* 1: the graceful end has begun */
+    _Atomic uint64_t reloads, reloads_refused;
     /* Of HTTP. */
     _Atomic uint64_t http_connections, http_requests, http_refused, http_turned_away, http_stopped;
+    _Atomic uint64_t silent_ns; /* of the thread that has not turned for longest */
     /* Objects that have no slot. */
     _Atomic uint64_t unlisted_topics, unlisted_subscriptions, unlisted_queues, unlisted_clients;
 };

@@ -79,7 +79,9 @@ static enum MHD_Result metrics(const struct request *request)
                                                                MHD_HTTP_HEADER_ACCEPT))
             ? AMB_EXPOSITION_OPENMETRICS
             : AMB_EXPOSITION_PROMETHEUS;
-    char *text = amb_exposition(&http->image, form, (uint64_t)amb_clock_monotonic_ns(), &len);
+    int64_t now_ns = amb_clock_monotonic_ns();
+    amb_stat_set(&http->stats->silent_ns, (uint64_t)amb_health_silence_ns(&http->health, now_ns));
+    char *text = amb_exposition(&http->image, form, (uint64_t)now_ns, &len);
     struct MHD_Response *response =
         text == NULL ? NULL : MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {

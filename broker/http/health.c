@@ -49,6 +49,14 @@ static bool is_silent(struct amb_health *health, int64_t now_ns, unsigned thread
     return true;
 }
 
+int64_t amb_health_silence_ns(struct amb_health *health, int64_t now_ns)
+{
+    unsigned thread = 0;
+    int64_t silence_ns = amb_pulse_silence_ns(&health->pulse, health->pulse.count, now_ns, &thread);
+    amb_pulse_ask(&health->pulse, now_ns);
+    return silence_ns;
+}
+
 bool amb_health_is_good(struct amb_health *health, int64_t now_ns, char why[AMB_HEALTH_WHY_MAX])
 {
     return !is_silent(health, now_ns, health->pulse.count, why);

@@ -31,6 +31,8 @@ struct amb_health {
 int64_t amb_health_turn(struct amb_health *health, int64_t now_ns);
 /* Have all threads turned within AMB_HEALTH_SILENT_NS? Else `why` says which one has not. */
 bool amb_health_is_good(struct amb_health *health, int64_t now_ns, char why[AMB_HEALTH_WHY_MAX]);
+/* How long the slowest thread has not turned; asks all of them. */
+int64_t amb_health_silence_ns(struct amb_health *health, int64_t now_ns);
 /* Does the door take a connection of our own, does the control thread turn, and does no graceful
  * end go on? Else `why` has the reason. front: with its real port. Waits up to 100 ms for the door.
  */

@@ -18,8 +18,8 @@ drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses
 delivered: publishers wait until their messages have been delivered, and what they were told must be
 in the logs of those who got it, whoever was killed.
 
-Where nobody is killed the broker's figures are compared, too: those of the views, and of its counters
-file, must be what the checker has counted, and no client's end lowers a total.
+Where nobody is killed the broker's figures are compared, too: those of the views, of /metrics and of its
+counters file must be what the checker has counted, and no client's end lowers a total.
 """
 import json
 import os
@@ -31,6 +31,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import scrape
 from harness import LINKS, Failure, check, main, until
 
 CLIENTS = 8
@@ -202,6 +203,29 @@ class Figures:
                     ("status: out", status["messages_out"], totals["messages_out"]),
                     ("status: dropped", status["dropped"], totals["dropped"])):
                 check(counted == wanted, f"{where}: {name}: {counted}, not {wanted}")
+        self.compare_scrape(verdict, events)
+
+    def compare_scrape(self, verdict, events):
+        """/metrics says the same, of each worker."""
+        door = f"{self.load.broker.socket}.http"
+        if not os.path.exists(door):  # built without HTTP
+            return
+        rows = self.load.broker.ask("metrics")
+        now = scrape.samples(scrape.get(door))
+        for name, counted, wanted in (
+                ("in", scrape.total(now, "ambroker_messages_in_total") - events, verdict["accepted"]),
+                ("out", scrape.total(now, "ambroker_messages_out_total"), verdict["received"]),
+                ("lost", sum(scrape.total(now, f"ambroker_messages_lost_{why}_total")
+                             for why in ("slow", "trimmed", "expired")), verdict["lost"])):
+            check(counted == wanted, f"/metrics: messages {name}: {counted}, not {wanted}")
+        compared = 0
+        for row in rows:
+            name = row["metric"]
+            if name.startswith(("ambroker_messages_", "ambroker_bytes_", "ambroker_batches_", "ambroker_deliveries_")):
+                value = now[name, f'worker="{row["worker"]}"']
+                check(value == row["value"], f"/metrics: {name} is {value}, and {row['value']} of the view")
+                compared += 1
+        check(compared >= 2 * 15, f"only {compared} figures were compared")
 
 
 def test(rig, options):

@@ -68,6 +68,7 @@ static void test_a_worker_that_hangs_is_named(void **state)
     (void)amb_inbox_run(&f->control);
     assert_false(amb_health_is_good(&f->health, 110 * S, f->why));
     assert_string_equal(f->why, "worker 0 has not turned for 10 s");
+    assert_int_equal(amb_health_silence_ns(&f->health, 110 * S), 10 * S);
     /* Clients are still let in, and a restart would help. */
     (void)amb_inbox_run(&f->control);
     assert_true(amb_health_is_ready(&f->health, &f->stats, &f->front, 111 * S, f->why));
