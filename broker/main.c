@@ -15,6 +15,7 @@
 #include "broker/quick.h"
 #include "broker/resources.h"
 #include "broker/signals.h"
+#include "wire/auth/crypto.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/config/transports.h"
@@ -86,6 +87,10 @@ static enum amb_status load_config(const struct amb_config_source *source, char 
                                    size_t error_size, struct amb_config **out)
 {
     struct amb_config *config = NULL;
+    if (!amb_crypto_begin()) {
+        (void)snprintf(error, error_size, "no memory for libcrypto");
+        return AMB_ENOMEM;
+    }
     enum amb_status status = amb_config_create(source, error, error_size, &config);
     if (status != AMB_OK) {
         return status;

@@ -257,6 +257,9 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
     if (config == NULL || store == NULL) {
         free(config);
         free(store);
+        if (error != NULL) {
+            (void)snprintf(error, error_size, "no memory for the configuration");
+        }
         return AMB_ENOMEM;
     }
     store->schema = &amb_broker_schema;

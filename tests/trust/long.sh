@@ -107,6 +107,7 @@ else
         --seconds 7200
     step brokers P13 1 killed "${python[@]}" tests/stress/broker_death.py "$build" --rounds 500 --links "$links" \
         --seconds 3600
+    step order P1 1 posted "${python[@]}" tests/delivery/delivery.py "$build" --messages 1250000 --max 16777216
     step kills 'P2, P13' 20 killed "${delivery[@]}" --restarts 10 --kills 10 --messages 120000
     step restarts P12 20 ended "${delivery[@]}" --restarts 10 --end term --messages 120000
     step stops 'P4, P5' 5 'stopped for|noticed' "${pytest[@]}" tests/integration/stopped_test.py --time 10 --links "$links" \
@@ -117,13 +118,19 @@ else
     step doors 'P8, P18' 1 'rounds|honest|p99' "${python[@]}" tests/trust/doors.py "$build" --rounds 5000
     step wire T1 1 'MiB|noticed' "${python[@]}" tests/trust/wire.py "$build" --megabytes 512 --changes 450
     step rotate P14 1 'in force' tools/tls-rotate.sh --build "$build" --changes 1000
+    step reloads P14 1 'reloads:' "${python[@]}" tests/trust/reloads.py "$build" --rounds 1000
     step attach P9 1 swapped env AMB_ATTACH_TRIES=1000 "$build/tests/unit-broker-handshake_tls"
+    step prove P9 1 replayed env AMB_RELAYS=1000 "$build/tests/unit-broker-prove"
+    step sequences P9 1 sequences env AMB_SEQUENCES=1000000 "$build/tests/unit-broker-login_sequences"
     step aborts P20 1 aborts "${python[@]}" tests/trust/aborts.py "$build" --rounds 100 --links "$links"
     step hardship 'B28, B29' 1 'SIGHUP|passed' "${pytest[@]}" -s tests/integration/hardship_test.py
     step memory 'T3' 1 'rounds|searches|found|seen' "${python[@]}" tests/trust/memory.py "$build" --rounds 200 --workers 2
     step torture-client P11 1 failed "${python[@]}" tests/trust/torture.py "$build" --only client --step 1
     step torture-broker P11 1 failed "${python[@]}" tests/trust/torture.py "$build" --only broker --step 1
+    step torture-each P11 1 'commands in' "${python[@]}" tests/trust/torture_each.py "$build" --rounds 100
     step torture-ucp P11 1 'calls in|failed' "${python[@]}" tests/trust/torture.py "$build" --only ucp --step 1
+    step seeds P16 1 'seeds,' "$build/tests/simulate" --seeds 1000000
+    step gpu-torture P17 1 'runs|passed' tests/gpu/torture.sh "$build" 10000 0
     for target in build/fuzz/tests/fuzz-[a-z]*; do
         name=${target##*/fuzz-}
         if [ -x "$target" ] && [[ $name != replay-* ]]; then

@@ -6,6 +6,7 @@
 #include "tools/common/shown.h"
 #include "tools/ctl/message_json.h"
 #include "tools/ctl/printed.h"
+#include "wire/auth/crypto.h"
 #include "wire/base/clock.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ enum amb_exit amb_deliver_init(struct amb_deliver *d, const struct amb_deliver_o
     d->is_terminal = isatty(STDOUT_FILENO) == 1;
     amb_meter_init(&d->meter, amb_clock_monotonic_ns());
     if (options->wants_sha256) {
-        d->digest = EVP_MD_CTX_new();
+        d->digest = amb_crypto_begin() ? EVP_MD_CTX_new() : NULL;
         if (d->digest == NULL) {
             amb_tool_error("--sha256: libcrypto does not start");
             return AMB_EXIT_SOFTWARE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/credential.h"
 
+#include "wire/auth/crypto.h"
 #include "wire/base/text.h"
 
 #include <inttypes.h>
@@ -129,7 +130,7 @@ bool amb_credential_of_token(const void *token, size_t len, char *out)
     static const char head[] = "token/sha256-";
     uint8_t hash[EVP_MAX_MD_SIZE];
     unsigned hash_len = 0;
-    if (EVP_Digest(token, len, hash, &hash_len, EVP_sha256(), NULL) != 1 ||
+    if (!amb_crypto_begin() || EVP_Digest(token, len, hash, &hash_len, EVP_sha256(), NULL) != 1 ||
         hash_len != AMB_CREDENTIAL_HASH_SIZE) {
         return false;
     }

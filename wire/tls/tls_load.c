@@ -159,7 +159,7 @@ static enum ending ending_of(void)
 }
 
 /* A file that seemed to end early would have fewer authorities, or revoke fewer certificates. So it
- * is read once more, and what ends in silence twice is broken. */
+ * is read once more. It is broken if it ends in silence twice. */
 static bool is_read_again(enum ending *ending, unsigned tries)
 {
     if (*ending == SILENT && tries == TRIES) {
