@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Idle topics that leave for one that comes. A limit that shrinks may leave thousands too many. */
+#define LEAVES_MAX 16u
 #define PUBLISHER_HEAP (sizeof(struct amb_dir_publisher) + (uint64_t)AMB_HEAP_OVERHEAD)
 
 static void publisher_forget(struct amb_client *client, uint32_t handle)
@@ -181,6 +183,15 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     amb_naming_post(control, ask, fence);
 }
 
+/* One of a priority has another one beside it. */
+static uint64_t topics_to_make(const struct amb_client *client, const Amb__Control__PubOpen *open)
+{
+    bool is_alone = open->priority == AMB_PRIORITY_NORMAL ||
+                    amb_directory_has(&client->control->directory, amb_client_tenant(client),
+                                      open->topic, strlen(open->topic), AMB_PRIORITY_NORMAL);
+    return is_alone ? 1 : 2;
+}
+
 /* Its user leaves some topics for others. Its own idle ones leave first. */
 static bool user_make_room(struct amb_client *client, uint64_t id,
                            const Amb__Control__PubOpen *open)
@@ -201,16 +212,14 @@ static bool user_make_room(struct amb_client *client, uint64_t id,
                               limits->max_topics);
         return false;
     }
-    /* One of a priority has another one beside it. */
-    bool is_alone = open->priority == AMB_PRIORITY_NORMAL ||
-                    amb_directory_has(directory, amb_client_tenant(client), open->topic,
-                                      strlen(open->topic), AMB_PRIORITY_NORMAL);
-    uint64_t more = is_alone ? 1 : 2;
     struct amb_account *account = amb_client_account(client);
-    while (amb_account_full(account, AMB_QUOTA_TOPICS, more) != NULL &&
-           amb_directory_leave_oldest_of(directory, user)) {
+    for (unsigned i = 0;
+         i < LEAVES_MAX &&
+         amb_account_full(account, AMB_QUOTA_TOPICS, topics_to_make(client, open)) != NULL &&
+         amb_directory_leave_oldest_of(directory, user);
+         i++) {
     }
-    return amb_permit_quota(client, id, AMB_QUOTA_TOPICS, more);
+    return amb_permit_quota(client, id, AMB_QUOTA_TOPICS, topics_to_make(client, open));
 }
 
 void amb_request_pub_open(struct amb_client *client, uint64_t id, const Amb__Control__PubOpen *open)

@@ -184,6 +184,62 @@ static void test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes(void
     use("");
 }
 
+static enum amb_status topic(struct amb_client *client, int fd, uint32_t handle,
+                             enum amb_priority priority)
+{
+    Amb__Control__PubOpen open = AMB__CONTROL__PUB_OPEN__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    char text[16];
+    (void)snprintf(text, sizeof(text), "t.%u", handle % 100);
+    open.handle = handle;
+    open.topic = text;
+    open.priority = priority;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    message.pub_open = &open;
+    return ask(client, fd, &message);
+}
+
+static void close_pub(struct amb_client *client, int fd, uint32_t handle)
+{
+    Amb__Control__PubClose close = AMB__CONTROL__PUB_CLOSE__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    close.handle = handle;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_CLOSE;
+    message.pub_close = &close;
+    assert_int_equal(ask(client, fd, &message), AMB_OK);
+}
+
+/* Idle ones leave for those that come, a few for each. */
+static void test_topics_are_within_the_quota_whatever_leaves_for_them(void **state)
+{
+    (void)state;
+    int fd;
+    use_roles(CAMERA);
+    use(ALICE);
+    struct amb_client *alice = process_of(1000, 51, &fd);
+    struct amb_account *account = amb_client_account(alice);
+    limit(account, AMB_QUOTA_TOPICS, 2);
+    assert_int_equal(topic(alice, fd, 1, AMB_PRIORITY_NORMAL), AMB_OK);
+    assert_int_equal(topic(alice, fd, 2, AMB_PRIORITY_NORMAL), AMB_OK);
+    close_pub(alice, fd, 1);
+    /* The idle one that leaves is the one that it needs beside it. */
+    assert_int_equal(topic(alice, fd, 101, AMB_PRIORITY_HIGH), AMB_ELIMIT);
+    assert_true(used(account, AMB_QUOTA_TOPICS) <= 2);
+    limit(account, AMB_QUOTA_TOPICS, AMB_QUOTA_NONE);
+    for (uint32_t i = 3; i < 23; i++) {
+        assert_int_equal(topic(alice, fd, i, AMB_PRIORITY_NORMAL), AMB_OK);
+        close_pub(alice, fd, i);
+    }
+    limit(account, AMB_QUOTA_TOPICS, 2);
+    assert_int_equal(topic(alice, fd, 30, AMB_PRIORITY_NORMAL), AMB_ELIMIT);
+    assert_in_range(used(account, AMB_QUOTA_TOPICS), 5, 6);
+    assert_int_equal(topic(alice, fd, 30, AMB_PRIORITY_NORMAL), AMB_OK);
+    assert_int_equal(used(account, AMB_QUOTA_TOPICS), 2);
+    stepped_leave(alice, fd);
+}
+
 /* A client of that uid whose Auth names the session of `former`. No worker has had its turn since.
  */
 static struct amb_client *come_after(const struct amb_client *former, int *fd)
@@ -238,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_is_its_users_in_every_process),
         cmocka_unit_test(test_a_shared_durable_is_of_who_reads_it),
+        cmocka_unit_test(test_topics_are_within_the_quota_whatever_leaves_for_them),
         cmocka_unit_test(test_one_session_takes_the_place_of_another),
         cmocka_unit_test(test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes),
     };
