@@ -11,7 +11,7 @@
  *   give     the object is gone
  *
  * A payer is the account of the session's user, whose quota `heap` holds over all of its sessions.
- * It is charged in pieces of AMB_HEAP_PIECE. What a session has already is never refused for it.
+ * It is charged in pieces of AMB_HEAP_PIECE. It never refuses anything that a session has already.
  *
  * Tables that grow with messages are charged by the table, not by the message.
  *

@@ -72,8 +72,7 @@ def unix(rig):
 
 def tcp(rig, *more):
     broker = rig.broker("-o", "http.listen=tcp://127.0.0.1:0", *more)
-    url = re.search(r"http://127\.0\.0\.1:(\d+)", broker.log())
-    check(url, f"no address in {broker.log()}")
+    url = until(5, lambda: re.search(r"http://127\.0\.0\.1:(\d+)", broker.log()), "an address in the log")
     return Door(port=int(url.group(1))), broker
 
 
@@ -297,7 +296,7 @@ def test_listeners_that_cannot_be_end_the_start(rig):
 
 def test_off_loopback_needs_a_word(rig):
     broker = rig.broker("-o", "http.listen=tcp://0.0.0.0:0", "-o", "http.insecure=true")
-    port = int(re.search(r"http://0\.0\.0\.0:(\d+)", broker.log()).group(1))
+    port = int(until(5, lambda: re.search(r"http://0\.0\.0\.0:(\d+)", broker.log()), "an address in the log").group(1))
     check(Door(port=port).get("/metrics").status == 200, "there")
 
 

@@ -33,6 +33,7 @@ ODD = (b"-1", b"0", b"4294967296", b"9223372036854775808", b"1e999", b"\"\"", b"
 WORDS = (b";", b"{", b"}", b"(", b"\"", b"\\", b"\0", b"#", b"/*", b":", b",", b"%u", b"\n\n", b"\xff\xfe", b"a" * 5000)
 ENDS = re.compile(r"reload: in force from now on|reload: the configuration is valid|reload refused")
 CONFIG = 78
+UNITS = "KMGT"
 
 
 def spoil(text, dice):
@@ -138,6 +139,9 @@ class Files:
             return None, done.stderr
         own = re.search(r'name = "probe"; publish = \{ allow = \(([^)]*)\)', done.stdout)
         topics = re.search(r'name = "small";[^}]*? topics = "(\w+)"', done.stdout)
+        topics = topics and topics.group(1)
+        if topics and topics[-1] in UNITS:  # A spoilt figure has become one with a unit.
+            topics = str(int(topics[:-1]) << 10 * (UNITS.index(topics[-1]) + 1))
         lines = [line.split(b":") for line in self.users.read_bytes().splitlines() if not line.startswith(b"#")]
         users = {line[0].decode(errors="replace"): line for line in lines if len(line) > 2}
         probe = users.get("probe")
@@ -145,7 +149,7 @@ class Files:
         # OpenSSL takes a certificate with bytes behind its end, and leaves them out.
         der = ssl.PEM_cert_to_DER_cert(re.search("-----BEGIN CERT.*?-----END CERTIFICATE-----", self.pem.read_text(errors="replace"),
                                                  re.S).group(0))
-        return Version(set(re.findall(r"v\.\d+\.>", own.group(1))) if may else set(), topics and topics.group(1),
+        return Version(set(re.findall(r"v\.\d+\.>", own.group(1))) if may else set(), topics,
                        {name for name in users if name.startswith("only-")}, hashlib.sha256(der[:4 + int.from_bytes(der[2:4])]).hexdigest()), ""
 
 

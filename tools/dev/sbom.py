@@ -31,6 +31,16 @@ LICENCES = {
     "libsmartcols": ("LGPL-2.1-or-later", "https://github.com/util-linux/util-linux"),
     "libjemalloc": ("BSD-2-Clause", "https://jemalloc.net/"),
     "libmicrohttpd": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),
+    # libmicrohttpd loads these, for HTTPS.
+    "libgnutls": ("LGPL-2.1-or-later", "https://www.gnutls.org/"),
+    "libnettle": ("LGPL-3.0-or-later OR GPL-2.0-or-later", "https://www.lysator.liu.se/~nisse/nettle/"),
+    "libhogweed": ("LGPL-3.0-or-later OR GPL-2.0-or-later", "https://www.lysator.liu.se/~nisse/nettle/"),
+    "libgmp": ("LGPL-3.0-or-later OR GPL-2.0-or-later", "https://gmplib.org/"),
+    "libtasn1": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libtasn1/"),
+    "libidn2": ("LGPL-3.0-or-later OR GPL-2.0-or-later", "https://www.gnu.org/software/libidn/#libidn2"),
+    "libunistring": ("LGPL-3.0-or-later OR GPL-2.0-or-later", "https://www.gnu.org/software/libunistring/"),
+    "libp11-kit": ("BSD-3-Clause", "https://p11-glue.github.io/p11-glue/p11-kit.html"),
+    "libffi": ("MIT", "https://sourceware.org/libffi/"),
     "libconfig": ("LGPL-2.1-or-later", "https://hyperrealm.github.io/libconfig/"),
     "libucx": ("BSD-3-Clause", "https://openucx.org/"),
     "libstdc++": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/"),
@@ -83,7 +93,7 @@ def package_of(library):
 
 
 def licence_of(package):
-    stem = re.sub(r"[\d.]+(t64)?$", "", package)
+    stem = re.sub(r"-?[\d.]+(t64)?$", "", package)
     return LICENCES.get(stem, ("NOASSERTION", ""))
 
 

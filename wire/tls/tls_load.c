@@ -273,6 +273,28 @@ enum amb_status amb_tls_load_authorities(const char *path, const char *text,
 
 /* ---- keys ---- */
 
+/* A file has both halves of a key. The public one alone is compared with the certificate's, so a
+ * private one that is spoilt would only be found by peers. Not every kind of key can be checked. */
+static enum amb_status check_halves(EVP_PKEY *key, const char *path,
+                                    struct amb_tls_complaint *complaint)
+{
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
+    if (context == NULL) {
+        return amb_tls_out_of_memory(complaint);
+    }
+    ERR_clear_error();
+    int fits = EVP_PKEY_pairwise_check(context);
+    bool lacks_memory = amb_tls_is_out_of_memory();
+    ERR_clear_error();
+    EVP_PKEY_CTX_free(context);
+    if (fits == 1 || fits == -2) {
+        return AMB_OK;
+    }
+    return lacks_memory
+               ? amb_tls_out_of_memory(complaint)
+               : complain(complaint, path, "has a private key that does not fit its public one");
+}
+
 enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *complaint,
                                  EVP_PKEY **out)
 {
@@ -296,6 +318,11 @@ enum amb_status amb_tls_load_key(const char *path, struct amb_tls_complaint *com
                                      : "has no private key in PEM");
     }
     ERR_clear_error();
+    enum amb_status status = check_halves(key, path, complaint);
+    if (status != AMB_OK) {
+        EVP_PKEY_free(key);
+        return status;
+    }
     *out = key;
     return AMB_OK;
 }

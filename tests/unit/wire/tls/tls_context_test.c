@@ -74,6 +74,21 @@ static void test_a_broker_needs_a_certificate_and_its_key(void **state)
     refuses(SERVER, KEY, NULL, NULL, AMB_TLS_CA, "is missing: certificates of clients");
 }
 
+/* spoilt.key: the server's, whose private half has another digit, and whose public one is right. In
+ * PKCS #8 the private half of a key of P-256 begins at byte 36. */
+static void spoil_private_half(void)
+{
+    char text[1024];
+    FILE *file = fopen(KEY, "r");
+    assert_non_null(file);
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    assert_int_equal(fclose(file), 0);
+    text[length] = '\0';
+    char *digit = strchr(text, '\n') + 1 + (36 + 6) / 3 * 4;
+    *digit = *digit == 'A' ? 'B' : 'A';
+    tls_made_write(&made, "spoilt.key", text, 0600);
+}
+
 static void test_files_that_are_not_there_or_not_what_they_should_be(void **state)
 {
     (void)state;
@@ -94,6 +109,9 @@ static void test_files_that_are_not_there_or_not_what_they_should_be(void **stat
     refuses(SERVER, KEY, tls_made_path(&made, "colon"), NULL, AMB_TLS_CA, "has no certificate");
     refuses(SERVER, KEY, CA, tls_made_path(&made, "colon.crl"), AMB_TLS_CRL,
             "has no revocation list");
+    spoil_private_half();
+    refuses(SERVER, tls_made_path(&made, "spoilt.key"), CA, NULL, AMB_TLS_KEY,
+            "does not fit its public one");
     refuses(tls_made_path(&made, "none"), KEY, CA, NULL, AMB_TLS_CERTIFICATE,
             "cannot be read: No such file");
     refuses(made.folder, KEY, CA, NULL, AMB_TLS_CERTIFICATE, "is not a regular file");
