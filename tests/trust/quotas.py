@@ -449,9 +449,15 @@ class World:
 
 def check_events(world):
     wanted = {("$SYS.quota.near", world.row), ("$SYS.quota.full", world.row)}
-    found = {(topic, event["key"]) for topic, event in world.events()
-             if event["of"] == world.owner["of"]}
-    check(("$SYS.quota.full", world.row) in found and found <= wanted, f"{world.row}: {found}")
+    found = set()
+
+    def is_full():
+        found.update((topic, event["key"]) for topic, event in world.events()
+                     if event["of"] == world.owner["of"])
+        return ("$SYS.quota.full", world.row) in found
+
+    until(20, is_full, f"{world.row}: the event that it is full")
+    check(found <= wanted, f"{world.row}: {found}")
 
 
 def check_row(world, users, words, kind):
