@@ -98,9 +98,10 @@ class Files:
 
     def write(self, number):
         """All files of that version."""
+        # An odd number is printed as it is, and not as "1K".
         config = (f'    {{ name = "probe"; publish = ( "v.{number}.>" ); subscribe = {{ allow = ( "a.>", "=b.*" );\n'
                   '      deny = ( "a.secret" ); }; shared = ( "workers" ); admin = "read"; } );\n'
-                  f'quotas = ( {{ name = "small"; topics = {1000 + number}; connections = 50; }} );\n'
+                  f'quotas = ( {{ name = "small"; topics = {1001 + 2 * number}; connections = 50; }} );\n'
                   'tenants = ( { name = "plant"; }, { name = "lab"; } );\n'
                   f'limits = {{ window = {65536 + number}; peer_timeout = "60s"; }};\n')
         users = "".join(f"user-{i}:lab:probe:-:off:uid/{30000 + i}\n" for i in range(8))
