@@ -145,6 +145,21 @@ def test_table():
     assert [table.is_bad(row) for row in rows] == [False, False, True]
 
 
+def test_rounds():
+    """The clean rounds count, losses of all; a file's row is such a round."""
+    import driver  # pylint: disable=import-outside-toplevel
+
+    cell = ("pubsub", "64", 1, "sync", "call")
+    rows = [row_of("ambroker", cell, msgs_per_s=rate, others=others) for rate, others in
+            ((1.0, 0.9), (5.0, 0.1), (7.0, 0.15))]
+    rows[0]["lost"] = 2
+    assert (driver.merged(rows)["msgs_per_s"], driver.merged(rows)["lost"]) == (6.0, 2)
+    assert [row["msgs_per_s"] for row in driver.added(rows[:1], rows[1:2])] == [5.0]
+    failed = {**row_of("ambroker", cell), "not run": "why"}
+    assert driver.added(rows[:1], [failed])[0] == rows[0]
+    assert driver.added([failed], rows[:1])[0] == rows[0]
+
+
 def test_merge():
     """What partition and join make is what expected says, and a partition that is lost or changed shows."""
     workers, rows = 3, 100

@@ -16,9 +16,9 @@ is taken with what it has. A system that is not here has a row that says so.
 
 A cell is WORKLOAD.SIZE.READERS.FORM.WAY: the form is sync or aio; the ways are call (a call a message), many (a call
 for 512 of them) and lease (written in place). --cells and --systems take shell patterns. In a round all systems of
-a cell take their turn before the next cell begins; figures are medians of the rounds, and the worst counts of loss
-and damage. FILE is written anew after each run; --add keeps the rows that it has. --table FILE only shows
-the target table of such a file.
+a cell take their turn before the next cell begins. Figures are medians of the rounds that had the least work of others
+beside them; loss and damage are the worst of all. FILE is written anew after each run; --add takes the rows that it
+has for rounds, too. --table FILE only shows the target table of such a file.
 
 Each row has CPU seconds of each process, its peak of memory, the share of time in which its GIL is held, and `others`:
 the share of the machine that other programs took. Exit status 1: something was lost, damaged or out of order, or one
