@@ -116,7 +116,7 @@ static PyObject *connection_poll(PyObject *object, PyObject *const *args, Py_ssi
         return NULL;
     }
     const struct amb_py_call call = {
-        .run = poll_once, .arg = self->session->conn, .only_waits = true};
+        .run = poll_once, .arg = self->session->conn, .only_waits = true, .may_idle = true};
     bool is_raised;
     enum amb_status status = amb_py_wait(self, &call, timeout_ns, &is_raised);
     bool is_fine = status == AMB_OK || status == AMB_ETIMEDOUT || status == AMB_EAGAIN;

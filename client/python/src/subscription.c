@@ -104,7 +104,8 @@ static enum amb_status next_once(void *arg, int64_t timeout_ns)
 static PyObject *take(struct amb_py_handle *self, int64_t timeout_ns, enum amb_status *status)
 {
     struct taking taking = {.self = self, .sub = sub_of(self)};
-    const struct amb_py_call call = {.run = next_once, .arg = &taking, .look = look_once};
+    const struct amb_py_call call = {
+        .run = next_once, .arg = &taking, .may_idle = true, .look = look_once};
     *status = amb_py_run(self, &call, timeout_ns);
     return *status == AMB_OK ? wrap(self, taking.msg) : NULL;
 }
@@ -221,7 +222,8 @@ static PyObject *subscription_next_many(PyObject *object, PyObject *const *args,
     }
     struct taking_many taking = {
         .self = self, .sub = sub_of(self), .max = max < MANY_MAX ? max : MANY_MAX};
-    const struct amb_py_call call = {.run = next_many_once, .arg = &taking, .look = look_many_once};
+    const struct amb_py_call call = {
+        .run = next_many_once, .arg = &taking, .may_idle = true, .look = look_many_once};
     return amb_py_run(self, &call, timeout_ns) == AMB_OK ? list_of(self, &taking) : NULL;
 }
 

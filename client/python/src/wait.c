@@ -9,9 +9,9 @@
 
 /* A signal or a close is seen within so long. */
 #define SLICE_NS (100 * AMB_MS)
-/* libamb spins at the begin of each slice. A wait of more than a second has longer ones, so that an
- * idle reader stays below a thousandth of a core. A signal ends a sleep at once; a slice is for one
- * that comes as a sleep begins. Not in amb_py_interruptible: no signal wakes it.
+/* libamb spins at the begin of each slice. A reader that has waited for more than a second has
+ * longer ones, so that it stays below a thousandth of a core. A signal ends a sleep at once; a
+ * slice is for one that comes as a sleep begins. Not in amb_py_interruptible: no signal wakes it.
  */
 #define LONG_SLICE_NS (200 * AMB_MS)
 #define SECONDS_MAX 9e9
@@ -183,7 +183,8 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
     int64_t begin = now_ns(), passed = 0;
     while (passed < timeout_ns) {
         int64_t left = timeout_ns - passed;
-        int64_t slice = passed < AMB_SEC || is_over != NULL ? SLICE_NS : LONG_SLICE_NS;
+        bool is_idle = call->may_idle && passed >= AMB_SEC && is_over == NULL;
+        int64_t slice = is_idle ? LONG_SLICE_NS : SLICE_NS;
         status = run_free(call, left < slice ? left : slice);
         if (status != AMB_ETIMEDOUT) {
             return answer(handle, status, is_raised);

@@ -33,6 +33,7 @@ struct amb_py_call {
     void *arg;
     bool is_slow;    /* it moves so many bytes that others should run meanwhile */
     bool only_waits; /* a first look without waiting says nothing */
+    bool may_idle;   /* it may wait for hours */
     /* Called where it has waited for a second, now and then. False: an exception is raised. */
     bool (*look)(void *arg);
 };
