@@ -46,9 +46,9 @@ class Interrupter:
         self.child.stdin.write(f"{seconds}\n")
         self.child.stdin.flush()
 
-    def measure(self):
+    def measure(self, name):
         late = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(self.child.stdout.readline())) / 1e9
-        self.lates.append(late)
+        self.lates.append((late, name))
         return late
 
     def close(self):
@@ -84,14 +84,14 @@ def waits(ambroker, conn, url):
     return calls, (sub, full, stuck)
 
 
-def ended(call, interrupter, after):
+def ended(name, call, interrupter, after):
     """Runs the call again and again until Ctrl-C; how late that was."""
     try:
         interrupter.after(after)
         while True:
             call()
     except KeyboardInterrupt:
-        return interrupter.measure()
+        return interrupter.measure(name)
 
 
 def still_works(conn, sub, number):
@@ -110,7 +110,7 @@ def synchronous(given, ambroker, url, interrupter, dice):
         names = sorted(calls)
         for number in range(given.rounds):
             name = names[number % len(names)]
-            late = ended(calls[name], interrupter, moment(dice, number))
+            late = ended(name, calls[name], interrupter, moment(dice, number))
             if late > given.late:
                 raise Failure(f"{name}: KeyboardInterrupt came {late:.3f} s late")
             still_works(conn, check, number)
@@ -146,7 +146,7 @@ def asynchronous(given, aio, url, interrupter, dice):
             asyncio.run(work(kind))
             raise Failure(f"asyncio: {kind} came back")
         except KeyboardInterrupt:
-            late = interrupter.measure()
+            late = interrupter.measure(kind)
         # Leaving the connection is part of it: its flush has a timeout of its own.
         if late > given.late:
             raise Failure(f"asyncio: {kind}: KeyboardInterrupt came {late:.3f} s late")
@@ -205,8 +205,9 @@ def main():
             after = settle(before)
             compare(before, after, rounds)
             lates = sorted(interrupter.lates)
-            print(f"{name}: {rounds} times KeyboardInterrupt, at most {lates[-1] * 1000:.1f} ms late, half of them "
-                  f"{lates[rounds // 2] * 1000:.1f}, {sum(late > 0.1 for late in lates)} more than 100; "
+            print(f"{name}: {rounds} times KeyboardInterrupt, at most {lates[-1][0] * 1000:.1f} ms late "
+                  f"({lates[-1][1]}), half of them {lates[rounds // 2][0] * 1000:.1f}, "
+                  f"{sum(late > 0.1 for late, _ in lates)} more than 100; "
                   f"{before} before, {after} after", flush=True)
         interrupter.close()
 
