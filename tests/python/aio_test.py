@@ -426,8 +426,12 @@ def test_a_broker_that_is_killed_comes_back(ambroker, aio, run, rig, end):
             await sub.close()
             await asyncio.wait_for(tasks[0], WAIT)
             assert seen == sorted(set(seen))
-            types = [event.type for event in events]
-            assert types.count("restored") == 5 and "lost" in types
+            end_of_wait = loop.time() + WAIT
+            while [event.type for event in events].count("restored") < 5:  # Told behind the first messages.
+                assert loop.time() < end_of_wait and conn.stat()["events_dropped"] == 0
+                await asyncio.sleep(0.01)
+            assert [event.type for event in events].count("restored") == 5
+            assert "lost" in [event.type for event in events]
             try:
                 await conn.flush(WAIT)
             except (ambroker.Unknown, ambroker.Closed):
