@@ -239,7 +239,10 @@ struct amb_config_http {
     struct amb_config_urls doors;     /* unix and tcp; none: there is no HTTP */
     bool is_auto;                     /* nobody asked for it: it is there where it can be */
     struct amb_config_strings hosts;
+    const char *token_file; /* "": none */
+    const char *token;      /* of it: names of objects are shown on TCP to those who know it; "" */
     bool insecure;
+    uint32_t objects; /* of one answer; 0: none */
 };
 
 struct amb_auth_numbers;

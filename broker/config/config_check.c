@@ -225,33 +225,44 @@ static ssize_t read_secret(const char *path, char *out, size_t size, char *reaso
     return len;
 }
 
-static enum amb_status load_token(struct amb_config_build *build)
+/* The first line of the key's file. */
+static enum amb_status read_token(struct amb_config_build *build, const char *key, const char *path,
+                                  const char **out)
 {
-    struct amb_config *config = build->config;
-    const char *path = config->auth.token_file;
-    const struct amb_config_place *place = amb_config_place_of(build->store, "auth.token_file");
-    if (path[0] == '\0') {
-        return AMB_OK;
-    }
-    if (config->auth.token[0] != '\0') {
-        return amb_config_fail(build, place, "auth.token_file",
-                               "auth.token is set too (allowed one of them)");
-    }
+    const struct amb_config_place *place = amb_config_place_of(build->store, key);
     char text[TOKEN_MAX + 2], reason[128], shown[AMB_CONFIG_SHOWN_MAX];
     ssize_t len = read_secret(path, text, sizeof(text), reason, sizeof(reason));
     if (len < 0) {
-        return amb_config_fail(build, place, "auth.token_file", "%s %s",
+        return amb_config_fail(build, place, key, "%s %s",
                                amb_text_show(path, shown, sizeof(shown)), reason);
     }
     text[len] = '\0';
     bool has_nul = memchr(text, '\0', (size_t)len) != NULL;
     text[strcspn(text, "\r\n")] = '\0';
     if (text[0] == '\0' || strlen(text) > TOKEN_MAX || has_nul) {
-        return amb_config_fail(build, place, "auth.token_file",
+        return amb_config_fail(build, place, key,
                                "its first line is no token (allowed 1 to 255 bytes)");
     }
-    config->auth.token = amb_config_copy(build->store, text);
-    return config->auth.token == NULL ? AMB_ENOMEM : AMB_OK;
+    *out = amb_config_copy(build->store, text);
+    return *out == NULL ? AMB_ENOMEM : AMB_OK;
+}
+
+static enum amb_status load_tokens(struct amb_config_build *build)
+{
+    struct amb_config *config = build->config;
+    enum amb_status status = AMB_OK;
+    config->http.token = "";
+    if (config->auth.token_file[0] != '\0' && config->auth.token[0] != '\0') {
+        return amb_config_fail(build, amb_config_place_of(build->store, "auth.token_file"),
+                               "auth.token_file", "auth.token is set too (allowed one of them)");
+    }
+    if (config->auth.token_file[0] != '\0') {
+        status = read_token(build, "auth.token_file", config->auth.token_file, &config->auth.token);
+    }
+    if (status == AMB_OK && config->http.token_file[0] != '\0') {
+        status = read_token(build, "http.token_file", config->http.token_file, &config->http.token);
+    }
+    return status;
 }
 
 /* Resolves server.cpus. A number of workers that is "auto" follows the list. */
@@ -343,7 +354,7 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
         status = check_descriptors(build, machine);
     }
     if (status == AMB_OK) {
-        status = load_token(build);
+        status = load_tokens(build);
     }
     if (status == AMB_OK) {
         status = amb_config_auth_finish(build, former);

@@ -619,6 +619,21 @@ static const struct amb_config_key keys[] = {
      .max = 16,
      .help = "Names by which requests over TCP may call this broker, beside addresses, localhost, "
              "the listener's host and the machine's name."},
+    {.path = "http.token_file",
+     .type = AMB_CONFIG_TEXT,
+     .offset = FIELD(http.token_file),
+     .default_text = "",
+     .max = 1023,
+     .help =
+         "File whose first line is the key that requests over TCP need for all that names "
+         "topics or clients; its mode must be 0600 or stricter. Empty: only the Unix socket has "
+         "that."},
+    {.path = "http.objects",
+     .type = AMB_CONFIG_COUNT,
+     .offset = FIELD(http.objects),
+     .default_text = "1000",
+     .max = 10000,
+     .help = "Objects of one answer of /metrics/per-object; 0: there is no such path."},
     {.path = "http.insecure",
      .type = AMB_CONFIG_BOOL,
      .offset = FIELD(http.insecure),

@@ -3,10 +3,13 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #define HOST_MAX 256u
+#define VIEWS "/v1/"
 
 static const struct {
     const char *path;
@@ -15,6 +18,7 @@ static const struct {
     {"/healthz", AMB_HTTP_HEALTH},
     {"/readyz", AMB_HTTP_READY},
     {"/metrics", AMB_HTTP_METRICS},
+    {"/metrics/per-object", AMB_HTTP_PER_OBJECT},
 };
 
 bool amb_http_is_method(const char *method)
@@ -30,7 +34,56 @@ enum amb_http_route amb_http_route_of(const char *target)
             return routes[i].route;
         }
     }
-    return AMB_HTTP_NOTHING;
+    bool is_view = strncmp(target, VIEWS, strlen(VIEWS)) == 0 && len > strlen(VIEWS);
+    return is_view ? AMB_HTTP_VIEW : AMB_HTTP_NOTHING;
+}
+
+const char *amb_http_view_of(const char *target)
+{
+    return target + strlen(VIEWS);
+}
+
+static int digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c == '\0' ? NULL : strchr(digits, c | (c >= 'A' && c <= 'F' ? 0x20 : 0));
+    return at == NULL ? -1 : (int)(at - digits);
+}
+
+bool amb_http_query_add(char *query, size_t size, const char *key, const char *value)
+{
+    size_t len = strlen(query);
+    int head = snprintf(query + len, size - len, " %s=", key);
+    if (head < 0 || (size_t)head >= size - len) {
+        return false;
+    }
+    len += (size_t)head;
+    for (; *value != '\0' && len + 1 < size; value++) {
+        unsigned char c = (unsigned char)*value;
+        if (c == '%') {
+            int high = digit(value[1]), low = high < 0 ? -1 : digit(value[2]);
+            if (low < 0) {
+                return false;
+            }
+            c = (unsigned char)(high * 16 + low);
+            value += 2;
+        }
+        if (c <= ' ' || c == 0x7f) { /* A blank would begin another word. */
+            return false;
+        }
+        query[len++] = (char)c;
+    }
+    query[len] = '\0';
+    return *value == '\0';
+}
+
+bool amb_http_has_key(const char *authorization, const char *key)
+{
+    static const char scheme[] = "Bearer ";
+    size_t len = strlen(key), head = strlen(scheme);
+    return authorization != NULL && len > 0 && strncasecmp(authorization, scheme, head) == 0 &&
+           strlen(authorization) == head + len &&
+           CRYPTO_memcmp(authorization + head, key, len) == 0;
 }
 
 /* Without a port and brackets. False: it is not a host's. */

@@ -14,6 +14,8 @@ enum amb_http_route {
     AMB_HTTP_HEALTH,
     AMB_HTTP_READY,
     AMB_HTTP_METRICS,
+    AMB_HTTP_PER_OBJECT, /* names objects: so do these and the next */
+    AMB_HTTP_VIEW,
 };
 
 /* The names by which requests may call this broker; all from the configuration or the system. */
@@ -25,6 +27,14 @@ struct amb_http_names {
 bool amb_http_is_method(const char *method);
 /* target: as it came, with its query, which the route takes or not. */
 enum amb_http_route amb_http_route_of(const char *target);
+/* The view that a target of AMB_HTTP_VIEW names, behind its prefix. */
+const char *amb_http_view_of(const char *target);
+/* Adds " KEY=VALUE" to a query of views, without the escapes of the value. False: the value is none
+ * of a query, or the query is full. query: `size` bytes, ends with a NUL. */
+bool amb_http_query_add(char *query, size_t size, const char *key, const char *value);
+/* Is the value of Authorization (NULL: there is none) this key, as bearer? Takes as long for each
+ * wrong one of the same length. */
+bool amb_http_has_key(const char *authorization, const char *key);
 /* Is the value of Host an address, localhost, or one of the names? A port may stand behind it. A
  * page of another site can have its own name lead here, but not these (DNS rebinding). */
 bool amb_http_host_is_ours(const char *host, const struct amb_http_names *names);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door of HTTP of a brokerd: what it answers, to whom, and what it does with requests that are none."""
 import contextlib
+import json
 import os
 import re
 import signal
@@ -269,6 +270,45 @@ def test_with_users_it_is_the_owners(rig):
 def test_none_is_none(rig):
     broker = rig.broker("-o", "http.listen=none")
     check(not os.path.exists(f"{broker.socket}.http"), "there is a socket")
+
+
+def test_names_need_a_key_on_tcp(rig):
+    key = rig.folder / "key"
+    key.write_text("secret\n")
+    key.chmod(0o600)
+    door, broker = tcp(rig, "-o", f"http.token_file={key}")
+    done = rig.client("broker-ctl", "pub", "a.b", "--count", "5", "--size", "9", "--url", broker.url("ring"))
+    check(done.wait() == 0, done.log())
+    for path in ("/v1/topics", "/metrics/per-object?kind=topics"):
+        for more in ("", "Authorization: Bearer wrong\r\n", "Authorization: Basic secret\r\n"):
+            answer = door.get(path, more=more)
+            check(answer.status == 401 and answer.headers["www-authenticate"] == "Bearer", f"{path} {more}")
+            check(b"a.b" not in answer.body, answer.body)
+        bearer = "Authorization: Bearer secret\r\n"
+        check(b"a.b" in door.get(path, more=bearer).body, path)
+        wrong = path + ("&" if "?" in path else "?")
+        for query in ("match=a..b", "match=a%00", "sort=nothing", "top=0", "top=x", "what=1", "match=a%20b"):
+            check(door.get(wrong + query, more=bearer).status == 400, wrong + query)
+    check(door.get("/v1/nothing", more=bearer).status == 404, "no such view")
+    check(door.get("/metrics/per-object?kind=workers", more=bearer).status == 400, "no such kind")
+    check(door.get("/metrics").status == 200, "open")
+
+
+def test_off_loopback_names_are_not_there(rig):
+    key = rig.folder / "key"
+    key.write_text("secret\n")
+    key.chmod(0o600)
+    door, _ = tcp(rig, "-o", "http.insecure=true", "-o", f"http.token_file={key}")
+    check(door.get("/v1/topics", more="Authorization: Bearer secret\r\n").status == 403, "a key in clear")
+
+
+def test_views_are_json(unix):
+    door, _ = unix
+    for view in ("workers", "topics", "subs", "queues", "clients", "status"):
+        answer = Answer(door.raw(f"GET /v1/{view} HTTP/1.0\r\n\r\n".encode()))  # in one piece
+        check(answer.headers["content-type"] == "application/json", answer.headers)
+        body = json.loads(answer.body)
+        check(view == "status" and "clients" in body or view in body, f"{view}: {body}")
 
 
 def run_broker(rig, *options):

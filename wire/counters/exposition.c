@@ -100,21 +100,21 @@ static const char *type_of(const struct amb_counters_metric *metric)
 
 /* The lines before the samples of a family. OpenMetrics names it without _total, and wants the unit
  * where the name ends with it. */
-static void put_head(const struct exposition *e, const char *name, const char *type,
-                     const char *help)
+void amb_exposition_head(FILE *out, const char *name, const char *type, const char *help,
+                         bool is_open)
 {
     char family[sizeof(((struct amb_counters_metric *)NULL)->name)];
     (void)snprintf(family, sizeof(family), "%s", name);
-    if (e->is_open && (strcmp(type, "counter") == 0 || strcmp(type, "info") == 0)) {
+    if (is_open && (strcmp(type, "counter") == 0 || strcmp(type, "info") == 0)) {
         *strrchr(family, '_') = '\0';
     }
-    (void)fprintf(e->out, "# HELP %s ", family);
-    amb_exposition_escape(e->out, help, e->is_open);
-    (void)fprintf(e->out, "\n# TYPE %s %s\n", family, type);
-    if (e->is_open && ends_with(family, SECONDS)) {
-        (void)fprintf(e->out, "# UNIT %s seconds\n", family);
-    } else if (e->is_open && ends_with(family, "_bytes")) {
-        (void)fprintf(e->out, "# UNIT %s bytes\n", family);
+    (void)fprintf(out, "# HELP %s ", family);
+    amb_exposition_escape(out, help, is_open);
+    (void)fprintf(out, "\n# TYPE %s %s\n", family, type);
+    if (is_open && ends_with(family, SECONDS)) {
+        (void)fprintf(out, "# UNIT %s seconds\n", family);
+    } else if (is_open && ends_with(family, "_bytes")) {
+        (void)fprintf(out, "# UNIT %s bytes\n", family);
     }
 }
 
@@ -208,7 +208,7 @@ static void put_family(const struct exposition *e, const struct amb_counters_met
         (!is_broker && metric->scope != AMB_COUNTERS_WORKER)) {
         return;
     }
-    put_head(e, metric->name, type, metric->help);
+    amb_exposition_head(e->out, metric->name, type, metric->help, e->is_open);
     uint32_t block = is_broker ? 0 : 1;
     uint32_t end = is_broker ? 1 : e->image->header->block_count;
     for (; block < end; block++) {
@@ -225,14 +225,15 @@ static void put_extras(const struct exposition *e)
         {"{name=\"", header->name}, {"\",version=\"", header->version}, {"\",ucx=\"", header->ucx}};
     const struct amb_exposition_extra *build = &amb_exposition_extras[0],
                                       *start = &amb_exposition_extras[1];
-    put_head(e, build->name, e->is_open ? "info" : "gauge", build->help);
+    amb_exposition_head(e->out, build->name, e->is_open ? "info" : "gauge", build->help,
+                        e->is_open);
     (void)fputs(build->name, e->out);
     for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++) {
         (void)fputs(labels[i].label, e->out);
         amb_exposition_escape(e->out, labels[i].value, true);
     }
     (void)fputs("\"} 1\n", e->out);
-    put_head(e, start->name, "gauge", start->help);
+    amb_exposition_head(e->out, start->name, "gauge", start->help, e->is_open);
     (void)fprintf(e->out, "%s ", start->name);
     put_seconds(e->out, (uint64_t)header->started_real_ns);
     (void)fputc('\n', e->out);

@@ -38,6 +38,9 @@ const char *amb_exposition_type(enum amb_exposition_form form);
 /* A text as it stands there, with has_quotes between quotes. Bytes that are no UTF-8 are replaced.
  */
 void amb_exposition_escape(FILE *out, const char *text, bool has_quotes);
+/* The lines before the samples of a family. is_open: as OpenMetrics. */
+void amb_exposition_head(FILE *out, const char *name, const char *type, const char *help,
+                         bool is_open);
 /* The text and its length, for free(); NULL: no memory. now_ns: of the broker's clock. */
 char *amb_exposition(const struct amb_counters_image *image, enum amb_exposition_form form,
                      uint64_t now_ns, size_t *len_out);

@@ -25,6 +25,38 @@ static void test_paths_are_exact(void **state)
     }
 }
 
+static void test_queries_are_made_of_arguments(void **state)
+{
+    (void)state;
+    char query[32] = "topics";
+    assert_int_equal(amb_http_route_of("/v1/topics?top=1"), AMB_HTTP_VIEW);
+    assert_int_equal(amb_http_route_of("/v1/"), AMB_HTTP_NOTHING);
+    assert_string_equal(amb_http_view_of("/v1/topics"), "topics");
+    assert_true(amb_http_query_add(query, sizeof(query), "match", "a.%3E"));
+    assert_string_equal(query, "topics match=a.>");
+    static const char *const bad[] = {
+        "a b", "a%20top=1", "%00",  "%",
+        "%4",  "%zz",       "a%7f", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char other[32] = "topics";
+        assert_false(amb_http_query_add(other, sizeof(other), "match", bad[i]));
+    }
+}
+
+static void test_a_key_is_the_whole_key(void **state)
+{
+    (void)state;
+    assert_true(amb_http_has_key("Bearer secret", "secret"));
+    assert_true(amb_http_has_key("bearer secret", "secret"));
+    static const char *const bad[] = {"Bearer secre", "Bearer secrets", "Bearer Secret", "secret",
+                                      "Basic secret", "Bearer  secret", "Bearer "};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_false(amb_http_has_key(bad[i], "secret"));
+    }
+    assert_false(amb_http_has_key(NULL, "secret"));
+    assert_false(amb_http_has_key("Bearer ", ""));
+}
+
 static void test_methods_are_two(void **state)
 {
     (void)state;
@@ -93,6 +125,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths_are_exact),
+        cmocka_unit_test(test_queries_are_made_of_arguments),
+        cmocka_unit_test(test_a_key_is_the_whole_key),
         cmocka_unit_test(test_methods_are_two),
         cmocka_unit_test(test_hosts_are_addresses_and_names_of_ours),
         cmocka_unit_test(test_openmetrics_is_asked_for),
