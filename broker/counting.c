@@ -69,7 +69,7 @@ enum amb_status amb_counting_start(struct amb_counters *counters, const struct a
         .mode = config->auth.users == NULL ? 0640 : 0600,
         .group = url != NULL && stat(url->path, &st) == 0 ? st.st_gid : (gid_t)-1,
         .workers = control->shard_count,
-        .objects = config->server.counters_objects,
+        .objects = config->server.counters_objects + AMB_CLOSED_MAX,
         .name = config->server.name,
         .version = AMB_BROKER_VERSION,
         .ucx = ucx,
@@ -85,6 +85,7 @@ enum amb_status amb_counting_start(struct amb_counters *counters, const struct a
     tell(counters, &options);
     control->counters = control->directory.counters = counters;
     control->stats = amb_counters_broker(counters);
+    amb_client_closed_prepare(control);
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_shard *shard = control->shards[i];
         shard->counters = counters;

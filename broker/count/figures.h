@@ -18,7 +18,7 @@ struct amb_topic_numbers {
 
 struct amb_subscription_numbers {
     uint64_t nearness[2]; /* a text */
-    uint64_t delivered, bytes, lost, lost_slow, lost_trimmed, lost_expired;
+    uint64_t delivered, bytes, lost, lost_slow, lost_trimmed, lost_expired, lost_purged;
     uint64_t outstanding, outstanding_bytes, credit_bytes, pending_bytes;
     uint64_t spilled, spilled_waiting_bytes;
     uint64_t gpu_delivered, gpu_bytes, held_host_bytes, held_gpu_bytes, pending_gpu_bytes;
@@ -60,8 +60,13 @@ struct amb_client_words {
     uint64_t heap_bytes, heap_peak_bytes, heap_limit_bytes, heap_refused; /* of control alone */
 };
 
+struct amb_closed_words {
+    uint64_t client, pid, uid, worker, tenant, status, closed_s, lived_s;
+};
+
 _Static_assert(sizeof(struct amb_topic_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");
 _Static_assert(sizeof(struct amb_subscription_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");
 _Static_assert(sizeof(struct amb_queue_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");
 _Static_assert(sizeof(struct amb_client_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");
+_Static_assert(sizeof(struct amb_closed_words) <= 8 * AMB_TEXTS_FIGURES, "fits a slot");
 _Static_assert(sizeof(struct amb_client_words) <= 8 * AMB_TEXTS_FIGURES, "fits a slot");

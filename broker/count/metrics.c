@@ -47,6 +47,8 @@
 #define CLIENT_WORD(field) WORD(AMB_COUNTERS_CLIENT, "client", struct amb_client_words, field)
 #define CLIENT_TEXT(number) TEXT_OF(AMB_COUNTERS_CLIENT, "client", number)
 #define CLIENT_ID(field) ID_OF(AMB_COUNTERS_CLIENT, "client")
+#define CLOSED_WORD(field) WORD(AMB_COUNTERS_CLOSED, "closed", struct amb_closed_words, field)
+#define CLOSED_TEXT(number) TEXT_OF(AMB_COUNTERS_CLOSED, "closed", number)
 #define ROW(what, series, view_column, unit_name, sentence)                                        \
     .kind = AMB_COUNTERS_##what, .name = series, .column = view_column, .unit = unit_name,         \
     .help = sentence
@@ -198,6 +200,9 @@ const struct amb_counters_metric amb_metrics[] = {
     {WORKER(lost_expired),
      ROW(COUNTER, "ambroker_messages_lost_expired_total", "lost_expired", "messages",
          "Messages that a subscription does not get as they had expired; for each.")},
+    {WORKER(lost_purged),
+     ROW(COUNTER, "ambroker_messages_lost_purged_total", "lost_purged", "messages",
+         "Messages that a subscription does not get as the topic was purged; for each.")},
     {WORKER(msgs_rejected), ROW(COUNTER, "ambroker_messages_rejected_total", "rejected", "messages",
                                 "Messages that were refused, and their publisher told.")},
     {WORKER(commits_in), ROW(COUNTER, "ambroker_commits_total", "commits", "batches",
@@ -326,6 +331,8 @@ const struct amb_counters_metric amb_metrics[] = {
                             "messages", "Of these, because the topic was full.")},
     {SUB(lost_expired), ROW(COUNTER, "ambroker_subscription_lost_expired_total", "lost_expired",
                             "messages", "Of these, because their time was over.")},
+    {SUB(lost_purged), ROW(COUNTER, "ambroker_subscription_lost_purged_total", "lost_purged",
+                           "messages", "Of these, because an operator purged the topic.")},
     {SUB(outstanding), ROW(GAUGE, "ambroker_subscription_outstanding_messages", "outstanding",
                            "messages", "Messages that it has and has not given back.")},
     {SUB(outstanding_bytes), ROW(GAUGE, "ambroker_subscription_outstanding_bytes",
@@ -462,6 +469,28 @@ const struct amb_counters_metric amb_metrics[] = {
                                    "bytes", "How much that may be.")},
     {CLIENT(heap_refused), ROW(COUNTER, "ambroker_client_heap_refused_total", "heap_refused", "",
                                "Times that something was refused for that limit.")},
+    {ID_OF(AMB_COUNTERS_CLOSED, "closed"),
+     ROW(ID, "ambroker_closed", "number", "", "Its number among clients that have gone.")},
+    {CLOSED_WORD(client), ROW(ID, "ambroker_closed_client", "client", "", "The client's number.")},
+    {CLOSED_TEXT(0), ROW(TEXT, "ambroker_closed_name", "name", "", "Its name, by its own word.")},
+    {CLOSED_TEXT(4), ROW(TEXT, "ambroker_closed_user", "user", "", "Its user.")},
+    {CLOSED_TEXT(5), ROW(TEXT, "ambroker_closed_tenant", "tenant", "", "Its user's tenant.")},
+    {CLOSED_WORD(tenant),
+     ROW(ID, "ambroker_closed_tenant_number", "", "", "The number of its tenant.")},
+    {CLOSED_TEXT(3), ROW(TEXT, "ambroker_closed_address", "address", "", "Where it came from.")},
+    {CLOSED_TEXT(2), ROW(TEXT, "ambroker_closed_link", "link", "", "The link of its session.")},
+    {CLOSED_WORD(worker), ROW(ID, "ambroker_closed_worker", "worker", "", "Its worker.")},
+    {CLOSED_WORD(pid), ROW(ID, "ambroker_closed_pid", "pid", "", "Its process.")},
+    {CLOSED_WORD(uid), ROW(ID, "ambroker_closed_uid", "uid", "", "The user of its process.")},
+    {CLOSED_WORD(closed_s), ROW(GAUGE, "ambroker_closed_time_seconds", "closed_s", "s",
+                                "When it went, in seconds since 1970.")},
+    {CLOSED_WORD(lived_s),
+     ROW(GAUGE, "ambroker_closed_lived_seconds", "lived_s", "s", "How long it was connected.")},
+    {CLOSED_TEXT(1), ROW(TEXT, "ambroker_closed_kind", "kind", "",
+                         "left: it said so; ended: by the broker; lost: its connection was.")},
+    {CLOSED_WORD(status),
+     ROW(ID, "ambroker_closed_status", "status", "", "The status that it was told, or 0.")},
+    {CLOSED_TEXT(6), ROW(TEXT, "ambroker_closed_reason", "why", "", "The reason.")},
 };
 
 const size_t amb_metric_count = sizeof(amb_metrics) / sizeof(amb_metrics[0]);
@@ -471,8 +500,8 @@ _Static_assert(sizeof(amb_metrics) / sizeof(amb_metrics[0]) <= AMB_COUNTERS_METR
 
 const char *amb_metric_scope_name(enum amb_counters_scope scope)
 {
-    static const char *const names[] = {"",      "broker", "worker", "topic", "subscription",
-                                        "queue", "client"};
+    static const char *const names[] = {"",      "broker", "worker",       "topic", "subscription",
+                                        "queue", "client", "closed client"};
     return names[scope];
 }
 
@@ -485,8 +514,14 @@ const char *amb_metric_kind_name(enum amb_counters_kind kind)
 
 void amb_metrics_reference(FILE *out)
 {
-    static const char *const titles[] = {
-        "", "The broker", "A worker", "A topic", "A subscription", "A queue", "A client"};
+    static const char *const titles[] = {"",
+                                         "The broker",
+                                         "A worker",
+                                         "A topic",
+                                         "A subscription",
+                                         "A queue",
+                                         "A client",
+                                         "A client that has gone"};
     (void)fprintf(
         out, "# Metrics\n\n"
              "Made from the table in `broker/count/metrics.c` (`broker-metrics-docs`); edit that, "
@@ -495,7 +530,7 @@ void amb_metrics_reference(FILE *out)
              "and the counter that it comes from.\nCounters only grow while the broker lives; a "
              "gauge is the value of a moment. "
              "[monitoring.md](monitoring.md) says\nhow to read them.\n");
-    for (int scope = AMB_COUNTERS_BROKER; scope <= AMB_COUNTERS_CLIENT; scope++) {
+    for (int scope = AMB_COUNTERS_BROKER; scope <= AMB_COUNTERS_CLOSED; scope++) {
         (void)fprintf(
             out, "\n## %s\n\n| metric | column | kind | unit | what |\n|---|---|---|---|---|\n",
             titles[scope]);

@@ -23,7 +23,7 @@ struct amb_shard_stats {
     _Atomic uint64_t msgs_out, bytes_out, batches_out;
     _Atomic uint64_t msgs_dropped; /* by a policy or of a full log, before all had read them */
     /* Messages that a subscription or a queue does not get, for each of these. */
-    _Atomic uint64_t lost_slow, lost_trimmed, lost_expired;
+    _Atomic uint64_t lost_slow, lost_trimmed, lost_expired, lost_purged;
     _Atomic uint64_t msgs_rejected;      /* told to their publisher */
     _Atomic uint64_t granted_refused;    /* batches within a window for which there was no memory */
     _Atomic uint64_t prepared_lapsed;    /* buffers that were prepared and not used in time */
@@ -80,11 +80,12 @@ static inline void amb_stat_delay(struct amb_shard_stats *stats, int64_t delay_n
 }
 
 /* A reader does not get so many messages, some of them because they had expired. */
-static inline void amb_stat_lost(struct amb_shard_stats *stats, uint64_t lost, uint64_t expired,
-                                 bool is_slow)
+static inline void amb_stat_lost(struct amb_shard_stats *stats, uint64_t others, uint64_t expired,
+                                 uint64_t purged, bool is_slow)
 {
     amb_stat_add(&stats->lost_expired, expired);
-    amb_stat_add(is_slow ? &stats->lost_slow : &stats->lost_trimmed, lost - expired);
+    amb_stat_add(&stats->lost_purged, purged);
+    amb_stat_add(is_slow ? &stats->lost_slow : &stats->lost_trimmed, others);
 }
 
 /* A turn has ended, and took so long. */

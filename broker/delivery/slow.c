@@ -117,6 +117,19 @@ static unsigned slow_look_at_spill(struct amb_subscription *sub)
     return 1;
 }
 
+/* The reason of all that it has lost; slow is said only where there is no other. */
+static enum amb_loss lost_by(const struct amb_subscription *sub)
+{
+    static const enum amb_loss reasons[] = {AMB_LOSS_EXPIRED, AMB_LOSS_TRIMMED, AMB_LOSS_PURGED};
+    enum amb_loss why = AMB_LOSS_SLOW;
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+        if (sub->lost_by[reasons[i]] > 0) {
+            why = why == AMB_LOSS_SLOW ? reasons[i] : AMB_LOSS_MIXED;
+        }
+    }
+    return why;
+}
+
 static unsigned slow_look_at_loss(struct amb_subscription *sub, uint64_t gap, int64_t now_ns)
 {
     uint64_t lost = sub->lost + gap;
@@ -126,12 +139,7 @@ static unsigned slow_look_at_loss(struct amb_subscription *sub, uint64_t gap, in
     struct amb_note note = note_of(sub, AMB_NOTE_LOST);
     note.count = lost - sub->lost_told;
     note.total = lost;
-    bool is_expired = sub->lost_by[AMB_LOSS_EXPIRED] > 0;
-    bool is_trimmed = sub->lost_by[AMB_LOSS_TRIMMED] > 0;
-    note.why = is_expired && is_trimmed ? AMB_LOSS_MIXED
-               : is_expired             ? AMB_LOSS_EXPIRED
-               : is_trimmed             ? AMB_LOSS_TRIMMED
-                                        : AMB_LOSS_SLOW;
+    note.why = lost_by(sub);
     sub->lost_told = lost;
     sub->lost_told_ns = amb_deadline_ns(now_ns, SLOW_LOST_EVERY_NS);
     sub->session->shard->upcalls->noted(sub->session->shard, &note);

@@ -97,6 +97,14 @@ void amb_route_grants(struct amb_topic *topic)
     }
 }
 
+void amb_route_grants_all(struct amb_topic *topic)
+{
+    struct amb_entry *entry;
+    while (amb_topic_any_grant(topic, &entry)) {
+        route_send_grant(topic->shard, entry);
+    }
+}
+
 /* In the order of their coming, also what is refused: receipts are in that order. The windows of
  * its publishers bound the messages that may wait. */
 static void route_hold(struct amb_topic *topic, struct amb_entry *entry)

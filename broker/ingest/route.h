@@ -31,3 +31,5 @@ void amb_route_confirmed(struct amb_mail *tally, void *owner);
 void amb_route_awake(struct amb_topic *topic);
 /* Gives back the windows that may be given back now. At home only. */
 void amb_route_grants(struct amb_topic *topic);
+/* The same for all that is in the log, however deep it is: it is emptied next. */
+void amb_route_grants_all(struct amb_topic *topic);

@@ -175,6 +175,7 @@ static void put_subscription(struct walk *walk, const struct amb_subscription *s
         .lost_slow = sub->lost_by[AMB_LOSS_SLOW],
         .lost_trimmed = sub->lost_by[AMB_LOSS_TRIMMED],
         .lost_expired = sub->lost_by[AMB_LOSS_EXPIRED],
+        .lost_purged = sub->lost_by[AMB_LOSS_PURGED],
         .outstanding = amb_subscription_out(sub),
         .outstanding_bytes = sub->bytes_out,
         .credit_bytes = sub->options.credit_bytes,

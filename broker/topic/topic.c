@@ -234,6 +234,15 @@ static bool topic_is_deep(const struct amb_topic *topic, uint64_t position)
                           amb_log_bytes_from(&topic->log, position) > amb_topic_depth(topic));
 }
 
+bool amb_topic_any_grant(struct amb_topic *topic, struct amb_entry **out)
+{
+    if (topic->ungranted >= topic->log.hi) {
+        return false;
+    }
+    *out = amb_log_at(&topic->log, topic->ungranted++);
+    return true;
+}
+
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out)
 {
     if (topic->ungranted >= topic->log.hi) {

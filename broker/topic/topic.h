@@ -75,6 +75,7 @@ struct amb_topic {
     struct amb_keys *keys; /* keys.h; NULL: the newest message of each key is not known */
     struct amb_topic_kin kin;
     struct amb_topic_tally tally;
+    struct amb_topic_purge purge;
     struct amb_topic_audience audience;
     struct amb_topic_counts counts;
     struct amb_topic_spill spill;
@@ -112,6 +113,9 @@ static inline bool amb_topic_is_home(const struct amb_topic *topic)
     return topic->home == topic->shard->index;
 }
 
+/* The next one whose window is not given back, however deep the log is: it is emptied next. False:
+ * there is none. */
+bool amb_topic_any_grant(struct amb_topic *topic, struct amb_entry **out);
 /* May the next entry's window be given back? True at most once an entry: *out is it. */
 bool amb_topic_next_grant(struct amb_topic *topic, struct amb_entry **out);
 /* Position of the slowest holding reader, hi if there is none. */

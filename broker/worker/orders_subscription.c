@@ -193,6 +193,26 @@ const struct amb_order_kind amb_order_subscription_sync = {
 };
 
 /* Answered when the handle may be used again: nothing of it is under way any more. */
+static void member_recall(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_order_member_recall *recall =
+        AMB_CONTAINER_OF(order, struct amb_order_member_recall, order);
+    struct amb_session *session = amb_order_session(shard, order);
+    struct amb_subscription *sub =
+        session == NULL ? NULL : amb_session_subscription(session, recall->handle);
+    if (sub == NULL || sub->id != recall->id || sub->taker == NULL) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    recall->messages = amb_taker_pending(sub->taker);
+    amb_taker_recall(sub->taker);
+}
+
+const struct amb_order_kind amb_order_member_recall = {
+    .run = member_recall,
+    .size = AMB_ORDER_SIZE(struct amb_order_member_recall),
+};
+
 static void subscription_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_order_subscription_close *close =

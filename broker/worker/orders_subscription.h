@@ -50,6 +50,15 @@ struct amb_order_subscription_close {
 };
 extern const struct amb_order_kind amb_order_subscription_close;
 
+/* A member's messages that were not acknowledged come again. */
+struct amb_order_member_recall {
+    struct amb_order order;
+    uint32_t handle;
+    uint64_t id;       /* of the subscription */
+    uint64_t messages; /* the answer: so many */
+};
+extern const struct amb_order_kind amb_order_member_recall;
+
 struct amb_order_queue_open {
     struct amb_order order;
     uint64_t id;

@@ -13,6 +13,7 @@
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/prelude.h"
 #include "broker/topic/priority.h"
+#include "broker/topic/purge.h"
 #include "broker/topic/replay.h"
 #include "broker/worker/orders_private.h"
 #include "wire/base/assert.h"
@@ -122,6 +123,25 @@ const struct amb_order_kind amb_order_topic_remove = {
     .run = topic_remove,
     .size = AMB_ORDER_SIZE(struct amb_order_topic),
     .answers_itself = true,
+};
+
+static void topic_purge(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_order_topic_purge *purge =
+        AMB_CONTAINER_OF(order, struct amb_order_topic_purge, order);
+    struct amb_topic *topic = amb_shard_topic(shard, purge->topic);
+    if (topic == NULL) {
+        order->status = AMB_ENOTFOUND;
+        return;
+    }
+    amb_route_grants_all(topic); /* Entries stay in the log until they are granted. */
+    purge->messages = amb_topic_purge(topic);
+    amb_topic_purge_lent(topic);
+}
+
+const struct amb_order_kind amb_order_topic_purge = {
+    .run = topic_purge,
+    .size = AMB_ORDER_SIZE(struct amb_order_topic_purge),
 };
 
 static void topic_matched(struct amb_shard *shard, struct amb_order *order)

@@ -25,6 +25,14 @@ extern const struct amb_order_kind amb_order_topic_ask;
  * empty. EAGAIN: its name is being sent, or somebody has not read all of it. */
 extern const struct amb_order_kind amb_order_topic_remove;
 
+/* At home: it is emptied. */
+struct amb_order_topic_purge {
+    struct amb_order order;
+    uint32_t topic;
+    uint64_t messages; /* the answer: so many have gone */
+};
+extern const struct amb_order_kind amb_order_topic_purge;
+
 struct amb_order_topic_matched {
     struct amb_order order;
     uint32_t topic, matched;

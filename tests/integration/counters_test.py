@@ -207,6 +207,39 @@ def test_views_of_a_file_are_those_of_the_broker(rig, build, folder):
     check([row["messages"] for row in rows["topics"]] == [100], rows)
 
 
+def test_clients_that_have_gone_have_their_reason(rig, build, folder):
+    ctl = f"{build}/tools/broker-ctl"
+    process = rig.start([f"{build}/broker/brokerd", "--dev", "--listen", f"unix://{folder}/s"])
+    process.expect("ready")
+    url = ("--url", f"unix://{folder}/s")
+    done = run(ctl, "pub", "x", "--count", "1", *url)
+    check(done.returncode == 0, done.stderr)
+    killed = rig.start([ctl, "sub", "x.>", *url])
+    kicked = rig.start([ctl, "sub", "y.>", *url])
+    subs = until(10, lambda: [row for row in json.loads(run(ctl, "subs", "-o", "json", *url).stdout)["subs"]
+                              if row["pattern"] in ("x.>", "y.>")][1:] and
+                 json.loads(run(ctl, "subs", "-o", "json", *url).stdout)["subs"], "no subscriptions")
+    numbers = {row["pattern"]: row["client"] for row in subs}
+    killed.kill()
+    done = run(ctl, "kick", str(numbers["y.>"]), *url)
+    check(done.returncode == 0, done.stderr)
+    kicked.wait()
+
+    def gone():
+        rows = json.loads(run(ctl, "clients", "--closed", "-o", "json", *url).stdout)["closed"]
+        rows = {row["client"]: row for row in rows}
+        return rows if numbers.keys() and all(client in rows for client in numbers.values()) else None
+    rows = until(10, gone, "they are not listed")
+    check(rows[numbers["x.>"]]["kind"] == "lost", rows)
+    check(rows[numbers["y.>"]]["kind"] == "ended" and rows[numbers["y.>"]]["why"], rows)
+    check(any(row["kind"] == "left" for row in rows.values()), rows)
+    process.kill()
+    kept, _ = view(ctl, f"{folder}/s.counters", "clients", "--closed")
+    check({row["client"] for row in kept["closed"]} >= set(numbers.values()), kept)
+    done = run(ctl, "topics", "--closed", *url)
+    check(done.returncode == 64 and "closed" in done.stderr, done.stderr)
+
+
 def test_modes_and_places(rig, build, folder):
     def start(*options):
         process = rig.start([f"{build}/broker/brokerd", "--dev", "--listen",

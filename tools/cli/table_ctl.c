@@ -78,22 +78,97 @@ static const struct amb_cli_arg clients_args[] = {
     }
 
 /* Of a view of objects, of workers, and of the broker itself. */
-static const struct amb_cli_option object_options[] = {
-    {.name = "match",
-     .type = AMB_CLI_TEXT,
-     .value = "PATTERN",
-     .fault = amb_form_word_fault,
-     .right = "a.>",
-     .wrong = "",
-     .help = "those whose name or pattern matches, as the argument"},
-    ROW_OPTIONS,
-    FILE_OPTION,
-    FORM_OPTIONS,
+#define OBJECT_OPTIONS                                                                             \
+    {.name = "match",                                                                              \
+     .type = AMB_CLI_TEXT,                                                                         \
+     .value = "PATTERN",                                                                           \
+     .fault = amb_form_word_fault,                                                                 \
+     .right = "a.>",                                                                               \
+     .wrong = "",                                                                                  \
+     .help = "those whose name or pattern matches, as the argument"},                              \
+        ROW_OPTIONS, FILE_OPTION, FORM_OPTIONS
+static const struct amb_cli_option object_options[] = {OBJECT_OPTIONS, {.name = NULL}};
+static const struct amb_cli_option client_options[] = {
+    {.name = "closed",
+     .type = AMB_CLI_FLAG,
+     .help = "the last 1,000 that have gone, the last one first, each with "
+             "its reason (why). kind: left (it said so), ended (by the broker), lost (its "
+             "connection was)"},
+    OBJECT_OPTIONS,
     {.name = NULL},
 };
 static const struct amb_cli_option worker_options[] = {
     ROW_OPTIONS, FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
 static const struct amb_cli_option broker_options[] = {FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
+
+static const struct amb_config_word check_words[] = {
+    {"ready", 0, false}, {"health", 1, false}, {"lag", 2, false}, {"memory", 3, false},
+    {"loss", 4, false},  {"queues", 5, false}, {NULL, 0, false}};
+
+static const struct amb_cli_arg check_args[] = {
+    {.name = "CHECK",
+     .type = AMB_CLI_WORD,
+     .words = check_words,
+     .help = "ready (it answers), health (the longest turn of a worker in 10 s), lag (bytes that "
+             "wait for one subscription), memory (percent of memory.host.size), loss (messages), "
+             "queues (dead letters)"},
+    {.name = NULL},
+};
+static const struct amb_cli_option check_options[] = {
+    {.name = "warn",
+     .type = AMB_CLI_TEXT,
+     .value = "LIMIT",
+     .min = 1,
+     .max = 32,
+     .default_text = "health 100ms, lag 64M, memory 75, loss 0, queues 0",
+     .help = "WARNING above it: a time, a size or a number, as the check has it"},
+    {.name = "critical",
+     .type = AMB_CLI_TEXT,
+     .value = "LIMIT",
+     .min = 1,
+     .max = 32,
+     .default_text = "health 1s, lag 512M, memory 90, loss 1000, queues 100",
+     .help = "CRITICAL above it"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg events_args[] = {
+    {.name = "PATTERN",
+     .is_optional = true,
+     .type = AMB_CLI_PATTERN,
+     .help = "of names behind $SYS, as client.* or sub.>; else all"},
+    {.name = NULL},
+};
+static const struct amb_cli_option events_options[] = {
+    {.name = "count",
+     .letter = 'c',
+     .type = AMB_CLI_COUNT,
+     .value = "N",
+     .unit = "events",
+     .min = 1,
+     .max = UINT32_MAX,
+     .help = "end after N events"},
+    {.name = "reconnect", .type = AMB_CLI_FLAG, .help = "a lost broker is waited for"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_option ping_options[] = {
+    {.name = "count",
+     .letter = 'c',
+     .type = AMB_CLI_COUNT,
+     .value = "N",
+     .unit = "round trips",
+     .min = 1,
+     .max = UINT32_MAX,
+     .default_text = "4",
+     .help = "so many"},
+    {.name = "interval",
+     .type = AMB_CLI_TIME,
+     .value = "T",
+     .default_text = "1",
+     .help = "between two of them"},
+    {.name = NULL},
+};
 
 static const struct amb_cli_arg paths_args[] = {
     {.name = "CLIENT",
@@ -116,6 +191,12 @@ static const struct amb_cli_arg durable_args[] = {
     {.name = NULL},
 };
 
+static const struct amb_cli_arg topic_args[] = {
+    {.name = "TOPIC", .live = AMB_CLI_LIVE_TOPICS, .help = "its name; no pattern"},
+    {.name = "TENANT", .is_optional = true, .help = "where several tenants have the name"},
+    {.name = NULL},
+};
+
 static const struct amb_cli_arg kick_args[] = {
     {.name = "CLIENT",
      .is_optional = true,
@@ -131,6 +212,12 @@ static const struct amb_cli_option kick_options[] = {
      .min = 1,
      .max = 255,
      .help = "all clients of the user"},
+    {.name = "reason",
+     .type = AMB_CLI_TEXT,
+     .value = "TEXT",
+     .min = 1,
+     .max = 150,
+     .help = "the client is told, behind \"an operator has ended it\""},
     {.name = NULL},
 };
 
@@ -234,7 +321,7 @@ static const struct amb_cli_command commands[] = {
     {.name = "clients ls",
      .aliases = AMB_CLI_ALIASES("clients"),
      .args = clients_args,
-     .options = object_options,
+     .options = client_options,
      .help = "clients: name, user, link, worker",
      .example = "broker-ctl clients"},
     {.name = "workers ls",
@@ -274,6 +361,26 @@ static const struct amb_cli_command commands[] = {
      .options = view_options,
      .help = "network devices: how far from each GPU, which are used",
      .example = "broker-ctl topo"},
+    {.name = "events",
+     .args = events_args,
+     .options = events_options,
+     .help = "events as they happen, a line each: the topics $SYS.>",
+     .more = "With -o jsonl an object each, whose event is the topic's name. It goes on until "
+             "--count, --timeout or a signal.",
+     .example = "broker-ctl events 'client.*'"},
+    {.name = "check",
+     .args = check_args,
+     .options = check_options,
+     .help = "one figure against two limits, for Nagios and its kin",
+     .more = "Prints one line with performance data. The exit code is 0 OK, 1 WARNING, 2 CRITICAL "
+             "or 3 UNKNOWN. A broker that does not answer is CRITICAL for ready and health, and "
+             "UNKNOWN for the others.",
+     .example = "broker-ctl check memory --warn 70 --critical 85"},
+    {.name = "ping",
+     .options = ping_options,
+     .help = "round trips to the broker, with their times",
+     .more = "It needs no right. A broker that does not answer within --timeout (5 s): 75.",
+     .example = "broker-ctl ping --count 10 --interval 100ms"},
     {.heading = "messages",
      .name = "pub",
      .args = pub_text_args,
@@ -311,7 +418,25 @@ static const struct amb_cli_command commands[] = {
          "is.",
      .example = "broker-ctl reply 'jobs.>' --text done"},
     {.heading = "operate",
-     .name = "queues rm",
+     .name = "topics purge",
+     .args = topic_args,
+     .help = "drop all messages that the topic holds",
+     .more =
+         "Readers that have not had them lose them: they count in lost_purged. Messages that are "
+         "out at a client, or spilled to a disk, stay.",
+     .example = "broker-ctl topics purge camera.1"},
+    {.name = "topics rm",
+     .args = topic_args,
+     .help = "forget a topic that nobody publishes to, and nobody reads by its name",
+     .more = "Its history goes with it. Those who read it by a wildcard get what it holds before.",
+     .example = "broker-ctl topics rm camera.1"},
+    {.name = "queues redeliver",
+     .args = durable_args,
+     .help = "have all messages of a durable name come again at once that wait for an "
+             "acknowledgement",
+     .more = "Each counts as delivered once more.",
+     .example = "broker-ctl queues redeliver billing"},
+    {.name = "queues rm",
      .aliases = AMB_CLI_ALIASES("durable rm"),
      .args = durable_args,
      .help = "forget a durable name that no subscription uses, with the messages that wait for it",
@@ -321,7 +446,8 @@ static const struct amb_cli_command commands[] = {
      .args = kick_args,
      .options = kick_options,
      .help = "end a client, or all clients of a user",
-     .example = "broker-ctl clients kick camera-1"},
+     .more = "It is told EKICKED, and does not come back by itself.",
+     .example = "broker-ctl clients kick camera-1 --reason 'the lens is being cleaned'"},
     {.name = "block",
      .args = user_args,
      .help = "end a user's clients, and let in no more until unblock or the broker's end",

@@ -11,6 +11,9 @@
 enum amb_exit {
     AMB_EXIT_OK = 0,
     AMB_EXIT_SLOWER = 1,       /* broker-bench compare: more than the tolerance */
+    AMB_EXIT_WARNING = 1,      /* broker-ctl check, as Nagios has it; */
+    AMB_EXIT_CRITICAL = 2,     /* ... the same */
+    AMB_EXIT_UNKNOWN = 3,      /* ... the same */
     AMB_EXIT_USAGE = 64,       /* wrong arguments */
     AMB_EXIT_DATA = 65,        /* a topic, a file or a message that cannot be taken */
     AMB_EXIT_UNAVAILABLE = 69, /* no broker, or it went away */

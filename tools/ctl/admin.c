@@ -76,7 +76,9 @@ static bool is_one_word(const struct amb_ctl *ctl, const char *word, const char 
 static bool write_query(const struct amb_ctl *ctl, char *query, size_t size)
 {
     const struct amb_cli_line *line = ctl->line;
-    size_t len = (size_t)snprintf(query, size, "%s", ctl->query);
+    bool is_of_closed = amb_cli_option_named(line->command->options, "closed") != NULL &&
+                        amb_cli_has(line, "closed");
+    size_t len = (size_t)snprintf(query, size, "%s", is_of_closed ? "closed" : ctl->query);
     for (size_t i = 0; i < line->arg_count && len < size; i++) {
         len += (size_t)snprintf(query + len, size - len, " %s", line->args[i]);
     }
@@ -178,7 +180,9 @@ enum amb_exit amb_ctl_kick(struct amb_ctl *ctl)
     if (!is_one_word(ctl, user != NULL ? user : line->args[0], rule)) {
         return AMB_EXIT_USAGE;
     }
-    (void)snprintf(query, sizeof(query), "%s%s %s", ctl->query, user != NULL ? " --user" : "",
-                   user != NULL ? user : line->args[0]);
+    const char *reason = amb_cli_text(line, "reason");
+    (void)snprintf(query, sizeof(query), "%s%s %s%s%s", ctl->query, user != NULL ? " --user" : "",
+                   user != NULL ? user : line->args[0], reason == NULL ? "" : " -- ",
+                   reason == NULL ? "" : reason);
     return ask(ctl, query);
 }

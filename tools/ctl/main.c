@@ -11,17 +11,20 @@
 #include "tools/ctl/about.h"
 #include "tools/ctl/address.h"
 #include "tools/ctl/admin.h"
+#include "tools/ctl/check.h"
 #include "tools/ctl/config.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/contexts.h"
 #include "tools/ctl/key.h"
 #include "tools/ctl/local.h"
 #include "tools/ctl/names.h"
+#include "tools/ctl/ping.h"
 #include "tools/ctl/pub.h"
 #include "tools/ctl/request.h"
 #include "tools/ctl/sub.h"
 #include "tools/ctl/tls.h"
 #include "tools/ctl/user.h"
+#include "tools/ctl/watch_events.h"
 #include "wire/base/assert.h"
 #include "wire/base/clock.h"
 
@@ -50,10 +53,16 @@ static const struct command commands[] = {
     {"quotas", amb_ctl_ask, "quotas"},
     {"doctor", amb_ctl_ask, "doctor"},
     {"topo", amb_ctl_ask, "topo"},
+    {"events", amb_ctl_events, NULL},
+    {"check", amb_ctl_check, NULL},
+    {"ping", amb_ctl_ping, NULL},
     {"pub", amb_ctl_pub, NULL},
     {"sub", amb_ctl_sub, NULL},
     {"request", amb_ctl_request, NULL},
     {"reply", amb_ctl_reply, NULL},
+    {"topics purge", amb_ctl_ask, "topic purge"},
+    {"topics rm", amb_ctl_ask, "topic rm"},
+    {"queues redeliver", amb_ctl_ask, "queue redeliver"},
     {"queues rm", amb_ctl_ask, "durable rm"},
     {"clients kick", amb_ctl_kick, "kick"},
     {"block", amb_ctl_ask, "block"},

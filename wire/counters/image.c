@@ -45,7 +45,7 @@ static bool metric_is_whole(const struct amb_counters_metric *metric, uint32_t b
     bool is_pairs = metric->kind == AMB_COUNTERS_RECENT;
     bool is_block = metric->scope == AMB_COUNTERS_BROKER || metric->scope == AMB_COUNTERS_WORKER;
     if (metric->kind < AMB_COUNTERS_COUNTER || metric->kind > AMB_COUNTERS_ID ||
-        metric->scope < AMB_COUNTERS_BROKER || metric->scope > AMB_COUNTERS_CLIENT ||
+        metric->scope < AMB_COUNTERS_BROKER || metric->scope > AMB_COUNTERS_CLOSED ||
         is_block != (metric->part == AMB_COUNTERS_IN_BLOCK) || metric->words == 0 ||
         (is_pairs && metric->words != 2 * AMB_RECENT_CELLS)) {
         return false;

@@ -25,8 +25,8 @@
 #define AMB_COUNTERS_BOOT_ID "/proc/sys/kernel/random/boot_id" /* of header.boot_id */
 #define AMB_COUNTERS_PAGE 4096u
 #define AMB_COUNTERS_METRICS_MAX 512u
-#define AMB_COUNTERS_BLOCKS_MAX 65u        /* the broker, and 64 workers */
-#define AMB_COUNTERS_SLOTS_MAX (1u << 20u) /* of each kind */
+#define AMB_COUNTERS_BLOCKS_MAX 65u                  /* the broker, and 64 workers */
+#define AMB_COUNTERS_SLOTS_MAX ((1u << 20u) + 1024u) /* of each kind */
 
 enum amb_counters_scope {
     AMB_COUNTERS_BROKER = 1,
@@ -35,6 +35,7 @@ enum amb_counters_scope {
     AMB_COUNTERS_SUBSCRIPTION,
     AMB_COUNTERS_QUEUE,
     AMB_COUNTERS_CLIENT,
+    AMB_COUNTERS_CLOSED, /* clients that have gone */
 };
 
 enum amb_counters_part {

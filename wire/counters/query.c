@@ -15,6 +15,7 @@ static const struct amb_counters_source sources[] = {
      "ambroker_subscription_tenant_number"},
     {"queues", AMB_COUNTERS_QUEUE, "unlisted_queues", "ambroker_queue_tenant_number"},
     {"clients", AMB_COUNTERS_CLIENT, "unlisted_clients", "ambroker_client_tenant_number"},
+    {"closed", AMB_COUNTERS_CLOSED, NULL, "ambroker_closed_tenant_number"},
 };
 
 const struct amb_counters_source *amb_counters_source_find(const char *query)
@@ -90,6 +91,18 @@ static enum amb_status set_top(struct amb_counters_query *query, const char *dig
     return AMB_OK;
 }
 
+/* The last one first. */
+static const struct amb_counters_metric *by_number(const struct amb_counters_image *image,
+                                                   enum amb_counters_scope scope)
+{
+    for (uint32_t i = 0; i < image->header->metric_count; i++) {
+        if (image->metrics[i].scope == scope && image->metrics[i].is_id != 0) {
+            return &image->metrics[i];
+        }
+    }
+    return NULL;
+}
+
 static const char *behind(const char *word, const char *key)
 {
     size_t len = strlen(key);
@@ -126,6 +139,9 @@ enum amb_status amb_counters_query_parse(const struct amb_counters_image *image,
     if (out->source == NULL || strlen(text) >= AMB_COUNTERS_QUERY_MAX) {
         (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX, "no such query");
         return AMB_EINVAL;
+    }
+    if (out->source->scope == AMB_COUNTERS_CLOSED) {
+        out->sort = by_number(image, AMB_COUNTERS_CLOSED);
     }
     char words[AMB_COUNTERS_QUERY_MAX], *save = NULL;
     (void)snprintf(words, sizeof(words), "%s", text);

@@ -6,6 +6,7 @@
  *   status    an object: the broker, and the sums of its workers
  *   workers   {"workers": [ROW, ...]}
  *   topics, subs, queues, clients   the same of objects; "not_shown": how many have no slot
+ *   closed    clients that have gone, the last one first
  *   metrics   each metric of the broker and the workers, with its value
  *
  * Rows of the table with the same column are added up: two threads may use memory for one client.

@@ -19,8 +19,8 @@
 struct amb_client;
 struct amb_control;
 
-/* Answers with AdminReply or Error. Of commands EFORBIDDEN, EINVAL, ENOTFOUND, EREJECTED, EBUSY;
- * ESTATE where it cannot be recorded. */
+/* "ping" is answered to everybody. Answers with AdminReply or Error. Of commands EFORBIDDEN,
+ * EINVAL, ENOTFOUND, EREJECTED, EBUSY; ESTATE where it cannot be recorded. */
 void amb_admin_request(struct amb_client *client, uint64_t id, const char *query);
 /* The broker ends: those who wait for a reload are answered. */
 void amb_admin_end(struct amb_control *control);

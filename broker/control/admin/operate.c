@@ -31,16 +31,20 @@ static bool may_end(const struct amb_client *client, const char *scope)
            client->revoked == AMB_OK && is_in_scope(scope, user == NULL ? "" : user->tenant);
 }
 
-/* All sessions of the user; how many. */
+/* All sessions of the user; how many. words: of one who kicks it. */
 static uint64_t end_user(struct amb_control *control, const char *name, const char *scope,
-                         enum amb_status status)
+                         enum amb_status status, const char *words)
 {
     uint64_t count = 0;
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         char text[AMB_AUTH_NAME_MAX];
         if (may_end(client, scope) && strcmp(amb_login_user_text(client, text), name) == 0) {
-            amb_renew_revoke(client, status);
+            if (status == AMB_EKICKED) {
+                amb_renew_kick(client, words);
+            } else {
+                amb_renew_revoke(client, status);
+            }
             count++;
         }
     }
@@ -68,10 +72,11 @@ static struct amb_client *find_by_name(struct amb_control *control, const char *
     return found;
 }
 
-static enum amb_status kick(struct amb_client *by, const char *word, const char *scope,
-                            uint64_t *count, const char **why)
+static enum amb_status kick(struct amb_client *by, const struct amb_command *command,
+                            const char *scope, uint64_t *count, const char **why)
 {
     struct amb_control *control = by->control;
+    const char *word = command->word;
     uint64_t number;
     struct amb_client *client =
         amb_text_parse_count(word, &number) ? amb_client_find(control, number) : NULL;
@@ -81,7 +86,7 @@ static enum amb_status kick(struct amb_client *by, const char *word, const char 
     if (client == NULL) {
         return AMB_ENOTFOUND;
     }
-    amb_renew_revoke(client, AMB_EKICKED);
+    amb_renew_kick(client, command->text);
     *count = 1;
     return AMB_OK;
 }
@@ -131,7 +136,7 @@ static enum amb_status block(struct amb_client *by, const char *name, const char
                                       : "no memory";
         return status == AMB_ESTATE ? AMB_EREJECTED : status;
     }
-    *count = end_user(control, name, NULL, AMB_EAUTH);
+    *count = end_user(control, name, NULL, AMB_EAUTH, "");
     return AMB_OK;
 }
 
@@ -169,9 +174,9 @@ enum amb_status amb_operate(struct amb_client *client, const struct amb_command 
     *count = 0;
     switch (command->kind) {
     case AMB_COMMAND_KICK:
-        return kick(client, word, scope, count, why);
+        return kick(client, command, scope, count, why);
     case AMB_COMMAND_KICK_USER:
-        *count = end_user(client->control, word, scope, AMB_EKICKED);
+        *count = end_user(client->control, word, scope, AMB_EKICKED, command->text);
         *why = "no client of that user is there";
         return *count == 0 ? AMB_ENOTFOUND : AMB_OK;
     case AMB_COMMAND_BLOCK:
@@ -179,6 +184,9 @@ enum amb_status amb_operate(struct amb_client *client, const struct amb_command 
     case AMB_COMMAND_UNBLOCK:
         return unblock(client, word, scope, why);
     case AMB_COMMAND_DURABLE_RM:
+    case AMB_COMMAND_REDELIVER:
+    case AMB_COMMAND_TOPIC_RM:
+    case AMB_COMMAND_TOPIC_PURGE:
     case AMB_COMMAND_RELOAD:
     case AMB_COMMAND_DRAIN:
     case AMB_COMMAND_NONE:

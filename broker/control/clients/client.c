@@ -4,6 +4,7 @@
 #include "broker/base/peer.h"
 #include "broker/base/user.h"
 #include "broker/config/config.h"
+#include "broker/control/clients/client_closed.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_listed.h"
 #include "broker/control/clients/client_news.h"
@@ -297,6 +298,7 @@ void amb_client_end(struct amb_client *client, const char *why)
     if (client->state == AMB_CLIENT_LIVE) {
         client_log_end(client, why);
         amb_client_gone(client, why);
+        amb_client_closed(client, amb_client_end_kind(client), why);
     } else {
         client->control->half_open_count -= client->state != AMB_CLIENT_OPENING;
         amb_debug("connection %" PRIu64 ": ended: %s", client->id, why);
@@ -335,6 +337,7 @@ void amb_client_bury(struct amb_control *control)
         amb_control_free(client->kept);
         amb_login_fini(&client->login);
         amb_rights_unref(&client->rights);
+        free(client->kick_text);
         amb_order_free(client->end_order);
         control->client_count--;
         free(client);

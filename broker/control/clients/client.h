@@ -99,6 +99,7 @@ struct amb_client {
     int64_t free_ping_ns;            /* its last Ping that was not billed */
     struct amb_list_node of_revoked; /* of control->revoked: it is to end, */
     enum amb_status revoked;         /* ... with that; OK: it is not */
+    char *kick_text;                 /* ... and these words of an operator; NULL: none */
     bool is_unrenewed; /* or of control->unrenewed: it has not been compared with the users in
                           force */
     bool loses_maps;   /* its process may keep mapped what it may not read any more: renew.h */
@@ -207,3 +208,9 @@ void amb_client_end(struct amb_client *client, const char *why);
 void amb_client_bury(struct amb_control *control);
 /* Deadlines: handshake, heartbeat. */
 void amb_client_tick(struct amb_client *client, int64_t now_ns);
+
+/* left: it said so; ended: the broker ended it, and told it why; lost: neither. */
+static inline const char *amb_client_end_kind(const struct amb_client *client)
+{
+    return client->said_bye ? "left" : client->end_status != AMB_OK ? "ended" : "lost";
+}

@@ -26,10 +26,9 @@ void amb_client_come(const struct amb_client *client)
 
 void amb_client_gone(const struct amb_client *client, const char *why)
 {
-    const char *kind = client->said_bye ? "left" : client->end_status != AMB_OK ? "ended" : "lost";
     json_t *json = client_event(client);
     if (json != NULL) {
-        (void)json_object_set_new(json, "kind", json_string(kind));
+        (void)json_object_set_new(json, "kind", json_string(amb_client_end_kind(client)));
         (void)json_object_set_new(json, "status", json_integer(client->end_status));
         (void)json_object_set_new(json, "why", json_string(why));
     }
@@ -53,8 +52,9 @@ void amb_client_note(struct amb_client *client, const struct amb_note *note)
 {
     static const char *const topics[] = {"$SYS.sub.slow", "$SYS.sub.recovered", "$SYS.sub.lost",
                                          "$SYS.sub.spill_begin", "$SYS.sub.spill_end"};
-    static const char *const reasons[] = {"none",     "slow",           "trimmed", "expired",
-                                          "transfer", "broker restart", "mixed"};
+    static const char *const reasons[] = {"none",    "slow",     "trimmed",
+                                          "expired", "transfer", "broker restart",
+                                          "mixed",   "away",     "purged"};
     const struct amb_dir_sub *sub = amb_client_sub(client, note->handle);
     if (sub == NULL || sub->id != note->sub) {
         return;

@@ -13,6 +13,5 @@ struct amb_note;
 void amb_client_come(const struct amb_client *client);
 /* One of its subscriptions is slow, or has lost something: tells it, and those who want to know. */
 void amb_client_note(struct amb_client *client, const struct amb_note *note);
-/* It has ended, and was live. left: it said so; ended: the broker ended it, and told it why; lost:
- * neither. */
+/* It has ended, and was live. */
 void amb_client_gone(const struct amb_client *client, const char *why);

@@ -13,6 +13,7 @@
 #include "broker/base/party.h"
 #include "broker/base/tenant.h"
 #include "broker/control/clients/blocklist.h"
+#include "broker/control/clients/client_closed.h"
 #include "broker/control/clients/expiry.h"
 #include "broker/control/clients/failures.h"
 #include "broker/control/clients/hooks.h"
@@ -149,6 +150,7 @@ struct amb_control {
     struct amb_broker_stats *stats; /* of the counters, or own_stats */
     struct amb_broker_stats own_stats;
     struct amb_counters *counters; /* NULL: objects have no slots */
+    struct amb_closed_clients closed;
     struct amb_failures failures;
     /* administration */
     struct amb_audit *audit; /* NULL: no log.audit */

@@ -8,6 +8,7 @@
  *   $SYS.tls.expiring                                     a file of TLS: expiry.h
  *   $SYS.queue.gone                                       its owner has lost a right: renew.h
  *   $SYS.quota.near, $SYS.quota.full                      of a user or a tenant: quotas.h
+ *   $SYS.command                                          of an operator: ../admin/admin.h
  *   $SYS.dead_letter                                      of which topic: deadletter.h
  *   $SYS.sub.slow, $SYS.sub.recovered, $SYS.sub.lost      slow.h
  *   $SYS.sub.spill_begin, $SYS.sub.spill_end              the same

@@ -15,6 +15,7 @@
 #include "wire/base/log.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define END_SLICE 32u                /* clients that are ended in a round */
@@ -50,6 +51,14 @@ void amb_renew_revoke(struct amb_client *client, enum amb_status status)
     client->loses_maps = take_unrenewed(client) || status != AMB_EKICKED;
     client->revoked = status;
     amb_list_push_back(&client->control->revoked, &client->of_revoked);
+}
+
+void amb_renew_kick(struct amb_client *client, const char *text)
+{
+    free(client->kick_text);
+    client->kick_text =
+        text[0] == '\0' ? NULL : strdup(text); /* Without memory it goes all the same. */
+    amb_renew_revoke(client, AMB_EKICKED);
 }
 
 /* The roles of its user are other ones, or say something else. False: that takes rights away. */
@@ -140,10 +149,12 @@ static void end_some(struct amb_control *control)
     for (unsigned i = 0; i < END_SLICE && !amb_list_is_empty(&control->revoked); i++) {
         struct amb_list_node *node = amb_list_pop_front(&control->revoked);
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, of_revoked);
-        amb_client_send_error(client, 0, client->revoked, "%s",
+        const char *text = client->kick_text;
+        amb_client_send_error(client, 0, client->revoked, "%s%s%s",
                               client->revoked == AMB_EAUTH     ? "not authenticated"
                               : client->revoked == AMB_EKICKED ? "an operator has ended it"
-                                                               : "rights changed");
+                                                               : "rights changed",
+                              text == NULL ? "" : ": ", text == NULL ? "" : text);
     }
 }
 

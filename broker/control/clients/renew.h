@@ -38,6 +38,8 @@ void amb_renew_client(struct amb_client *client);
 /* Nothing more of that client is carried out, and it ends in its turn, with EAUTH, ELOST or
  * EKICKED. */
 void amb_renew_revoke(struct amb_client *client, enum amb_status status);
+/* The same with EKICKED, and an operator's words for the client; "": none. */
+void amb_renew_kick(struct amb_client *client, const char *text);
 /*
  * Once a round. Clients have lost rights (client->loses_maps), and their sessions were told to
  * close. Their processes may keep all that they have mapped, also from sessions before. So all

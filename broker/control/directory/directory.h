@@ -164,6 +164,7 @@ struct amb_dir_topic {
     struct amb_dir_topic *kin[AMB_PRIORITY_LOW + 1]; /* of the main one: by priority, or NULL */
     uint32_t kin_count;                              /* those that leave, too */
     enum amb_dir_wake wake;
+    bool is_unwanted;            /* main: an operator has removed it; it goes after its kin */
     struct amb_list_node waking; /* in the list of the party whose turn it waits for, */
     struct amb_party *woken_by;  /* ... to which it has a reference then; NULL: no_party's */
     /* When it was woken: pairs with subscriptions that had come by then are made by that, and

@@ -109,14 +109,6 @@ static bool topic_is_used(const struct amb_directory *directory, const struct am
                NULL;
 }
 
-void amb_directory_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
-{
-    if (!topic->is_asked && amb_list_is_empty(&topic->idle) && !topic_is_used(directory, topic)) {
-        topic->idle_ns = directory->now_ns;
-        amb_list_push_back(&directory->idle, &topic->idle);
-    }
-}
-
 static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *topic)
 {
     amb_assert(!topic_is_used(directory, topic));
@@ -140,6 +132,18 @@ static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *t
         topic->on |= (uint64_t)(topic->on_shard[i] != NULL) << i;
     }
     leave_go_on(topic);
+}
+
+void amb_directory_rest(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    if (!topic->is_asked && amb_list_is_empty(&topic->idle) && !topic_is_used(directory, topic)) {
+        if (topic->is_unwanted) {
+            topic_leave(directory, topic);
+            return;
+        }
+        topic->idle_ns = directory->now_ns;
+        amb_list_push_back(&directory->idle, &topic->idle);
+    }
 }
 
 /* Home has told whether everybody has read it to its end. */
@@ -198,6 +202,43 @@ bool amb_directory_leave_oldest_of(struct amb_directory *directory, const struct
         }
     }
     return false;
+}
+
+/* Why a topic cannot be removed; NULL: it can. */
+static const char *obstacle_to_leave(const struct amb_directory *directory,
+                                     const struct amb_dir_topic *topic)
+{
+    if (topic->publisher_count > 0) {
+        return "somebody publishes to it";
+    }
+    if (amb_patterns_name(&directory->patterns, topic->tenant, topic->name, topic->name_len) !=
+        NULL) {
+        return "somebody reads it by its name";
+    }
+    for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
+        if (topic->kin[i] != NULL && topic->kin[i]->publisher_count > 0) {
+            return "somebody publishes to it";
+        }
+    }
+    return NULL;
+}
+
+const char *amb_directory_remove(struct amb_directory *directory, struct amb_dir_topic *topic)
+{
+    const char *obstacle = obstacle_to_leave(directory, topic);
+    if (obstacle != NULL) {
+        return obstacle;
+    }
+    topic->is_unwanted = true;
+    for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {
+        if (topic->kin[i] != NULL) {
+            topic_leave(directory, topic->kin[i]);
+        }
+    }
+    if (topic->kin_count == 0) {
+        topic_leave(directory, topic);
+    }
+    return NULL;
 }
 
 void amb_directory_tick(struct amb_directory *directory)

@@ -388,8 +388,10 @@ void amb_queues_tick(struct amb_directory *directory)
     }
 }
 
-enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const char *name,
-                                          const uint32_t *user, uint32_t tenant)
+/* ENOTFOUND, EINVAL: several have that name. */
+static enum amb_status durable_find(struct amb_directory *directory, const char *name,
+                                    const uint32_t *user, uint32_t tenant,
+                                    struct amb_dir_queue **out)
 {
     struct amb_dir_queue *found = NULL;
     AMB_LIST_FOR_EACH (node, &directory->queues) {
@@ -404,13 +406,47 @@ enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const
         }
         found = queue;
     }
-    if (found == NULL) {
-        return AMB_ENOTFOUND;
+    *out = found;
+    return found == NULL ? AMB_ENOTFOUND : AMB_OK;
+}
+
+enum amb_status amb_queues_remove_durable(struct amb_directory *directory, const char *name,
+                                          const uint32_t *user, uint32_t tenant)
+{
+    struct amb_dir_queue *found;
+    enum amb_status status = durable_find(directory, name, user, tenant, &found);
+    if (status != AMB_OK) {
+        return status;
     }
     if (found->members > 0) {
         return AMB_EBUSY;
     }
     queue_remove(directory, found);
+    return AMB_OK;
+}
+
+enum amb_status amb_queues_recall(struct amb_directory *directory, const char *name,
+                                  const uint32_t *user, uint32_t tenant, amb_order_done_fn done,
+                                  void *context, unsigned *posted)
+{
+    struct amb_dir_queue *found;
+    *posted = 0;
+    enum amb_status status = durable_find(directory, name, user, tenant, &found);
+    if (status != AMB_OK) {
+        return status;
+    }
+    AMB_LIST_FOR_EACH (node, &directory->subs) {
+        const struct amb_dir_sub *sub = AMB_CONTAINER_OF(node, struct amb_dir_sub, node);
+        struct amb_order_member_recall *recall =
+            sub->queue != found ? NULL : amb_order_new(&amb_order_member_recall, done, context);
+        if (recall != NULL) {
+            recall->order.session = sub->session;
+            recall->handle = sub->handle;
+            recall->id = sub->id;
+            ++*posted;
+            amb_order_post(directory->shards[sub->session.shard], &recall->order);
+        }
+    }
     return AMB_OK;
 }
 

@@ -96,6 +96,13 @@ void amb_queues_tick(struct amb_directory *directory);
 AMB_MUST_CHECK enum amb_status amb_queues_remove_durable(struct amb_directory *directory,
                                                          const char *name, const uint32_t *user,
                                                          uint32_t tenant);
+/* The members of that durable name, found as by amb_queues_remove_durable, have all messages come
+ * again that they did not acknowledge. `done` as for amb_directory_subscribe, with the orders
+ * struct amb_order_member_recall; *posted how often it will be called. ENOTFOUND, EINVAL. */
+AMB_MUST_CHECK enum amb_status amb_queues_recall(struct amb_directory *directory, const char *name,
+                                                 const uint32_t *user, uint32_t tenant,
+                                                 amb_order_done_fn done, void *context,
+                                                 unsigned *posted);
 /* The broker drains: names that nobody uses end now, the others with their last member. */
 void amb_queues_end(struct amb_directory *directory);
 /* The broker ends: all of them do, while the workers still run. */

@@ -30,21 +30,14 @@ uint32_t amb_status_tenant(const struct amb_client *client)
                : own;
 }
 
-/* user: "" or a name's owner. */
-static enum amb_status durable_remove(struct amb_control *control, uint32_t tenant,
-                                      const char *name, const char *user)
+/* The owner of a name: user is "" (any, which is NULL), or a text. False: there is no such user, or
+ * no such name. */
+static bool take_owner(const struct amb_control *control, const char *name, const char *user,
+                       uint32_t *room, const uint32_t **out)
 {
-    struct amb_directory *directory = &control->directory;
-    uint32_t owner;
-    if (strlen(name) > AMB_QUEUE_NAME_MAX) {
-        return AMB_ENOTFOUND;
-    }
-    if (user[0] == '\0') {
-        return amb_queues_remove_durable(directory, name, NULL, tenant);
-    }
-    return amb_login_owner_parse(control, user, &owner)
-               ? amb_queues_remove_durable(directory, name, &owner, tenant)
-               : AMB_ENOTFOUND;
+    *out = user[0] == '\0' ? NULL : room;
+    return strlen(name) <= AMB_QUEUE_NAME_MAX &&
+           (user[0] == '\0' || amb_login_owner_parse(control, user, room));
 }
 
 void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json)
@@ -59,13 +52,42 @@ void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json)
     free(text);
 }
 
+static const char *durable_obstacle(enum amb_status status)
+{
+    return status == AMB_EBUSY    ? "it is in use"
+           : status == AMB_EINVAL ? "several users have it: NAME USER"
+                                  : "there is none of that name";
+}
+
 enum amb_status amb_status_remove_durable(struct amb_client *client, const char *name,
                                           const char *user, const char **why)
 {
-    enum amb_status status = durable_remove(client->control, amb_status_tenant(client), name, user);
-    *why = status == AMB_EBUSY    ? "it is in use"
-           : status == AMB_EINVAL ? "several users have it: NAME USER"
-                                  : "there is none of that name";
+    struct amb_control *control = client->control;
+    const uint32_t *owner;
+    uint32_t number;
+    enum amb_status status = AMB_ENOTFOUND;
+    if (take_owner(control, name, user, &number, &owner)) {
+        status =
+            amb_queues_remove_durable(&control->directory, name, owner, amb_status_tenant(client));
+    }
+    *why = durable_obstacle(status);
+    return status;
+}
+
+enum amb_status amb_status_recall(struct amb_client *client, const char *name, const char *user,
+                                  amb_order_done_fn done, void *context, unsigned *posted,
+                                  const char **why)
+{
+    struct amb_control *control = client->control;
+    const uint32_t *owner;
+    uint32_t number;
+    enum amb_status status = AMB_ENOTFOUND;
+    *posted = 0;
+    if (take_owner(control, name, user, &number, &owner)) {
+        status = amb_queues_recall(&control->directory, name, owner, amb_status_tenant(client),
+                                   done, context, posted);
+    }
+    *why = durable_obstacle(status);
     return status;
 }
 

@@ -18,6 +18,8 @@
 #include "broker/config/config.h"
 #include "wire/base/status.h"
 
+#include "broker/worker/orders.h"
+
 #include <jansson.h>
 #include <stdint.h>
 
@@ -41,3 +43,7 @@ void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json);
 AMB_MUST_CHECK enum amb_status amb_status_remove_durable(struct amb_client *client,
                                                          const char *name, const char *user,
                                                          const char **why);
+/* Messages of that durable name come again: amb_queues_recall, but for EBUSY as above. */
+AMB_MUST_CHECK enum amb_status amb_status_recall(struct amb_client *client, const char *name,
+                                                 const char *user, amb_order_done_fn done,
+                                                 void *context, unsigned *posted, const char **why);

@@ -107,12 +107,13 @@ static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_
                      struct amb_take *take)
 {
     struct amb_gap gap;
-    uint64_t expired = amb_pick_loss(cursor, seq, &gap);
+    amb_pick_loss(cursor, seq, &gap);
     take->lost = gap.lost;
     take->loss = gap.why;
     if (gap.lost != UINT64_MAX) {
         queue->lost += gap.lost;
-        amb_stat_lost(queue->shard->stats, gap.lost, expired, gap.why == AMB_LOSS_SLOW);
+        amb_stat_lost(queue->shard->stats, gap.lost - gap.expired - gap.purged, gap.expired,
+                      gap.purged, gap.other == AMB_LOSS_SLOW);
     }
 }
 

@@ -85,6 +85,17 @@ unsigned amb_takers_run(struct amb_shard *shard)
     return done;
 }
 
+/* In one go: a member has at most as many as its credit allows. */
+void amb_taker_recall(struct amb_taker *taker)
+{
+    if (taker->ack == AMB_ACK_NONE) {
+        return;
+    }
+    AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
+        amb_seat_end(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
+    }
+}
+
 uint64_t amb_taker_pending(const struct amb_taker *taker)
 {
     uint64_t msgs = 0;

@@ -50,5 +50,7 @@ void amb_taker_stop(struct amb_taker *taker);
 unsigned amb_takers_run(struct amb_shard *shard);
 /* The time at which the next take expires; INT64_MAX. */
 int64_t amb_takers_due(struct amb_shard *shard);
+/* An operator has them come again: all that it has goes home, as if it had left. */
+void amb_taker_recall(struct amb_taker *taker);
 /* Messages that it has and were not acknowledged. */
 uint64_t amb_taker_pending(const struct amb_taker *taker);

@@ -188,41 +188,60 @@ void amb_pick_disconnect(struct amb_cursor *cursor)
     cursor->hold.slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
 }
 
-uint64_t amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
+/* Of the numbers first .. end-1 so many were in a log that was emptied. */
+static uint64_t purged_between(const struct amb_topic_purge *purge, uint64_t first, uint64_t end)
+{
+    uint64_t from = first > purge->from ? first : purge->from;
+    uint64_t upto = end < purge->upto ? end : purge->upto;
+    return from < upto ? upto - from : 0;
+}
+
+static enum amb_loss loss_of(const struct amb_gap *gap)
+{
+    uint64_t others = gap->lost - gap->expired - gap->purged;
+    int kinds = (others > 0) + (gap->expired > 0) + (gap->purged > 0);
+    return kinds > 1          ? AMB_LOSS_MIXED
+           : gap->purged > 0  ? AMB_LOSS_PURGED
+           : gap->expired > 0 ? AMB_LOSS_EXPIRED
+                              : gap->other;
+}
+
+void amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
     amb_assert(seq > cursor->loss.expected_seq);
+    *out = (struct amb_gap){.other = cursor->hold.holds || cursor->loss.is_late ? AMB_LOSS_TRIMMED
+                                                                                : AMB_LOSS_SLOW};
     if (cursor->loss.is_unknown) {
-        *out = (struct amb_gap){.lost = UINT64_MAX,
-                                .why = cursor->loss.is_late ? AMB_LOSS_TRIMMED
-                                                            : AMB_LOSS_BROKER_RESTART};
+        out->lost = UINT64_MAX;
+        out->why = cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_BROKER_RESTART;
         cursor->loss.is_unknown = cursor->loss.is_late = false;
         cursor->loss.expired = 0; /* They were of that, and are not of the next gap. */
-        return 0;
+        return;
     }
+    uint64_t purged = purged_between(&cursor->topic->purge, cursor->loss.expected_seq, seq);
     out->lost = seq - cursor->loss.expected_seq - AMB_FAULT(LOSS_NOT_COUNTED);
-    uint64_t expired = cursor->loss.expired < out->lost ? cursor->loss.expired : out->lost;
-    enum amb_loss other =
-        cursor->hold.holds || cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
-    out->why = expired == 0 ? other : expired == out->lost ? AMB_LOSS_EXPIRED : AMB_LOSS_MIXED;
+    out->expired = cursor->loss.expired < out->lost ? cursor->loss.expired : out->lost;
+    out->purged = purged < out->lost - out->expired ? purged : out->lost - out->expired;
+    out->why = loss_of(out);
     cursor->loss.expired = 0;
     cursor->loss.is_late = false;
-    return expired;
 }
 
 void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
     struct amb_subscription *sub = cursor->sub;
-    enum amb_loss other =
-        cursor->hold.holds || cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_SLOW;
-    uint64_t expired = amb_pick_loss(cursor, seq, out);
+    amb_pick_loss(cursor, seq, out);
     if (out->lost == UINT64_MAX) {
         return;
     }
+    uint64_t others = out->lost - out->expired - out->purged;
     sub->lost += out->lost;
-    sub->lost_by[AMB_LOSS_EXPIRED] += expired;
-    sub->lost_by[other] += out->lost - expired;
-    amb_stat_lost(sub->session->shard->stats, out->lost, expired, other == AMB_LOSS_SLOW);
-    if (cursor->hold.slow == AMB_SLOW_DISCONNECT && out->lost > expired) {
+    sub->lost_by[AMB_LOSS_EXPIRED] += out->expired;
+    sub->lost_by[AMB_LOSS_PURGED] += out->purged;
+    sub->lost_by[out->other] += others;
+    amb_stat_lost(sub->session->shard->stats, others, out->expired, out->purged,
+                  out->other == AMB_LOSS_SLOW);
+    if (cursor->hold.slow == AMB_SLOW_DISCONNECT && others > 0) {
         amb_pick_disconnect(cursor);
     }
 }

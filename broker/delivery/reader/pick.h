@@ -23,7 +23,9 @@ struct amb_entry;
 
 struct amb_gap {
     uint64_t lost;
+    uint64_t expired, purged; /* of these */
     enum amb_loss why;
+    enum amb_loss other; /* why those are lost that are neither */
 };
 
 /* Takes the cursor into the entry to its first message: earlier ones are older than its
@@ -57,5 +59,5 @@ void amb_pick_disconnect(struct amb_cursor *cursor);
 /* The cursor's next delivery begins with seq, and something before it is missing: what it shall be
  * told. Counts it. */
 void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out);
-/* The same without counting it, for a queue. Returns how many of them had expired. */
-uint64_t amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out);
+/* The same without counting it, for a queue. */
+void amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out);

@@ -111,7 +111,7 @@ struct amb_subscription {
     uint64_t gpu_msgs, gpu_bytes;        /* of the first two, those whose payloads lay on a GPU, */
     uint64_t held_bytes, held_gpu_bytes; /* ... and what is held in place, by memory */
     uint64_t looked;                     /* deliveries looked at for ranges that came back */
-    uint64_t lost_by[AMB_LOSS_MIXED];    /* the last by reason */
+    uint64_t lost_by[AMB_LOSS_PURGED + 1]; /* the last by reason */
 };
 
 AMB_MUST_CHECK enum amb_status

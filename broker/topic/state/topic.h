@@ -37,6 +37,11 @@ static inline void amb_topic_history_init(struct amb_topic_history *history)
     amb_list_init(&history->timed);
 }
 
+/* purge.c: numbers of the messages that an operator has dropped last. */
+struct amb_topic_purge {
+    uint64_t from, upto; /* upto - 1 is the last one */
+};
+
 /* trim.c: entries of the log that have a tally. */
 struct amb_topic_tally {
     uint64_t from; /* none of them before this position */

@@ -145,6 +145,7 @@ enum amb_loss {
     AMB_LOSS_BROKER_RESTART, /* unknowable: the broker restarted */
     AMB_LOSS_MIXED,          /* more than one of these */
     AMB_LOSS_AWAY,           /* published while this client had no session */
+    AMB_LOSS_PURGED,         /* an operator has emptied the topic */
 };
 
 /* The reason for which a send on a publisher would wait now. */

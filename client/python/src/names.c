@@ -5,8 +5,8 @@
 
 const char *amb_py_loss_name(enum amb_loss loss)
 {
-    static const char *const names[] = {"none",     "slow",           "trimmed", "expired",
-                                        "transfer", "broker_restart", "mixed",   "away"};
+    static const char *const names[] = {"none",           "slow",  "trimmed", "expired", "transfer",
+                                        "broker_restart", "mixed", "away",    "purged"};
     return (size_t)loss < sizeof(names) / sizeof(names[0]) ? names[loss] : "unknown";
 }
 

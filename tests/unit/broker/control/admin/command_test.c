@@ -69,6 +69,13 @@ static void test_wrong_words(void **state)
     is_wrong("kick 7 8", "kick CLIENT");
     is_wrong("kick --user", "kick --user NAME");
     is_wrong("kick --user a b", "kick --user NAME");
+    is_wrong("kick 7 --", "kick CLIENT");
+    is_wrong("kick 7 -- ", "kick CLIENT");
+    is_wrong("kick 7 -- a\nb", "up to 150 bytes");
+    is_wrong("block a -- b", "block USER");
+    is_wrong("topic rm", "topic rm NAME");
+    is_wrong("topic purge a b c", "topic purge NAME");
+    is_wrong("queue redeliver", "queue redeliver NAME");
     is_wrong("block", "block USER");
     is_wrong("durable rm", "durable rm NAME");
     is_wrong("durable rm a b c", "durable rm NAME");

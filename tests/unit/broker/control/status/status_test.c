@@ -306,6 +306,51 @@ static void test_objects_without_a_slot_are_counted(void **state)
     door_close(&door);
 }
 
+/* Each has a reason; the last comes first, and the eldest have made room. */
+static void test_clients_that_have_gone_are_kept(void **state)
+{
+    (void)state;
+    enum {
+        GONE = 1003,
+        KEPT = 1000,
+    };
+    static const char *const options[] = {"server.counters_objects=64", NULL};
+    struct door door;
+    struct door_client asker, other;
+    door_open(&door, options);
+    door_login_unix(&door, &asker);
+    json_t *view = ask(&asker, "closed");
+    (void)rows_of(view, "closed", 0);
+    json_decref(view);
+    for (unsigned i = 0; i < GONE; i++) {
+        door_login_unix(&door, &other);
+        door_disconnect(&other);
+    }
+    const json_t *row;
+    do { /* The broker has to see the end of the last one, too. */
+        view = ask(&asker, "closed top=1");
+        row = json_array_get(rows_of(view, "closed", 1), 0);
+        if (number(row, "number") == GONE) {
+            break;
+        }
+        json_decref(view);
+    } while (true);
+    assert_string_equal(text(row, "kind"), "lost");
+    assert_string_not_equal(text(row, "why"), "");
+    assert_int_equal(number(row, "pid"), getpid());
+    assert_int_equal(number(row, "client"), GONE + 1);
+    assert_true(number(row, "closed_s") > 1700000000);
+    json_decref(view);
+    view = ask(&asker, "closed");
+    const json_t *rows = rows_of(view, "closed", KEPT);
+    for (size_t i = 0; i < KEPT; i++) {
+        assert_int_equal(number(json_array_get(rows, i), "number"), (json_int_t)(GONE - i));
+    }
+    json_decref(view);
+    door_disconnect(&asker);
+    door_close(&door);
+}
+
 /* Some megabytes, in pages; sorted and cut by the broker. */
 static void test_an_answer_has_no_size_limit(void **state)
 {
@@ -436,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_workers_and_memory_have_a_row_for_each_worker),
         cmocka_unit_test(test_large_answers_come_in_pieces),
         cmocka_unit_test(test_objects_without_a_slot_are_counted),
+        cmocka_unit_test(test_clients_that_have_gone_are_kept),
         cmocka_unit_test(test_an_answer_has_no_size_limit),
         cmocka_unit_test(test_objects_are_looked_at_in_slices),
         cmocka_unit_test(test_who_may_not_ask_is_told_and_stays),

@@ -126,14 +126,42 @@ static void test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit(
 static void test_a_gap_that_nobody_can_count_says_nothing_of_the_next_one(void **state)
 {
     (void)state;
+    struct amb_topic topic = {.purge = {0}};
     struct amb_cursor cursor = {
+        .topic = &topic,
         .loss = {.expected_seq = 1, .is_unknown = true, .is_late = true, .expired = 4}};
     struct amb_gap gap;
-    assert_int_equal(amb_pick_loss(&cursor, 10, &gap), 0);
+    amb_pick_loss(&cursor, 10, &gap);
     assert_true(gap.lost == UINT64_MAX && gap.why == AMB_LOSS_TRIMMED);
     cursor.loss.expected_seq = 20;
-    assert_int_equal(amb_pick_loss(&cursor, 23, &gap), 0);
-    assert_true(gap.lost == 3 && gap.why == AMB_LOSS_SLOW);
+    amb_pick_loss(&cursor, 23, &gap);
+    assert_true(gap.lost == 3 && gap.expired == 0 && gap.why == AMB_LOSS_SLOW);
+}
+
+static void check_gap(uint64_t from, uint64_t upto, uint64_t expired, enum amb_loss why,
+                      uint64_t purged)
+{
+    struct amb_topic topic = {.purge = {from, upto}};
+    struct amb_cursor cursor = {.topic = &topic, .loss = {.expected_seq = 10, .expired = expired}};
+    struct amb_gap gap;
+    amb_pick_loss(&cursor, 20, &gap);
+    assert_int_equal(gap.lost, 10);
+    assert_int_equal(gap.purged, purged);
+    assert_int_equal(gap.why, why);
+}
+
+static void test_messages_that_an_operator_dropped(void **state)
+{
+    (void)state;
+    check_gap(0, 0, 0, AMB_LOSS_SLOW, 0);
+    check_gap(1, 10, 0, AMB_LOSS_SLOW, 0);  /* before it, */
+    check_gap(20, 30, 0, AMB_LOSS_SLOW, 0); /* and behind it */
+    check_gap(10, 20, 0, AMB_LOSS_PURGED, 10);
+    check_gap(1, 99, 0, AMB_LOSS_PURGED, 10);
+    check_gap(12, 20, 0, AMB_LOSS_MIXED, 8);
+    check_gap(1, 11, 0, AMB_LOSS_MIXED, 1);
+    check_gap(10, 20, 4, AMB_LOSS_MIXED, 6); /* A message counts once. */
+    check_gap(0, 0, 10, AMB_LOSS_EXPIRED, 0);
 }
 
 static void test_disconnect_ends_a_session_before_it_loses_anything(void **state)
@@ -322,6 +350,7 @@ int main(void)
         T(test_latest_gives_the_newest_when_the_reader_is_ready),
         T(test_latest_takes_the_end_of_a_batch_that_is_larger_than_its_credit),
         T(test_a_gap_that_nobody_can_count_says_nothing_of_the_next_one),
+        T(test_messages_that_an_operator_dropped),
         T(test_disconnect_ends_a_session_before_it_loses_anything),
         T(test_a_topic_may_say_how_old_messages_get),
         T(test_messages_of_a_batch_expire_each_in_its_time),

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at a broker from a shell: events as lines, checks for Nagios, round trips."""
+import json
+import re
+import subprocess
+
+import pytest
+from harness import check, until
+
+USAGE, UNAVAILABLE, LATE = 64, 69, 75
+OK, WARNING, CRITICAL, UNKNOWN = range(4)
+NOWHERE = "unix:///none/broker.sock"
+
+
+@pytest.fixture
+def broker(rig):
+    return rig.broker("-o", 'topics=( { match = "small"; max_bytes = "1M"; } )')
+
+
+def ctl(rig, url, *arguments, code=0):
+    done = subprocess.run([rig.program("broker-ctl"), "--url", url, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, check=False, stdin=subprocess.DEVNULL)
+    check(done.returncode == code, f"{arguments}: {done}")
+    return done
+
+
+def events(rig, broker, *arguments):
+    before = len(broker.ask("subs"))
+    process = rig.client("broker-ctl", "--url", broker.url(), "events", *arguments)
+    until(20, lambda: len(broker.ask("subs")) > before or not process.is_running(), "no subscription")
+    return process
+
+
+def test_events(rig, broker):
+    text, rows = events(rig, broker), events(rig, broker, "client.*", "-o", "jsonl")
+    chosen = events(rig, broker, "command", "--count", 1)
+    ctl(rig, broker.url(), "--client-name", "two words", "pub", "small", "x")
+    row = json.loads(rows.line())
+    while row["name"] != "two words":
+        row = json.loads(rows.line())
+    check(row["event"] == "client.come" and row["time_ns"] > 10**18, row)
+    line = text.line()
+    while "two words" not in line:
+        line = text.line()
+    check(re.match(r'\d{4}-\d\d-\d\dT[0-9:.]{18}Z client\.come client=\d+ name="two words" ', line), line)
+    ctl(rig, broker.url(), "topics", "purge", "small")
+    check('command command="topic purge small" ' in chosen.line(), "the command")
+    check(chosen.wait() == 0, chosen.log())
+    for process in (text, rows):
+        process.signal(2)
+        check(process.wait() == 0, process.log())
+    ctl(rig, broker.url(), "events", "no.such", "--count", 1, "--timeout", "300ms", code=LATE)
+    ctl(rig, broker.url(), "events", "no.such", "--timeout", "300ms")
+
+
+def test_checks_that_are_fine(rig, broker):
+    for name in ("ready", "health", "lag", "memory", "loss", "queues"):
+        limits = ("--warn", "60", "--critical", "60") if name == "health" else ()
+        line = ctl(rig, broker.url(), "check", name, *limits).stdout
+        check(re.match(rf"{name.upper()} OK - [^|]+ \| \w+=[0-9.e+-]+\S*\n$", line), line)
+        row = json.loads(ctl(rig, broker.url(), "-o", "json", "check", name, *limits).stdout)
+        check(row["check"] == name and row["state"] == "OK" and row["text"].startswith(f"{name.upper()} OK"), row)
+
+
+def test_checks_that_find_something(rig, broker):
+    reader = rig.client("broker-ctl", "--url", broker.url(), "sub", "small", "--credit", 1, "--policy", "drop-oldest", "--stats")
+    until(20, lambda: broker.ask("subs"), "no subscription")
+    reader.signal(19)
+    ctl(rig, broker.url(), "pub", "small", "--count", 20000, "--size", 1000)
+    line = ctl(rig, broker.url(), "check", "lag", "--warn", 1000, "--critical", "1G", code=WARNING).stdout
+    check(line.startswith("LAG WARNING - "), line)
+    ctl(rig, broker.url(), "check", "lag", "--warn", 1000, "--critical", 2000, code=CRITICAL)
+    reader.signal(18)
+    until(20, lambda: sum(row["lost_slow"] for row in broker.ask("workers")) > 10000, "it loses")
+    line = ctl(rig, broker.url(), "check", "loss", code=CRITICAL).stdout
+    check(re.match(r"LOSS CRITICAL - \d+ messages lost \| lost=\d+c;0;1000;0\n$", line), line)
+    ctl(rig, broker.url(), "check", "loss", "--critical", 10**9, code=WARNING)
+    ctl(rig, broker.url(), "check", "loss", "--warn", 10**9, "--critical", 10**9)
+
+
+def test_a_broker_that_is_not_there(rig, broker):
+    for name, code in (("ready", CRITICAL), ("health", CRITICAL), ("loss", UNKNOWN), ("memory", UNKNOWN)):
+        done = ctl(rig, NOWHERE, "check", name, code=code)
+        check(done.stdout == f"{name.upper()} {'CRITICAL' if code == CRITICAL else 'UNKNOWN'} - no session with the broker\n",
+              done)
+    ctl(rig, NOWHERE, "ping", code=UNAVAILABLE)
+    ctl(rig, NOWHERE, "events", code=UNAVAILABLE)
+    broker.signal(19)
+    ctl(rig, broker.url(), "--timeout", "1s", "check", "ready", code=CRITICAL)
+    broker.signal(18)
+
+
+def test_round_trips(rig, broker):
+    lines = ctl(rig, broker.url(), "ping", "--count", 3, "--interval", "10ms").stdout.splitlines()
+    check(len(lines) == 4 and re.match(r"unix://\S+: 1: [0-9.]+ (us|ms)$", lines[0]), lines)
+    check(re.match(r"3 of 3 answered: at least [0-9.]+ \w+, on average [0-9.]+ \w+, at most [0-9.]+ \w+$", lines[3]), lines)
+    rows = [json.loads(line) for line in ctl(rig, broker.url(), "-o", "jsonl", "ping", "--interval", "1ms").stdout.splitlines()]
+    check([row["number"] for row in rows] == [1, 2, 3, 4] and all(row["round_trip_ns"] > 1000 for row in rows), rows)
+
+
+@pytest.mark.parametrize("line, said", (
+    ("check", "check CHECK: is missing"),
+    ("check leg", "CHECK takes ready, health, lag, memory, loss or queues (did you mean lag?)"),
+    ("check memory --warn 101", "check memory --warn '101': takes a percentage"),
+    ("check health --critical 1M", "check health --critical '1M': takes a time"),
+    ("check lag --warn soon", "check lag --warn 'soon': takes bytes"),
+    ("check ready --warn 1", "check ready --warn '1': takes no limit"),
+    ("check loss --warn 9 --critical 3", "check loss --warn: is above --critical"),
+    ("ping --count 0", "takes a number of round trips, 1 to"),
+    ("ping now", "takes no arguments"),
+    ("events --count 0", "takes a number of events, 1 to"),
+    ("events a b", "one argument too many"),
+))
+def test_wrong_lines(rig, line, said):
+    done = ctl(rig, NOWHERE, *line.split(), code=USAGE)
+    check(said in done.stderr and done.stderr.count("\n") == 1 and done.stdout == "", f"{line}: {done}")

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/watch_events.h"
+
+#include "tools/common/output.h"
+#include "tools/common/rows.h"
+#include "tools/common/shown.h"
+#include "tools/ctl/connect.h"
+#include "tools/ctl/printed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "$SYS."
+#define PATTERN_SIZE 300u
+
+/* The event with its name; a new reference. One that is no JSON object has its text. */
+static json_t *event_of(const struct amb_msg *msg)
+{
+    const char *topic = amb_msg_topic(msg);
+    size_t len = strlen(PREFIX);
+    const char *name = strncmp(topic, PREFIX, len) == 0 ? topic + len : topic;
+    json_t *event =
+        json_pack("{s:s, s:I}", "event", name, "time_ns", (json_int_t)amb_msg_time(msg));
+    json_t *fields = json_loadb(amb_msg_data(msg), amb_msg_size(msg), 0, NULL);
+    if (json_is_object(fields)) {
+        (void)json_object_update(event, fields); /* Its time_ns is when it happened. */
+    }
+    json_decref(fields);
+    return event;
+}
+
+static void print_text(const char *text)
+{
+    amb_shown_put(stdout, text, strlen(text), false);
+}
+
+/* "TIME NAME key=value ..."; a text with a blank is quoted. */
+static void print_event(json_t *event)
+{
+    char time_text[AMB_TIME_TEXT_MAX];
+    const char *key;
+    json_t *value;
+    (void)printf("%s ",
+                 amb_time_text(json_integer_value(json_object_get(event, "time_ns")), time_text));
+    print_text(json_string_value(json_object_get(event, "event")));
+    json_object_foreach(event, key, value)
+    {
+        if (strcmp(key, "event") == 0 || strcmp(key, "time_ns") == 0) {
+            continue;
+        }
+        const char *text = json_string_value(value);
+        bool is_quoted = text == NULL ? false : text[0] == '\0' || strchr(text, ' ') != NULL;
+        char *dumped = text != NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        (void)fputc(' ', stdout);
+        print_text(key);
+        (void)fputs(is_quoted ? "=\"" : "=", stdout);
+        print_text(text != NULL ? text : dumped != NULL ? dumped : "");
+        (void)fputs(is_quoted ? "\"" : "", stdout);
+        free(dumped);
+    }
+    (void)fputc('\n', stdout);
+}
+
+static void show(const struct amb_ctl *ctl, const struct amb_msg *msg)
+{
+    json_t *event = event_of(msg);
+    if (ctl->is_json) {
+        amb_ctl_print(ctl, event);
+    } else {
+        print_event(event);
+        json_decref(event);
+    }
+    uint64_t lost = amb_msg_lost(msg, NULL);
+    if (lost != 0 && lost != UINT64_MAX) {
+        (void)fflush(stdout);
+        amb_tool_error("events: %llu before this one are lost", (unsigned long long)lost);
+    }
+}
+
+static enum amb_exit receive(struct amb_ctl *ctl, struct amb_sub *sub, const char *pattern)
+{
+    uint64_t count = amb_cli_number(ctl->line, "count", 0), seen = 0;
+    while (count == 0 || seen < count) {
+        struct amb_msg *msg;
+        enum amb_status status = amb_next(sub, amb_ctl_slice_ns(ctl), &msg);
+        if (status == AMB_OK) {
+            seen++;
+            show(ctl, msg);
+            amb_msg_release(msg);
+        }
+        if (!amb_output_flush()) {
+            return amb_output_is_unread() ? AMB_EXIT_OK : AMB_EXIT_SOFTWARE;
+        }
+        if (amb_output_is_unread() || amb_ctl_stopped()) {
+            return count == 0 ? AMB_EXIT_OK : AMB_EXIT_TIMEOUT;
+        }
+        if (status == AMB_OK || amb_ctl_again(ctl, status)) {
+            continue;
+        }
+        bool is_over = status == AMB_ETIMEDOUT || status == AMB_EAGAIN;
+        if (is_over) {
+            return count == 0 ? AMB_EXIT_OK : AMB_EXIT_TIMEOUT;
+        }
+        return amb_ctl_fail(ctl, pattern, status);
+    }
+    return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_ctl_events(struct amb_ctl *ctl)
+{
+    char pattern[PATTERN_SIZE];
+    struct amb_sub *sub = NULL;
+    struct amb_sub_options options = AMB_INIT(amb_sub_options);
+    int len = snprintf(pattern, sizeof(pattern), PREFIX "%s",
+                       ctl->line->arg_count > 0 ? ctl->line->args[0] : ">");
+    if (len < 0 || (size_t)len >= sizeof(pattern)) {
+        amb_tool_error("events: the pattern is too long");
+        return AMB_EXIT_USAGE;
+    }
+    ctl->stays = amb_cli_has(ctl->line, "reconnect");
+    enum amb_exit code = amb_ctl_connect(ctl);
+    if (code == AMB_EXIT_OK) {
+        enum amb_status status = amb_subscribe(ctl->conn, pattern, &options, &sub);
+        code = status == AMB_OK ? receive(ctl, sub, pattern) : amb_ctl_fail(ctl, pattern, status);
+        (void)amb_sub_close(sub, AMB_SEC);
+    }
+    return amb_ctl_close(ctl, code);
+}
