@@ -141,6 +141,8 @@ def test_table():
             row_of("redis-unix", cell, msgs_per_s=2e6) | {"lost": 3}]
     said = table.text(rows).splitlines()
     assert next(line for line in said if "a call a message" in line).endswith("| 2.50 | >= 4 | no |")
+    noisy = table.text([rows[0], rows[1] | {"others": 0.4}]).splitlines()
+    assert next(line for line in noisy if "a call a message" in line).endswith("1 M* | 5 M | 5.00 | >= 4 | open |")
     assert said[-1].endswith("redis-unix: 3 lost, 0 out of order, 0 damaged")
     assert [table.is_bad(row) for row in rows] == [False, False, True]
 

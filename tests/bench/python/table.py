@@ -2,6 +2,7 @@
 """The target table: ours beside the best of the peers in the same run."""
 import dataclasses
 
+OTHERS_MAX = 0.15
 OURS = ("ambroker", "ambroker-tcp")
 UCXX = ("ucxx-",)
 UCXX_BLOCKING = ("ucxx-tag-shm", "ucxx-tag-tcp")
@@ -46,6 +47,9 @@ def targets():
         cell = ("pubsub", size, 1, "sync", "call")
         out.append(Target(f"{size}, each byte touched", cell, ("pubsub", size, 1, None, None), PEERS, mb, ">=", least))
         out.append(Target(f"{size}, each byte touched; ucxx", cell, ("pubsub", size, 1, None, None), UCXX, mb, ">=", 2))
+        cell = ("pubsub", size, 1, "sync", "lease")
+        out.append(Target(f"{size}, touched, leased", cell, ("pubsub", size, 1, None, None), PEERS, mb, ">=", least))
+        out.append(Target(f"{size}, touched, leased; ucxx", cell, ("pubsub", size, 1, None, None), UCXX, mb, ">=", 2))
     for size in ("64k", "1m", "64m"):
         cell = ("handover", size, 1, "sync", "lease")
         out.append(Target(f"hand-over, {size}; iceoryx2", cell, ("handover", size, 1, None, None), ("iceoryx2",), rate,
@@ -81,10 +85,20 @@ def _best(rows, cell, systems, target):
 
 
 def number(value):
-    for limit, unit in ((1e6, " M"), (1e4, " k")):
-        if value >= limit:
-            return f"{value / (1e6 if unit == ' M' else 1e3):.3g}{unit}"
+    for scale, unit in ((1e6, " M"), (1e3, " k")):
+        if value >= scale:
+            return f"{value / scale:.3g}{unit}"
     return f"{value:.3g}"
+
+
+def is_noisy(row):
+    """Did others take more than 15 % of the machine?"""
+    return (row.get("others") or 0) > OTHERS_MAX
+
+
+def shown(row, key):
+    """A figure; with a star where it is a noisy one."""
+    return number(row[key]) + ("*" if is_noisy(row) else "")
 
 
 def judged(rows):
@@ -108,11 +122,13 @@ def text(rows):
     lines = ["| cell | | beside | ours | ratio | target | met |", "|---|---|---|---|---|---|---|"]
     for target, ours, theirs, ratio, met in judged(rows):
         unit = SHOWN[target.key][0]
-        here = number(ours[target.key]) if ours else "-"
-        there = f"{theirs['system']} {number(theirs[target.key])}" if theirs else "-"
+        here = shown(ours, target.key) if ours else "-"
+        there = f"{theirs['system']} {shown(theirs, target.key)}" if theirs else "-"
         if theirs and theirs["workload"] == "face":
-            there = f"C {number(theirs[target.key])}"
+            there = f"C {shown(theirs, target.key)}"
         word = {None: "-", True: "yes", False: "no"}[met]
+        if ours and theirs and (is_noisy(ours) or is_noisy(theirs)):
+            word = "open"
         lines.append(f"| {target.name} | {unit} | {there} | {here} | {'-' if ratio is None else f'{ratio:.2f}'} | "
                      f"{target.op} {target.target:g} | {word} |")
     ran = [row for row in rows if "not run" not in row]
