@@ -20,6 +20,8 @@ static const char *const keys[AMB_QUOTA_COUNT] = {
     [AMB_QUOTA_REQUESTS] = "requests",
     [AMB_QUOTA_FILTER_TESTS] = "filter_tests",
     [AMB_QUOTA_HEAP] = "heap",
+    [AMB_QUOTA_LEASED] = "leased",
+    [AMB_QUOTA_MAPPED] = "mapped",
 };
 
 const char *amb_quota_key(enum amb_quota row)
@@ -70,6 +72,15 @@ struct amb_account *amb_account_refuses(struct amb_account *account, enum amb_qu
         (void)atomic_fetch_add_explicit(&full->refused[row], 1, memory_order_relaxed);
     }
     return full;
+}
+
+const struct amb_account *amb_account_past(const struct amb_account *account, enum amb_quota row,
+                                           uint64_t value)
+{
+    while (account != NULL && amb_account_limit_of(account, row) >= value) {
+        account = account->above;
+    }
+    return account;
 }
 
 uint64_t amb_account_left(const struct amb_account *account, enum amb_quota row)
@@ -175,20 +186,6 @@ void amb_account_rates(struct amb_account *account, int64_t since_ns)
         atomic_store_explicit(&account->used[rates[i]], (uint64_t)(each / (double)since_ns),
                               memory_order_relaxed);
     }
-}
-
-bool amb_account_is_metered(const struct amb_account *account)
-{
-    static const enum amb_quota rows[] = {AMB_QUOTA_HOST_BYTES, AMB_QUOTA_IN_MSGS,
-                                          AMB_QUOTA_IN_BYTES};
-    for (; account != NULL; account = account->above) {
-        for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-            if (amb_account_limit_of(account, rows[i]) != AMB_QUOTA_NONE) {
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 const char *amb_quota_text(const struct amb_account *account, enum amb_quota row,

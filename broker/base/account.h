@@ -35,6 +35,8 @@ enum amb_quota {
     AMB_QUOTA_REQUESTS,
     AMB_QUOTA_FILTER_TESTS,
     AMB_QUOTA_HEAP,
+    AMB_QUOTA_LEASED,
+    AMB_QUOTA_MAPPED,
     AMB_QUOTA_COUNT,
 };
 
@@ -67,6 +69,10 @@ struct amb_account *amb_account_full(struct amb_account *account, enum amb_quota
 /* The same, where the answer is a refusal, which is counted. */
 struct amb_account *amb_account_refuses(struct amb_account *account, enum amb_quota row,
                                         uint64_t more);
+/* The account whose limit is less than `value`, its own or the one above; NULL: none. NULL is
+ * allowed. */
+const struct amb_account *amb_account_past(const struct amb_account *account, enum amb_quota row,
+                                           uint64_t value);
 /* How many more of them there may be. NULL is allowed. */
 uint64_t amb_account_left(const struct amb_account *account, enum amb_quota row);
 void amb_account_add(struct amb_account *account, enum amb_quota row, uint64_t more);
@@ -89,9 +95,6 @@ void amb_account_note_late(struct amb_account *account, enum amb_quota row, int6
 /* The control thread, now and then: `used` of rates is what came in a second, of the last since_ns.
  */
 void amb_account_rates(struct amb_account *account, int64_t since_ns);
-
-/* Does a limit hold for what is published, so that all of it has to come by windows? */
-bool amb_account_is_metered(const struct amb_account *account);
 
 /* The key of a row in the configuration. */
 const char *amb_quota_key(enum amb_quota row);

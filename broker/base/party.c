@@ -235,6 +235,8 @@ void amb_party_lease(struct amb_party *party, uint64_t bytes)
 {
     if (party != NULL) {
         (void)atomic_fetch_add_explicit(&party->user->leased, bytes, memory_order_relaxed);
+        amb_account_add(&party->user->account, AMB_QUOTA_LEASED, bytes);
+        amb_account_add(&party->user->account, AMB_QUOTA_HOST_BYTES, bytes);
     }
 }
 
@@ -244,6 +246,8 @@ void amb_party_end_lease(struct amb_party **party, uint64_t bytes)
         uint64_t before =
             atomic_fetch_sub_explicit(&(*party)->user->leased, bytes, memory_order_relaxed);
         amb_assert(before >= bytes);
+        amb_account_sub(&(*party)->user->account, AMB_QUOTA_LEASED, bytes);
+        amb_account_sub(&(*party)->user->account, AMB_QUOTA_HOST_BYTES, bytes);
         amb_party_unref(party);
     }
 }

@@ -65,6 +65,11 @@ static const struct amb_config_key quota_keys[] = {
     ROW_FROM(1, AMB_QUOTA_HEAP, "heap",
              "Heap that it makes the broker use: sessions, publishers, subscriptions, queues, "
              "names, topics. Past it: ELIMIT. Built in: 16 times limits.max_heap_per_session."),
+    ROW(AMB_QUOTA_LEASED, "leased",
+        "Bytes of leased segments, closed ones that are still mapped too. Past it: ELIMIT, and "
+        "libamb copies."),
+    ROW(AMB_QUOTA_MAPPED, "mapped",
+        "Bytes of messages that it holds in place. Past it they are copied."),
 };
 
 const struct amb_config_key *amb_config_quota_keys(size_t *count)
@@ -149,6 +154,8 @@ static uint64_t built_in(const struct amb_config *config, unsigned row)
     case AMB_QUOTA_TOPICS:
     case AMB_QUOTA_PUBLISHERS:
     case AMB_QUOTA_HOST_BYTES:
+    case AMB_QUOTA_LEASED:
+    case AMB_QUOTA_MAPPED:
     case AMB_QUOTA_IN_MSGS:
     case AMB_QUOTA_IN_BYTES:
     case AMB_QUOTA_COUNT:

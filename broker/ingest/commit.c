@@ -7,6 +7,7 @@
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 #include "wire/base/log.h"
@@ -129,9 +130,30 @@ static void commit_send_freed(struct amb_session *session, uint64_t number, uint
     }
 }
 
+/* Slots come back when there is room and the bill is over, as windows do. */
+static bool is_late(struct amb_session *session)
+{
+    struct amb_shard *shard = session->shard;
+    struct amb_lease_book *book = &session->book;
+    enum amb_quota row = amb_purse_obstacle(session->purse, 1, shard->now_ns);
+    bool was_late = book->is_late;
+    book->is_late = row != AMB_QUOTA_COUNT;
+    if (book->is_late && !was_late) {
+        amb_purse_note_blocked(session->purse, row, shard->now_ns);
+    }
+    int64_t due_ns = shard->now_ns + AMB_RECLAIM_PAUSE_NS;
+    if (book->is_late && due_ns < shard->poll.tell_due_ns) {
+        shard->poll.tell_due_ns = due_ns;
+    }
+    return book->is_late;
+}
+
 void amb_commit_tell_news(struct amb_session *session)
 {
     struct amb_lease_book *book = &session->book;
+    if (__builtin_expect(session->purse != NULL, 0) && is_late(session)) {
+        return;
+    }
     uint64_t over = amb_lease_book_over(book);
     if (over > book->told) {
         book->told = over;

@@ -48,5 +48,5 @@ static inline void amb_commit_tell(struct amb_session *session)
  */
 static inline bool amb_commit_may_tell(const struct amb_session *session)
 {
-    return session->book.has_news && session->link->queued == 0;
+    return session->book.has_news && !session->book.is_late && session->link->queued == 0;
 }

@@ -87,11 +87,11 @@ static void ingest_refuse(struct amb_publisher *publisher, struct amb_entry *ent
 }
 
 /* Its memory, in a buffer, is its user's from here on. */
-static void ingest_charge(struct amb_purse *purse, struct amb_entry *entry)
+static void ingest_charge(struct amb_purse *purse, struct amb_entry *entry, uint64_t bytes)
 {
     entry->purse = purse;
-    entry->purse_bytes = entry->charge;
-    amb_purse_hold(purse, entry->charge);
+    entry->purse_bytes = bytes;
+    amb_purse_hold(purse, bytes);
 }
 
 enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_frame *frame,
@@ -122,7 +122,7 @@ enum amb_status amb_ingest_head(struct amb_session *session, const struct amb_fr
     }
     amb_entry_in_buffer(entry, AMB_PAYLOAD_BUFFER);
     if (session->purse != NULL) {
-        ingest_charge(session->purse, entry);
+        ingest_charge(session->purse, entry, entry->charge);
     }
     *dst = entry->payload.buf.data;
     *mem = entry->segment->mem;
@@ -240,6 +240,9 @@ enum amb_status amb_ingest_commit(struct amb_session *session, const struct amb_
     if (status != AMB_OK) {
         ingest_refuse(publisher, entry, status);
         return AMB_OK;
+    }
+    if (session->purse != NULL && entry->payload.buf.segment != NULL) {
+        ingest_charge(session->purse, entry, entry->payload.buf.cap); /* The slots are, already. */
     }
     entry->lease_user = publisher->lease_user;
     amb_entry_in_slots(entry, AMB_PAYLOAD_SLOTS, lease->segment, entry->data_len);
@@ -361,5 +364,11 @@ enum amb_status amb_ingest_copy(struct amb_session *session, void *cookie)
 {
     struct amb_entry *entry = cookie;
     struct amb_publisher *publisher = ingest_publisher(session, entry);
-    return ingest_done(publisher, entry, amb_leased_copy_in(session->shard, entry));
+    enum amb_status status = amb_leased_copy_in(session->shard, entry);
+    if (entry->purse != NULL && status == AMB_OK) { /* It has memory of its own instead. */
+        uint64_t before = entry->purse_bytes;
+        ingest_charge(entry->purse, entry, entry->charge);
+        amb_purse_let_go(entry->purse, before);
+    }
+    return ingest_done(publisher, entry, status);
 }

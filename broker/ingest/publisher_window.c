@@ -167,17 +167,6 @@ void amb_publisher_tell_audience(struct amb_publisher *publisher)
                      publisher->subscribers | (publisher->is_blocked ? AMB_FLOW_BLOCKED : 0));
 }
 
-/* A publisher begins to wait for that row of a quota. */
-static void note_blocked(const struct amb_session *session, enum amb_quota row)
-{
-    if (row == AMB_QUOTA_HOST_BYTES) {
-        uint64_t left = amb_account_left(session->purse->account, row);
-        (void)amb_account_refuses(session->purse->account, row, left + 1);
-    } else {
-        amb_account_note_late(session->purse->account, row, session->shard->now_ns);
-    }
-}
-
 /* Does its user's quota keep the window shut? The client is told when that changes. */
 static bool is_blocked(struct amb_publisher *publisher)
 {
@@ -189,7 +178,7 @@ static bool is_blocked(struct amb_publisher *publisher)
     if ((waits && is_shut) != publisher->is_blocked && session->link != NULL) {
         publisher->is_blocked = waits && is_shut;
         if (publisher->is_blocked) {
-            note_blocked(session, row);
+            amb_purse_note_blocked(session->purse, row, session->shard->now_ns);
         }
         amb_publisher_tell_audience(publisher);
     }

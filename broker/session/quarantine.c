@@ -48,6 +48,9 @@ bool amb_quarantine_release(struct amb_session *session, unsigned budget)
     }
     bool is_done = amb_list_is_empty(&session->quarantined);
     if (is_done) {
+        if (session->purse != NULL) {
+            amb_purse_map(session->purse, UINT64_C(0) - session->mapped_bytes);
+        }
         session->mapped_bytes = session->mapped_host_bytes = 0;
         bytes += amb_lease_book_quarantined(&session->book);
         amb_lease_book_release(&session->book);

@@ -16,6 +16,7 @@
 #include "broker/session/path.h"
 #include "broker/session/session_names.h"
 #include "broker/shard/book.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/sifter.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
@@ -213,7 +214,12 @@ static inline uint64_t amb_session_map_room(const struct amb_session *session, b
     uint64_t host = session->mapped_host_bytes < session->mapped_host_max
                         ? session->mapped_host_max - session->mapped_host_bytes
                         : 0;
-    return is_host && host < left ? host : left;
+    uint64_t room = is_host && host < left ? host : left;
+    if (__builtin_expect(session->purse != NULL, 0)) {
+        uint64_t user = amb_purse_map_room(session->purse);
+        room = user < room ? user : room;
+    }
+    return room;
 }
 /* By value: NULL if that session is gone. */
 struct amb_session *amb_session_find(struct amb_shard *shard, uint32_t index, uint32_t generation);

@@ -28,7 +28,8 @@ struct amb_lease_book {
     struct amb_list_node untold;  /* struct amb_commit.news: those with something to be told */
     uint64_t committed;           /* number of the last commit */
     uint64_t told;                /* the client knows that commits up to it are over */
-    bool has_news;                /* something is over since the client was told */
+    bool has_news;                /* something is over since the client was told, */
+    bool is_late;                 /* ... and it is told later: its user is past a quota */
     uint64_t bytes;               /* of the leases in host memory */
     uint64_t gpu_bytes;           /* and in that of GPUs */
     uint32_t lease_count, slots;

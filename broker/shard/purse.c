@@ -81,6 +81,8 @@ void amb_purse_unref(struct amb_purse **ref)
     put_on_bill(purse, purse->shard->now_ns);
     amb_account_bill(purse->account, AMB_QUOTA_FILTER_TESTS, purse->tests, purse->shard->now_ns);
     purse->tests = 0;
+    amb_assert(purse->mapped == 0); /* No session is left. */
+    amb_purse_map_settle(purse);
     purse->spare = 0; /* Each let_go comes to amb_purse_return. */
     if (purse->held == 0) {
         purse_end(purse);
@@ -199,4 +201,32 @@ uint32_t amb_purse_tests(struct amb_purse *purse, uint32_t most, int64_t now_ns)
         }
     }
     return purse->is_sifting_late ? 0 : (uint32_t)here;
+}
+
+void amb_purse_note_blocked(struct amb_purse *purse, enum amb_quota row, int64_t now_ns)
+{
+    if (row == AMB_QUOTA_HOST_BYTES) {
+        uint64_t left = amb_account_left(purse->account, row);
+        (void)amb_account_refuses(purse->account, row, left + 1);
+    } else {
+        amb_account_note_late(purse->account, row, now_ns);
+    }
+}
+
+uint64_t amb_purse_map_room(const struct amb_purse *purse)
+{
+    uint64_t left = amb_account_left(purse->account, AMB_QUOTA_MAPPED);
+    uint64_t here = purse->mapped_taken - purse->mapped;
+    return left > AMB_QUOTA_NONE - here ? AMB_QUOTA_NONE : left + here;
+}
+
+void amb_purse_map_settle(struct amb_purse *purse)
+{
+    uint64_t wanted = (purse->mapped + AMB_PURSE_PIECE - 1) / AMB_PURSE_PIECE * AMB_PURSE_PIECE;
+    if (wanted > purse->mapped_taken) {
+        amb_account_add(purse->account, AMB_QUOTA_MAPPED, wanted - purse->mapped_taken);
+    } else {
+        amb_account_sub(purse->account, AMB_QUOTA_MAPPED, purse->mapped_taken - wanted);
+    }
+    purse->mapped_taken = wanted;
 }

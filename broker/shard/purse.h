@@ -38,14 +38,15 @@ struct amb_purse {
     const struct amb_shard *shard;
     struct amb_party *party; /* a reference to one of its user's */
     struct amb_account *account;
-    uint64_t refs;        /* of sessions */
-    uint64_t held, taken; /* host bytes; taken: of the account, in pieces */
-    uint64_t spare;       /* ... and so much more may stay taken. 0: no session is left */
-    uint64_t msgs, bytes; /* that came, and are not on the bill yet */
-    int64_t billed_ns;    /* the last bill, */
-    bool is_rated;        /* ... when a rate had a limit */
-    uint64_t tests;       /* of filters: the same */
-    bool is_sifting_late; /* of the bill for these, when it was last asked */
+    uint64_t refs;                 /* of sessions */
+    uint64_t held, taken;          /* host bytes; taken: of the account, in pieces */
+    uint64_t spare;                /* ... and so much more may stay taken. 0: no session is left */
+    uint64_t msgs, bytes;          /* that came, and are not on the bill yet */
+    int64_t billed_ns;             /* the last bill, */
+    bool is_rated;                 /* ... when a rate had a limit */
+    uint64_t tests;                /* of filters: the same */
+    uint64_t mapped, mapped_taken; /* held in place by its sessions; of the account, in pieces */
+    bool is_sifting_late;          /* of the bill for these, when it was last asked */
 };
 
 /* Has its user quotas? NULL: no. */
@@ -67,6 +68,12 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
 
 /* So many tests of filters it may do now, at most `most`; 0: the bill for them is not over. */
 uint32_t amb_purse_tests(struct amb_purse *purse, uint32_t most, int64_t now_ns);
+
+/* Something begins to wait for that row: counted as refused. */
+void amb_purse_note_blocked(struct amb_purse *purse, enum amb_quota row, int64_t now_ns);
+
+/* How many more they may hold. */
+uint64_t amb_purse_map_room(const struct amb_purse *purse);
 
 /* How far a window may stand open, so that a rate is not left behind by what is in it. `most`: with
  * no limit on rates. */
@@ -93,6 +100,18 @@ static inline void amb_purse_let_go(struct amb_purse *purse, uint64_t bytes)
     purse->held -= bytes;
     if (__builtin_expect(purse->taken - purse->held > purse->spare, 0)) {
         amb_purse_return(purse);
+    }
+}
+
+/* Takes what is missing of the account, or gives back. */
+void amb_purse_map_settle(struct amb_purse *purse);
+
+/* So many bytes more that its sessions hold in place, or less (modulo 2^64). */
+static inline void amb_purse_map(struct amb_purse *purse, uint64_t bytes)
+{
+    purse->mapped += bytes;
+    if (__builtin_expect(purse->mapped_taken - purse->mapped > AMB_PURSE_SPARE, 0)) {
+        amb_purse_map_settle(purse); /* Less than nothing is more than that, too. */
     }
 }
 

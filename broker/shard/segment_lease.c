@@ -120,6 +120,12 @@ enum amb_status amb_segment_lease_check(const struct amb_shard *shard,
         *why = "limit: what clients of one user may lease (limits.user_share)";
         return AMB_ELIMIT;
     }
+    struct amb_account *account = book->party == NULL ? NULL : &book->party->user->account;
+    if (amb_account_full(account, AMB_QUOTA_LEASED, bytes) != NULL ||
+        amb_account_full(account, AMB_QUOTA_HOST_BYTES, bytes) != NULL) {
+        *why = "limit: bytes that a quota allows (leased, host_bytes)";
+        return AMB_ELIMIT;
+    }
     *size = bytes;
     return AMB_OK;
 }

@@ -316,6 +316,92 @@ def check_durables(rig):
     print(f"heap: {count} durable names in {limit - before} bytes; {used} without a session")
 
 
+def check_leased(rig, cases):
+    """Past it libamb has memory of its own: what is published comes all the same."""
+    size, count = 1 << 20, 40
+    for users, owner in cases:
+        for limit in (64 << 10, 256 << 20):
+            world = World(rig, "leased", limit)
+            world.watch(**owner)
+            clients = [world.client(user) for user in users]
+            for number, client in enumerate(clients):
+                client.say("pub", 0, f"l.{number}")
+                sent = int(client.say("lease", 0, count, size, 30).split()[0])
+                check(sent == count, f"{client.user}: {sent} of {count}")
+            line = world.line()
+            is_small = limit < size
+            check((line["used"] == 0 and line["refused"] > 0) if is_small
+                  else 0 < line["used"] <= limit, f"{line}")
+            used = line["used"]
+            for client in clients:
+                client.say("close")
+            until(20, lambda: world.line()["used"] == 0, "leases end with their sessions")
+            world.broker.stop()
+            print(f"leased, {users}: {used} of {limit}, and {count} messages each")
+
+
+def check_lease_rate(rig, cases):
+    """A user with a rate leases, and gets its slots back as the bill allows."""
+    limit, size = 64 << 20, 256 << 10
+    for users, owner in cases:
+        world = World(rig, "in_bytes", limit)
+        world.watch(**owner)
+        clients = [world.client(user) for user in users]
+        for number, client in enumerate(clients):
+            client.say("pub", 0, f"l.{number}")
+            client.process.tell(f"0 lease 0 1000000 {size} 4")
+        sent = sum(answers(clients)) * size
+        leased = world.leased()
+        check(leased > 0, "nobody has leased anything")
+        check(sent <= 5.2 * limit, f"{sent / limit:.2f} s of bytes in 4 s")
+        check(sent >= 4 * limit * 0.7, f"{sent / limit:.2f} s of bytes in 4 s")
+        check(world.line()["refused"] > 0, f"{world.line()}")
+        world.broker.stop()
+        print(f"in_bytes, leased, {users}: {sent / limit:.2f} s of bytes in 4 s, {leased} leased")
+
+
+def check_lease_host(rig):
+    """Leases are host memory of their user: past host_bytes none, and below it they count."""
+    world = World(rig, "host_bytes", 96 << 20)
+    world.watch(of="user", user="one")
+    client = world.client("one")
+    client.say("pub", 0, "l.a")
+    client.say("lease", 0, 20, 1 << 20, 30)
+    used, leased = world.line()["used"], world.leased()
+    check(0 < leased <= used <= 96 << 20, f"{leased} leased, {used} in use")
+    client.say("close")
+    until(20, lambda: world.leased() == 0, "the lease ends")
+    world.broker.stop()
+    print(f"host_bytes: {used} in use, {leased} of it leased")
+
+
+def check_mapped(rig, cases):
+    """Messages that are held in place; past the limit they are copied."""
+    size, limit, count = 64 << 10, 1 << 20, 64
+    for users, owner in cases:
+        world = World(rig, "mapped", limit)
+        world.watch(**owner)
+        feeder = world.client("feeder" if owner["of"] == "user" else "labfeeder")
+        clients = [world.client(user) for user in users]
+        for client in clients:
+            client.say("sub", 0, "m.a")
+        feeder.say("pub", 0, "m.a")
+        check(feeder.say("fill", 0, count, size, 5000).split()[0] == str(count), "all are sent")
+        held = [[int(word) for word in client.say("hold", 0, count, 2000).split()]
+                for client in clients]
+        check(all(all_of_them == count for all_of_them, _ in held), f"{held}")
+        mapped = sum(in_place for _, in_place in held)
+        check(0 < mapped * size <= limit + (256 << 10), f"{held}: {mapped} of {size} in place")
+        line = world.line()
+        check(line["used"] <= limit + (256 << 10), f"{line}")
+        for client in clients:  # While a process has them mapped, they are its user's.
+            client.process.end_input()
+            client.process.wait()
+        until(20, lambda: world.line()["used"] == 0, "they are given back")
+        world.broker.stop()
+        print(f"mapped, {users}: {mapped * size} of {limit} in place, {held}")
+
+
 def answers(clients):
     return [int(client.process.line(60).split()[1]) for client in clients]
 
@@ -444,6 +530,12 @@ class World:
         return next(row for row in rows if row["key"] == (key or self.row) and
                     all(row[name] == value for name, value in self.owner.items()))
 
+    def leased(self):
+        """Bytes that the users of the case have leased: that row has no limit."""
+        users = ["one"] if self.owner["of"] == "user" else ["a", "b"]
+        rows = [json.loads(self.operator.say("ask", "quotas", user))["quotas"] for user in users]
+        return sum(row["used"] for part in rows for row in part if row["key"] == "leased")
+
     def events(self):
         return [(topic, json.loads(text)) for topic, text in self.operator.messages(0, 1500)]
 
@@ -562,6 +654,9 @@ def run(rig, options):
                           check_rate(rig, cases, "in_bytes", 4 << 20, 8192, 1 << 20)),
         "host_bytes": lambda: check_host_bytes(rig, cases),
         "heap": lambda: (check_heap(rig, cases), check_durables(rig)),
+        "leased": lambda: (check_leased(rig, cases), check_lease_rate(rig, cases),
+                           check_lease_host(rig)),
+        "mapped": lambda: check_mapped(rig, cases),
         "requests": lambda: check_requests(rig, cases),
         "filter_tests": lambda: check_filter_tests(rig, cases),
         "quiet": lambda: check(check_quiet(rig) >= 0.9 * float(options.get("quiet", 1)),

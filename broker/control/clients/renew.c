@@ -78,12 +78,15 @@ static bool renew_rights(struct amb_client *client, const struct amb_auth_user *
     return true;
 }
 
-/* Leases need no window, so a quota of what is published would not hold for them. Its client comes
- * back without any. */
-static void end_if_metered(struct amb_client *client)
+/* Its user has leased more than a second's worth, which it could write before it is billed. Its
+ * client comes back, and leases within that. */
+static void end_if_past(struct amb_client *client)
 {
+    const struct amb_account *account = amb_client_account(client);
     if (client->has_leased && client->state == AMB_CLIENT_LIVE && client->revoked == AMB_OK &&
-        amb_account_is_metered(amb_client_account(client))) {
+        account != NULL &&
+        amb_account_past(account, AMB_QUOTA_IN_BYTES,
+                         amb_account_used(account, AMB_QUOTA_LEASED)) != NULL) {
         amb_renew_revoke(client, AMB_ELOST);
     }
 }
@@ -92,7 +95,7 @@ void amb_renew_quotas(struct amb_control *control)
 {
     amb_quotas_renew(control);
     AMB_LIST_FOR_EACH (node, &control->clients) {
-        end_if_metered(AMB_CONTAINER_OF(node, struct amb_client, node));
+        end_if_past(AMB_CONTAINER_OF(node, struct amb_client, node));
     }
 }
 
@@ -118,7 +121,7 @@ static void renew(struct amb_client *client)
         login->users = amb_auth_users_ref(control->users);
         login->user = user;
         amb_quotas_limit(client);
-        end_if_metered(client);
+        end_if_past(client);
     }
 }
 

@@ -27,7 +27,7 @@ struct amb_control;
  * own. The first slice is done at once. */
 void amb_renew_users(struct amb_control *control, struct amb_auth_users *users);
 /* The quotas of the configuration in force, for all clients (quotas.h). One that has leased ends
- * where they limit what it publishes. */
+ * where its user has leased more than a second of in_bytes. */
 void amb_renew_quotas(struct amb_control *control);
 /* The next slice: clients that have not been compared yet, those that are to end, and queues. */
 void amb_renew_some(struct amb_control *control);

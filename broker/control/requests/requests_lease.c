@@ -128,6 +128,40 @@ static bool lease_find_pool(struct amb_client *client, uint64_t id, const char *
     return *out != NULL;
 }
 
+/* The lease comes within what is left. A publisher writes into it before it is billed. So
+ * all that its user has leased is at most a second's worth, and so are its slots. The worker asks
+ * once more where it takes the memory. */
+static bool quota_allows(struct amb_client *client, uint64_t id,
+                         const Amb__Control__LeaseOpen *open)
+{
+    struct amb_account *account = amb_client_account(client);
+    uint64_t bytes = 0;
+    if (account == NULL || __builtin_mul_overflow(open->slot, (uint64_t)open->slots, &bytes)) {
+        return true; /* The worker refuses what is too large. */
+    }
+    const struct {
+        enum amb_quota row;
+        uint64_t wanted, used;
+    } asks[] = {{AMB_QUOTA_LEASED, bytes, 0},
+                {AMB_QUOTA_HOST_BYTES, bytes, 0},
+                {AMB_QUOTA_IN_BYTES, bytes, amb_account_used(account, AMB_QUOTA_LEASED)},
+                {AMB_QUOTA_IN_MSGS, open->slots, 0}};
+    for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
+        char text[AMB_QUOTA_TEXT_MAX];
+        enum amb_quota row = asks[i].row;
+        const struct amb_account *full =
+            row == AMB_QUOTA_LEASED || row == AMB_QUOTA_HOST_BYTES
+                ? amb_account_refuses(account, row, asks[i].wanted)
+                : amb_account_past(account, row, asks[i].used + asks[i].wanted);
+        if (full != NULL) {
+            amb_client_send_error(client, id, AMB_ELIMIT, "lease: %s",
+                                  amb_quota_text(full, row, text));
+            return false;
+        }
+    }
+    return true;
+}
+
 void amb_request_lease_open(struct amb_client *client, uint64_t id,
                             const Amb__Control__LeaseOpen *open)
 {
@@ -139,9 +173,7 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
                                   : "only over the ring, by clients on the broker's host");
         return;
     }
-    if (amb_account_is_metered(amb_client_account(client))) {
-        amb_client_send_error(client, id, AMB_ELIMIT,
-                              "lease: none with a quota of host_bytes, in_msgs or in_bytes");
+    if (open->device[0] == '\0' && !quota_allows(client, id, open)) {
         return;
     }
     struct amb_control *control = client->control;

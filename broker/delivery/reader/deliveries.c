@@ -65,6 +65,9 @@ static void count_mapped(struct amb_subscription *sub, const struct amb_entry *e
     struct amb_session *session = sub->session;
     uint64_t bytes = is_more ? amb_entry_charge(entry) : -amb_entry_charge(entry);
     session->mapped_bytes += bytes;
+    if (__builtin_expect(session->purse != NULL, 0)) {
+        amb_purse_map(session->purse, bytes);
+    }
     if (entry->segment->gpu == NULL) {
         session->mapped_host_bytes += bytes;
         sub->held_bytes += bytes;

@@ -21,6 +21,8 @@
  *     request TOPIC TEXT TIME     "ok TEXT"
  *     answer H TEXT TIME          the next message of H, a request, gets TEXT
  *     ask QUERY                   "ok JSON"
+ *     lease H COUNT SIZE SECONDS  payloads written in leased memory: "ok SENT"
+ *     hold H COUNT TIME           so many messages, which are kept: "ok COUNT IN_PLACE"
  *     asks SECONDS                as many questions as are answered meanwhile: "ok COUNT"
  *     takes H COUNT TIME          so many messages of any size, or all within TIME: "ok COUNT TOOK"
  *
@@ -257,6 +259,33 @@ static void do_ask(struct slot *slot)
     amb_msg_release(answer);
 }
 
+static void do_lease(struct slot *slot)
+{
+    struct amb_pub *pub = slot->pubs[number(2) % HANDLES];
+    uint64_t sent = 0;
+    double end = now_s() + strtod(word(5), NULL);
+    while (sent < number(3) && now_s() < end) {
+        struct amb_lease *lease = NULL;
+        if (amb_lease(pub, number(4), 10 * AMB_MS, &lease) == AMB_OK) {
+            memset(amb_lease_data(lease), 1, 64);
+            sent += amb_lease_commit(lease, NULL, NULL) == AMB_OK;
+        }
+    }
+    (void)printf("ok %" PRIu64 "\n", sent);
+}
+
+static void do_hold(struct slot *slot)
+{
+    uint64_t count = 0, in_place = 0;
+    struct amb_msg *msg = NULL;
+    while (count < number(3) &&
+           amb_next(slot->subs[number(2) % HANDLES], time_of(4), &msg) == AMB_OK) {
+        count++;
+        in_place += strcmp(amb_msg_path(msg), "mapped") == 0;
+    }
+    (void)printf("ok %" PRIu64 " %" PRIu64 "\n", count, in_place);
+}
+
 static void do_asks(struct slot *slot)
 {
     struct amb_msg *answer = NULL;
@@ -291,7 +320,7 @@ static const struct {
     {"send", do_send},       {"fill", do_fill},       {"for", do_for},       {"sub", do_sub},
     {"unsub", do_unsub},     {"next", do_next},       {"keep", do_next},     {"term", do_next},
     {"take", do_take},       {"request", do_request}, {"answer", do_answer}, {"ask", do_ask},
-    {"asks", do_asks},       {"takes", do_takes},
+    {"lease", do_lease},     {"hold", do_hold},       {"asks", do_asks},     {"takes", do_takes},
 };
 
 static void obey(char *line)

@@ -217,8 +217,24 @@ static void test_windows_are_small_beside_a_rate(void **state)
     assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(64) << 10);
     limit(&w->one->user->account, AMB_QUOTA_IN_MSGS, UINT64_C(1) << 40);
     assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(64) << 10);
-    assert_true(amb_account_is_metered(&w->one->user->account));
-    assert_false(amb_account_is_metered(&w->other->user->account));
+}
+
+static void test_bytes_in_place_are_of_all_sessions(void **state)
+{
+    struct world *w = *state;
+    struct amb_account *account = &w->one->user->account;
+    assert_int_equal(amb_purse_map_room(w->purse), AMB_QUOTA_NONE);
+    amb_purse_map(w->purse, 5);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_MAPPED), AMB_PURSE_PIECE);
+    limit(account, AMB_QUOTA_MAPPED, 4 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_purse_map_room(w->purse), 4 * AMB_PURSE_PIECE - 5);
+    amb_purse_map(w->purse, 4 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_account_used(&w->tenant->account, AMB_QUOTA_MAPPED), 5 * AMB_PURSE_PIECE);
+    assert_in_range(amb_purse_map_room(w->purse), 0, AMB_PURSE_PIECE);
+    limit(account, AMB_QUOTA_MAPPED, 2 * AMB_PURSE_PIECE);
+    amb_purse_map(w->purse, UINT64_C(0) - 4 * AMB_PURSE_PIECE);
+    assert_true(amb_account_used(account, AMB_QUOTA_MAPPED) <= 2 * AMB_PURSE_PIECE);
+    amb_purse_map(w->purse, UINT64_C(0) - 5);
 }
 
 int main(void)
@@ -239,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_came_is_billed_when_the_session_ends, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_windows_are_small_beside_a_rate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_bytes_in_place_are_of_all_sessions, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

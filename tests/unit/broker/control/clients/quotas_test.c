@@ -154,11 +154,11 @@ static void test_a_shared_durable_is_of_who_reads_it(void **state)
     amb_party_unref(&party);
 }
 
-/* It would publish past its quota for as long as its session stays. */
-static void test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes(void **state)
+/* It could write more than a second's worth before it is billed. */
+static void test_who_has_leased_comes_back_for_a_rate_that_is_less(void **state)
 {
     (void)state;
-    static const char *const quotas[] = {"in_msgs = 5;", "topics = 5;"};
+    static const char *const quotas[] = {"in_bytes = 5;", "in_bytes = 5000;"};
     for (unsigned i = 0; i < 2; i++) {
         int leased_fd, plain_fd;
         char text[256];
@@ -167,6 +167,7 @@ static void test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes(void
         struct amb_client *leased = process_of(1000, 31, &leased_fd);
         struct amb_client *plain = process_of(1002, 32, &plain_fd);
         leased->has_leased = true;
+        amb_account_add(amb_client_account(leased), AMB_QUOTA_LEASED, 1000);
         amb_renew_quotas(leased->control);
         assert_int_equal(leased->revoked, AMB_OK);
         (void)snprintf(text, sizeof(text), "%s quotas = ( { name = \"default\"; %s } );", CAMERA,
@@ -175,6 +176,7 @@ static void test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes(void
         amb_renew_quotas(leased->control);
         assert_int_equal(leased->revoked, i == 0 ? AMB_ELOST : AMB_OK);
         assert_int_equal(plain->revoked, AMB_OK);
+        amb_account_sub(amb_client_account(leased), AMB_QUOTA_LEASED, 1000);
         amb_renew_some(leased->control);
         assert_int_equal(leased->state, i == 0 ? AMB_CLIENT_ENDING : AMB_CLIENT_LIVE);
         stepped_leave(leased, leased_fd);
@@ -296,7 +298,7 @@ int main(void)
         cmocka_unit_test(test_a_shared_durable_is_of_who_reads_it),
         cmocka_unit_test(test_topics_are_within_the_quota_whatever_leaves_for_them),
         cmocka_unit_test(test_one_session_takes_the_place_of_another),
-        cmocka_unit_test(test_who_has_leased_comes_back_for_a_quota_of_what_it_publishes),
+        cmocka_unit_test(test_who_has_leased_comes_back_for_a_rate_that_is_less),
     };
     return cmocka_run_group_tests_name("broker/quotas", tests, NULL, forget_roles);
 }
