@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of broker-ctl check: a figure out of a view of the broker, held against two limits. The
- * form is that which Nagios and its kin read. A figure above a limit is beyond it.
+ * The checks of broker-ctl check: a figure out of a view of the broker, held against two limits.
+ * The form is that which Nagios and its kin read. A figure above a limit is beyond it.
  *
  *   view ─► value ─► state: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
  *
