@@ -49,6 +49,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define AMB_BROKER_PATH_MAX 1024u /* log.audit is shorter */
 #define BROKER_URLS_MAX (AMB_LISTENERS_MAX * 512u + 4096u)
 
 struct amb_broker {
@@ -68,7 +69,7 @@ struct amb_broker {
     struct amb_shard *shards[AMB_SHARDS_MAX];
     unsigned worker_count; /* initialised */
     struct amb_audit audit;
-    const char *audit_path; /* "": none */
+    char audit_path[AMB_BROKER_PATH_MAX]; /* "": none */
     struct amb_control control;
     struct amb_service service;
     struct amb_mail service_mail;
@@ -370,6 +371,11 @@ static enum amb_status say_what(enum amb_status status, const char *what, char *
     return status;
 }
 
+static void keep_path(struct amb_broker *broker, const char *path)
+{
+    (void)snprintf(broker->audit_path, sizeof(broker->audit_path), "%s", path);
+}
+
 static enum amb_status open_audit(const char *path, struct amb_audit_file *out, char *error,
                                   size_t error_size)
 {
@@ -385,7 +391,7 @@ static enum amb_status open_audit(const char *path, struct amb_audit_file *out, 
 static enum amb_status broker_start_audit(struct amb_broker *broker, char *error, size_t error_size)
 {
     struct amb_audit_file file;
-    broker->audit_path = broker->config->log.audit;
+    keep_path(broker, broker->config->log.audit);
     if (broker->audit_path[0] == '\0') {
         return AMB_OK;
     }
@@ -520,9 +526,9 @@ void amb_broker_drain(struct amb_broker *broker)
 
 struct reload {
     struct amb_mail mail;
-    const struct amb_config *config;
-    struct amb_auth_users *users; /* a reference */
-    struct amb_audit_file audit;  /* where it is another one */
+    const struct amb_config *config; /* a reference */
+    struct amb_auth_users *users;    /* a reference */
+    struct amb_audit_file audit;     /* where it is another one */
     bool has_audit;
 };
 
@@ -556,6 +562,7 @@ static void reload_arrived(struct amb_mail *mail, void *owner)
     amb_renew_users(control, reload->users);
     amb_renew_quotas(control);
     amb_auth_users_unref(&reload->users);
+    amb_config_unref(&reload->config);
     free(reload);
 }
 
@@ -568,7 +575,6 @@ enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_co
         (void)snprintf(error, error_size, "no memory");
         return AMB_ENOMEM;
     }
-    reload->config = config;
     reload->audit.fd = -1;
     reload->has_audit = strcmp(path, broker->audit_path) != 0;
     if (reload->has_audit && path[0] != '\0') {
@@ -578,7 +584,8 @@ enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_co
             return status;
         }
     }
-    broker->audit_path = path;
+    keep_path(broker, path);
+    reload->config = amb_config_ref(config);
     reload->users = amb_auth_users_ref(config->auth.users);
     amb_log_set_level(config->log.level);
     amb_mail_post(&broker->control.inbox, &reload->mail, reload_arrived);

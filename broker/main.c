@@ -39,15 +39,11 @@ __attribute__((visibility("default"))) const char *malloc_conf =
     "narenas:8,background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0";
 #endif
 
+/* Of the changes that a reload tells. */
+#define DIFF_MAX 2048u
 /* The time that a service manager is asked to grant the start, and more of it for the memory. */
 #define START_US 120000000ULL
 #define START_US_EACH_MIB 2000ULL
-
-/* A configuration that was in force. */
-struct former {
-    struct former *next;
-    struct amb_config *config;
-};
 
 /* The things that HUP needs to read the configuration again. The machine is as it was at start: the
  * numbers that "auto" has become are in use, whatever has been done to our quotas since. */
@@ -55,8 +51,8 @@ struct program {
     struct amb_command_line line;
     struct amb_config_machine machine;
     struct amb_config_source source;
-    struct amb_config *config;
-    struct former *former;
+    struct amb_config *config; /* in force */
+    struct amb_config *first;  /* that the broker was started with; NULL: it is that one */
     struct amb_broker *broker;
     struct amb_signals signals;
     struct amb_control_hooks hooks;
@@ -121,23 +117,20 @@ static void use_format(const struct amb_config *config)
     amb_log_set_format((enum amb_log_format)format);
 }
 
-/* The configuration in force is kept with its predecessors: what the broker reads of it may be in
- * any of them. */
+/* The broker reads what only a restart changes in its first configuration. Of each other it has
+ * references, and the last one frees it. */
 static bool adopt_config(struct program *program, struct amb_config *config, char *error,
                          size_t error_size)
 {
-    struct former *former = malloc(sizeof(*former));
-    if (former == NULL) {
-        (void)snprintf(error, error_size, "no memory");
-        return false;
-    }
     if (amb_broker_reload(program->broker, config, error, error_size) != AMB_OK) {
-        free(former);
         return false;
     }
-    amb_config_forget_users(program->config); /* Of 100,000 users each reload would keep a set. */
-    *former = (struct former){.next = program->former, .config = program->config};
-    program->former = former;
+    if (program->first == NULL) {
+        program->first = program->config;
+        amb_config_forget_users(program->first);
+    } else {
+        amb_config_destroy(&program->config);
+    }
     program->config = config;
     use_format(config);
     return true;
@@ -153,7 +146,7 @@ static bool refuse_reload(char *text, size_t size, const char *how, const char *
 /* As a whole or not at all. text: what is in force, or why nothing has changed. */
 static bool reload(struct program *program, char *text, size_t size)
 {
-    char error[AMB_CONFIG_ERROR_MAX] = "", restart[512], live[512];
+    char error[AMB_CONFIG_ERROR_MAX] = "", restart[DIFF_MAX], live[DIFF_MAX];
     struct amb_config *config = NULL;
     program->source.former = program->config;
     if (load_config(&program->source, error, sizeof(error), &config) != AMB_OK) {
@@ -183,7 +176,7 @@ static bool reload(struct program *program, char *text, size_t size)
 static void on_reload(void *arg)
 {
     struct program *program = arg;
-    char text[AMB_CONFIG_ERROR_MAX + 64];
+    char text[DIFF_MAX + AMB_CONFIG_ERROR_MAX + 64];
     uint64_t upto = amb_broker_reloads_asked(program->broker);
     amb_notify_send(&program->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
                     (long long)(amb_clock_monotonic_ns() / AMB_NS_PER_US));
@@ -209,16 +202,6 @@ static void ask_to_drain(void *arg)
 {
     struct program *program = arg;
     amb_signals_drain(&program->signals);
-}
-
-static void forget_former(struct program *program)
-{
-    while (program->former != NULL) {
-        struct former *former = program->former;
-        program->former = former->next;
-        amb_config_destroy(&former->config);
-        free(former);
-    }
 }
 
 static void warn_about_environment(void)
@@ -415,8 +398,8 @@ static int run_program(struct program *program)
         return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
     }
     int result = use_config(program);
-    forget_former(program);
     amb_config_destroy(&program->config);
+    amb_config_destroy(&program->first);
     return result;
 }
 

@@ -287,9 +287,30 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
     return AMB_OK;
 }
 
+static struct amb_config *of_const(const struct amb_config *config)
+{
+    return (struct amb_config *)(uintptr_t)config; /* Only the count changes. */
+}
+
+const struct amb_config *amb_config_ref(const struct amb_config *config)
+{
+    (void)atomic_fetch_add_explicit(&of_const(config)->refs, 1, memory_order_relaxed);
+    return config;
+}
+
+void amb_config_unref(const struct amb_config **config)
+{
+    struct amb_config *own = of_const(*config);
+    *config = NULL;
+    amb_config_destroy(&own);
+}
+
 void amb_config_destroy(struct amb_config **config)
 {
-    if (*config == NULL) {
+    /* Acquire and release: the last one sees what all others have done with it. */
+    if (*config == NULL ||
+        atomic_fetch_sub_explicit(&(*config)->refs, 1, memory_order_acq_rel) != 0) {
+        *config = NULL;
         return;
     }
     amb_tls_context_unref(&(*config)->tls.context);

@@ -5,8 +5,8 @@
  * (AMBROKER_SECTION_KEY), and the command line (-o key=value, --listen). Every key is one row of
  * the table in broker/config/config_schema.c; parser, --print-config, docs/config.md and
  * etc/broker.conf come from it. Values are checked and resolved: "auto" workers, connections and
- * message size are numbers here. Threads: any, after creation (nothing changes). Memory: one owner;
- * all strings belong to it.
+ * message size are numbers here. Threads: any, after creation (nothing changes). Memory:
+ * references; all strings belong to it.
  */
 #pragma once
 
@@ -19,6 +19,7 @@
 #include "wire/config/transports.h"
 #include "wire/tls/tls_context.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -285,6 +286,7 @@ struct amb_config {
     } log;
     struct amb_config_http http;
     struct amb_config_store *store; /* origins and memory, for broker/config alone */
+    _Atomic uint32_t refs;          /* beside its creator's: amb_config_ref */
 };
 
 /* The machine that the defaults depend on. */
@@ -338,8 +340,13 @@ struct amb_config_source {
 AMB_MUST_CHECK enum amb_status amb_config_create(const struct amb_config_source *source,
                                                  char *error, size_t error_size,
                                                  struct amb_config **out);
-/* NULL is allowed; sets *config to NULL. */
+/* The creator's reference ends; the last one frees it. NULL is allowed; sets *config to NULL. */
 void amb_config_destroy(struct amb_config **config);
+/* Another one who reads it, also when a reload has put another configuration in its place. Any
+ * thread, and the last reference may end on any. */
+const struct amb_config *amb_config_ref(const struct amb_config *config);
+/* NULL is allowed; sets *config to NULL. */
+void amb_config_unref(const struct amb_config **config);
 /* Another one is in force, and its users are not kept any longer. Readers of the set have
  * references of their own. */
 void amb_config_forget_users(struct amb_config *config);

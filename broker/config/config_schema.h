@@ -2,7 +2,8 @@
 /*
  * The schema: one row per key, from which the parser, --print-config, the example file, the
  * reference page and all error texts come. A new key is a field in broker/config/config.h and a row
- * in broker/config/config_schema.c. Threads: any (constants). Memory: static.
+ * in broker/config/config_schema.c or, for topics, config_schema_rule.c. Threads: any (constants).
+ * Memory: static.
  */
 #pragma once
 

@@ -84,3 +84,16 @@ uint64_t amb_config_trust_met(const struct amb_config *config, const char *patte
     }
     return met | 1;
 }
+
+bool amb_config_trust_is_same(const struct amb_config *a, const struct amb_config *b)
+{
+    if (a->trust_groups.count == 1 && b->trust_groups.count == 1) {
+        return true; /* All topics are of the default group. */
+    }
+    bool is_same = a->topics.count == b->topics.count;
+    for (size_t i = 0; is_same && i < a->topics.count; i++) {
+        is_same = strcmp(a->topics.items[i].match, b->topics.items[i].match) == 0 &&
+                  strcmp(a->topics.items[i].trust_group, b->topics.items[i].trust_group) == 0;
+    }
+    return is_same;
+}

@@ -17,3 +17,6 @@ AMB_MUST_CHECK enum amb_status amb_config_trust_finish(struct amb_config_build *
 /* A bit for each group that has topics which the pattern matches, those of the broker aside. The
  * first rule that matches a topic decides, so a rule hides what it covers from those behind it. */
 uint64_t amb_config_trust_met(const struct amb_config *config, const char *pattern, size_t len);
+/* Has each topic the same group in both, and each group its number? Where there are others than the
+ * default one, the rules that name them must be the same, in the same order. */
+bool amb_config_trust_is_same(const struct amb_config *a, const struct amb_config *b);

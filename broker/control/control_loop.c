@@ -110,7 +110,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
                                  size_t error_size)
 {
     memset(control, 0, sizeof(*control));
-    control->config = config;
+    control->config = amb_config_ref(config);
     control->stats = &control->own_stats;
     control->users = amb_auth_users_ref(config->auth.users);
     control->budget = budget;
@@ -180,6 +180,7 @@ void amb_control_fini(struct amb_control *control)
     amb_auth_users_unref(&control->users);
     amb_rights_table_fini(&control->rights);
     amb_idmap_fini(&control->by_id);
+    amb_config_unref(&control->config);
 }
 
 /* A topic is freed by the control thread, when its home has forgotten it: behind this mail. */

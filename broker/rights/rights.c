@@ -131,7 +131,17 @@ void amb_rights_unref(struct amb_rights **rights)
     *rights = NULL;
     if (own != NULL && --own->refs == 0) {
         amb_rights_table_forget(own);
+        if (own->config != NULL) {
+            amb_config_unref(&own->config);
+        }
         free(own);
+    }
+}
+
+void amb_rights_keep(struct amb_rights *rights, const struct amb_config *config)
+{
+    if (rights->config == NULL) {
+        rights->config = amb_config_ref(config);
     }
 }
 

@@ -12,7 +12,7 @@
  * Rights that are NULL allow everything.
  *
  * Threads: the control thread. Memory: one allocation, with all patterns, and the table's key; both
- * are freed with the last reference. Roles are the configuration's, which outlives them.
+ * are freed with the last reference. Roles are the configuration's: of that there is a reference.
  */
 #pragma once
 
@@ -61,6 +61,7 @@ struct amb_rights {
     enum amb_admin admin;
     char *key; /* of the table's, an allocation of its own; NULL: none */
     size_t key_len;
+    const struct amb_config *config; /* a reference: the roles are its. NULL: others keep them */
 };
 
 /* Denies that a subscription's pattern meets, by their index: a bit each. */
@@ -88,6 +89,8 @@ static inline struct amb_rights *amb_rights_ref(struct amb_rights *rights)
 }
 /* Sets *rights to NULL, and does nothing else where it is NULL already. */
 void amb_rights_unref(struct amb_rights **rights);
+/* The configuration that the roles are of lives as long as the rights. Harmless twice. */
+void amb_rights_keep(struct amb_rights *rights, const struct amb_config *config);
 
 /*
  * May the topic be published to? *by (may be NULL): the line that says so. NULL: no line allows it,

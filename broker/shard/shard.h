@@ -48,8 +48,9 @@ struct amb_shard {
     struct amb_inbox *control;      /* of the control thread: answers and requests */
     struct amb_shard *const *peers; /* all shards, this one too */
     unsigned peer_count;
-    const struct amb_config *config;        /* that it was started with */
-    const struct amb_config_limits *limits; /* those in force; the worker's own */
+    const struct amb_config *config; /* that it was started with: for what only a restart changes */
+    const struct amb_config *live;   /* a reference: the one in force, */
+    const struct amb_config_limits *limits; /* ... and its limits; the worker's own */
     const struct amb_shard_upcalls *upcalls;
     struct amb_shard_stats *stats; /* of the counters, or own_stats */
     struct amb_counters *counters; /* NULL: objects have no slots */

@@ -111,7 +111,7 @@ static void topic_set_expiry(const struct amb_topic *topic, struct amb_entry *en
     }
 }
 
-static void topic_watch(struct amb_topic *topic)
+void amb_topic_watch(struct amb_topic *topic)
 {
     struct amb_shard *shard = topic->shard;
     if (amb_list_is_empty(&topic->history.timed)) {
@@ -133,7 +133,7 @@ static void topic_note_age(struct amb_topic *topic, struct amb_entry *entry)
         topic_set_expiry(topic, entry);
     }
     if (topic->has_ttl || topic->rule->retain.age_ns != 0) {
-        topic_watch(topic);
+        amb_topic_watch(topic);
     }
 }
 

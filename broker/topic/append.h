@@ -20,3 +20,5 @@ struct amb_topic;
  */
 AMB_MUST_CHECK enum amb_status amb_topic_append(struct amb_topic *topic, struct amb_entry *entry,
                                                 uint64_t first_seq);
+/* Something in its log goes by age, or will. */
+void amb_topic_watch(struct amb_topic *topic);

@@ -13,8 +13,9 @@ struct amb_topic *amb_replay_begin(struct amb_topic *topic, unsigned borrower, u
 {
     struct amb_replay *replay = calloc(1, sizeof(*replay));
     struct amb_topic *shadow = NULL;
-    if (replay == NULL || amb_topic_create(topic->shard->peers[borrower], topic->id, topic->home,
-                                           topic->name, topic->name_len, &shadow) != AMB_OK) {
+    if (replay == NULL ||
+        amb_topic_create(topic->shard->peers[borrower], topic->config, topic->id, topic->home,
+                         topic->name, topic->name_len, &shadow) != AMB_OK) {
         free(replay);
         return NULL;
     }

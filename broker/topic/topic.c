@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
-                                 const char *name, size_t name_len, struct amb_topic **out)
+enum amb_status amb_topic_create(struct amb_shard *shard, const struct amb_config *config,
+                                 uint32_t id, unsigned home, const char *name, size_t name_len,
+                                 struct amb_topic **out)
 {
     amb_assert(name_len <= AMB_TOPIC_MAX);
     struct amb_topic *topic = calloc(1, sizeof(*topic));
@@ -37,7 +38,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
     topic->shard = shard;
     topic->name_len = (uint32_t)name_len;
     memcpy(topic->name, name, name_len);
-    topic->rule = amb_config_topic(shard->config, topic->name);
+    topic->rule = amb_config_topic(config, topic->name);
     topic->has_ttl = topic->rule->ttl_ns != AMB_CONFIG_TIME_FOREVER;
     topic->history.retains = home == shard->index && amb_topic_rule_retains(topic->rule);
     uint32_t keys = topic->rule->retain.keys;
@@ -47,6 +48,7 @@ enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned 
         free(topic);
         return AMB_ENOMEM;
     }
+    topic->config = amb_config_ref(config);
     amb_log_init(&topic->log);
     amb_list_init(&topic->cursors);
     amb_topic_walks_init(&topic->walks);
@@ -102,6 +104,7 @@ void amb_topic_destroy(struct amb_topic **topic)
     amb_counters_give_numbers(t->shard->counters, &t->counters_slot);
     amb_log_fini(&t->log);
     free(t->lending.lends);
+    amb_config_unref(&t->config);
     free(t);
 }
 

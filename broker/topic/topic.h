@@ -44,6 +44,7 @@
 /* How often topics are looked at in which something goes by age. */
 #define AMB_TOPIC_TICK_NS INT64_C(100000000)
 
+struct amb_config;
 struct amb_keys;
 struct amb_shard;
 struct amb_topic;
@@ -80,9 +81,10 @@ struct amb_topic {
     struct amb_topic_counts counts;
     struct amb_topic_spill spill;
     struct amb_topic_privates privates;
-    struct amb_topic_shadow shadow; /* home reads here: its neighbours change seldom */
-    uint32_t counters_slot;         /* of its numbers: broker/observe; 0: none */
-    uint32_t tenant;                /* the owner, also of dead letters: base/tenant.h */
+    struct amb_topic_shadow shadow;  /* home reads here: its neighbours change seldom */
+    const struct amb_config *config; /* a reference; the rule is its */
+    uint32_t counters_slot;          /* of its numbers: broker/observe; 0: none */
+    uint32_t tenant;                 /* the owner, also of dead letters: base/tenant.h */
     uint32_t name_len;
     char name[AMB_TOPIC_MAX + 1];
 };
@@ -93,8 +95,9 @@ _Static_assert(offsetof(struct amb_topic, shadow) >=
                "home does not take them away");
 
 /* A topic of this shard, at home or shadow, of priority NORMAL. ENOMEM. */
-AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard, uint32_t id, unsigned home,
-                                                const char *name, size_t name_len,
+AMB_MUST_CHECK enum amb_status amb_topic_create(struct amb_shard *shard,
+                                                const struct amb_config *config, uint32_t id,
+                                                unsigned home, const char *name, size_t name_len,
                                                 struct amb_topic **out);
 /* Before it is used. */
 void amb_topic_set_priority(struct amb_topic *topic, enum amb_priority priority);

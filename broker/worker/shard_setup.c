@@ -13,11 +13,18 @@
 #include "broker/shard/shard_memory.h"
 #include "broker/shard/tally.h"
 #include "broker/topic/log/prelude.h"
+#include "broker/topic/rule.h"
+#include "broker/topic/topic.h"
+#include "broker/worker/orders_private.h"
 #include "wire/base/assert.h"
 #include "wire/link/link.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* In one turn: topics, and entries that go with them; empty cells cost less. */
+#define CONFIG_TURN 256u
+#define CONFIG_EMPTY 64u
 
 /* In the order of struct amb_shard; parts that begin as zeros are not here. */
 static void shard_init_parts(struct amb_shard *shard)
@@ -45,6 +52,15 @@ static void shard_init_parts(struct amb_shard *shard)
     shard->reclaim.drop_kept = amb_subscriptions_drop_kept;
 }
 
+/* Takes the reference over. */
+static void shard_use_config(struct amb_shard *shard, const struct amb_config *config)
+{
+    amb_config_unref(&shard->live);
+    shard->live = config;
+    shard->limits = &config->limits;
+    amb_shard_memory_set_window(shard, config->limits.window);
+}
+
 enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
                                const struct amb_config *config, struct amb_membudget *budget)
 {
@@ -64,25 +80,61 @@ enum amb_status amb_shard_init(struct amb_shard *shard, unsigned index,
     }
     status = amb_shard_memory_init(shard, config, budget);
     if (status == AMB_OK) {
-        amb_shard_set_limits(shard, &config->limits);
+        shard_use_config(shard, amb_config_ref(config));
     }
     return status;
 }
 
-void amb_shard_set_limits(struct amb_shard *shard, const struct amb_config_limits *limits)
+/* Of the configuration in force, which may be newer than the order's. False: there is more to do.
+ */
+static bool topic_go_over(struct amb_shard *shard, struct amb_topic *topic, uint32_t *budget)
 {
-    shard->limits = limits;
-    amb_shard_memory_set_window(shard, limits->window);
+    amb_topic_use_config(topic, shard->live);
+    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
+        amb_topic_use_config(AMB_CONTAINER_OF(node, struct amb_topic, privates.node), shard->live);
+    }
+    return amb_topic_settle(topic, budget);
 }
 
-static void limits(struct amb_shard *shard, struct amb_order *order)
+/* Some topics a turn: this mail goes around until all have had their turn. */
+static void topics_go_over(struct amb_mail *mail, void *owner)
 {
-    amb_shard_set_limits(shard, AMB_CONTAINER_OF(order, struct amb_order_limits, order)->limits);
+    struct amb_shard *shard = owner;
+    struct amb_order_config *order = AMB_CONTAINER_OF(mail, struct amb_order_config, order.mail);
+    uint32_t budget = CONFIG_TURN;
+    while (order->next < shard->topics.cells && budget > 0) {
+        struct amb_topic *topic = shard->topics.at[order->next];
+        if (topic != NULL && !topic_go_over(shard, topic, &budget)) {
+            break;
+        }
+        order->next++;
+        budget -= budget > 0 && topic == NULL && order->next % CONFIG_EMPTY == 0;
+    }
+    if (order->next < shard->topics.cells) {
+        amb_mail_post(&shard->inbox, mail, topics_go_over);
+    } else {
+        amb_order_answer(&order->order);
+    }
 }
 
-const struct amb_order_kind amb_order_limits = {
-    .run = limits,
-    .size = AMB_ORDER_SIZE(struct amb_order_limits),
+static void use_config(struct amb_shard *shard, struct amb_order *order)
+{
+    struct amb_order_config *use = AMB_CONTAINER_OF(order, struct amb_order_config, order);
+    shard_use_config(shard, use->config);
+    use->config = NULL;
+    topics_go_over(&order->mail, shard);
+}
+
+static void forget_config(struct amb_order *order)
+{
+    amb_config_unref(&AMB_CONTAINER_OF(order, struct amb_order_config, order)->config);
+}
+
+const struct amb_order_kind amb_order_config = {
+    .run = use_config,
+    .fini = forget_config,
+    .size = AMB_ORDER_SIZE(struct amb_order_config),
+    .answers_itself = true,
 };
 
 void amb_shard_fini(struct amb_shard *shard)
@@ -100,6 +152,7 @@ void amb_shard_fini(struct amb_shard *shard)
     amb_pool_fini(&shard->entries.pool);
     amb_pool_fini(&shard->outgoing.pool);
     amb_pool_fini(&shard->tallies.pool);
+    amb_config_unref(&shard->live);
     free(shard->topics.at);
     free(shard->sessions.at);
     shard->topics.at = NULL;

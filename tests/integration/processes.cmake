@@ -12,7 +12,7 @@ add_executable(test-told ${CMAKE_CURRENT_LIST_DIR}/told.c)
 target_link_libraries(test-told PRIVATE amb_flags amb_client_config amb_broker_core)
 set_target_properties(test-patterned test-promptness test-told PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-foreach(name IN ITEMS audience bad_input cli counters dask exchange fence frozen hardship interface lazy lease local logs looking messages near policies priority queues reconnect request roles steady_state stopped systemd truth users verbs)
+foreach(name IN ITEMS audience bad_input cli counters dask exchange fence frozen hardship interface lazy lease local logs looking messages near policies priority queues reconnect reload request roles steady_state stopped systemd truth users verbs)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)
 endforeach()
 if(AMB_HTTP)
@@ -49,6 +49,7 @@ amb_python_test(stress-counters stress ${CMAKE_CURRENT_LIST_DIR}/counters_test.p
 if(AMB_TESTS)
     set_tests_properties(stress-counters PROPERTIES TIMEOUT 3600)
 endif()
+amb_python_test(stress-reload stress ${CMAKE_CURRENT_LIST_DIR}/reload_test.py --rounds 1000)
 amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)
 if(NOT AMB_SANITIZE) # Of builds as they are shipped.

@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
+#include "broker/control/directory/directory_topic.h"
 #include "broker/shard/shard.h"
 #include "broker/worker/shard_setup.h"
 #include "wire/base/assert.h"
@@ -13,16 +14,21 @@
 
 void amb_control_use_config(struct amb_control *control, const struct amb_config *config)
 {
-    control->config = config;
+    const struct amb_config *former = control->config;
+    control->config = amb_config_ref(config);
     control->config_number++;
     control->directory.config = config;
+    amb_config_unref(&former);
+    if (!amb_directory_ids_fit(&control->directory, config->limits.max_topics)) {
+        amb_error("limits.max_topics: no memory for the numbers of so many topics");
+    }
     for (unsigned i = 0; i < control->shard_count && !control->directory.is_over; i++) {
-        struct amb_order_limits *order = amb_order_new(&amb_order_limits, NULL, NULL);
+        struct amb_order_config *order = amb_order_new(&amb_order_config, NULL, NULL);
         if (order == NULL) {
-            amb_error("worker %u keeps its limits: no memory", i);
+            amb_error("worker %u keeps its limits and rules: no memory", i);
             continue;
         }
-        order->limits = &config->limits;
+        order->config = amb_config_ref(config);
         amb_order_post(control->shards[i], &order->order);
     }
 }

@@ -42,7 +42,11 @@ enum amb_status amb_login_rights(struct amb_control *control, const struct amb_a
             roles[of.role_count++] = role;
         }
     }
-    return amb_rights_take(&control->rights, &of, out);
+    enum amb_status status = amb_rights_take(&control->rights, &of, out);
+    if (status == AMB_OK) {
+        amb_rights_keep(*out, control->config);
+    }
+    return status;
 }
 
 /* The rights of the user, its tenant, and the owner of what that has in common. */

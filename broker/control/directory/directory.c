@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS_SPARE 1024u
 #define READ_STEPS 1024u /* of looking for a reader; with more of them there may be one */
 
 enum amb_status amb_directory_init(struct amb_directory *directory, const struct amb_config *config,
@@ -39,12 +38,7 @@ enum amb_status amb_directory_init(struct amb_directory *directory, const struct
     amb_list_init(&directory->no_party.line);
     amb_list_init(&directory->no_party.topics);
     amb_list_init(&directory->over);
-    /* Slots of those that leave are not free yet, and their number is not bounded by the limit. */
-    uint64_t cells = (uint64_t)config->limits.max_topics * 2 + CELLS_SPARE;
-    directory->free_size = cells < AMB_TOPIC_CELLS_MAX ? (uint32_t)cells : AMB_TOPIC_CELLS_MAX;
-    directory->free_ids = calloc(directory->free_size, sizeof(uint32_t));
-    directory->by_cell = calloc(directory->free_size, sizeof(struct amb_dir_topic *));
-    if (directory->free_ids == NULL || directory->by_cell == NULL) {
+    if (!amb_directory_ids_fit(directory, config->limits.max_topics)) {
         return AMB_ENOMEM;
     }
     enum amb_status status = amb_map_create(&directory->by_name);

@@ -128,8 +128,8 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
     if (add == NULL) {
         return NULL;
     }
-    if (amb_topic_create(directory->shards[shard], topic->id, topic->home, topic->name,
-                         topic->name_len, &topic->on_shard[shard]) != AMB_OK) {
+    if (amb_topic_create(directory->shards[shard], directory->config, topic->id, topic->home,
+                         topic->name, topic->name_len, &topic->on_shard[shard]) != AMB_OK) {
         amb_order_free(&add->order);
         return NULL;
     }
@@ -152,6 +152,35 @@ void amb_dir_topic_use(struct amb_dir_topic *topic)
 {
     amb_list_remove(&topic->idle);
     topic->uses++;
+}
+
+bool amb_directory_ids_fit(struct amb_directory *directory, uint32_t max_topics)
+{
+    uint64_t cells = (uint64_t)max_topics * 2 + AMB_DIRECTORY_CELLS_SPARE;
+    uint32_t size = cells < AMB_TOPIC_CELLS_MAX ? (uint32_t)cells : AMB_TOPIC_CELLS_MAX;
+    if (size <= directory->free_size) {
+        return true;
+    }
+    uint32_t *free_ids = calloc(size, sizeof(uint32_t));
+    struct amb_dir_topic **by_cell = calloc(size, sizeof(struct amb_dir_topic *));
+    if (free_ids == NULL || by_cell == NULL) {
+        free(free_ids);
+        free(by_cell);
+        return false;
+    }
+    for (uint32_t i = 0; i < directory->free_count; i++) {
+        free_ids[i] = directory->free_ids[(directory->free_first + i) % directory->free_size];
+    }
+    if (directory->free_size > 0) {
+        memcpy(by_cell, directory->by_cell, directory->free_size * sizeof(struct amb_dir_topic *));
+    }
+    free(directory->free_ids);
+    free(directory->by_cell);
+    directory->free_ids = free_ids;
+    directory->by_cell = by_cell;
+    directory->free_first = 0;
+    directory->free_size = size;
+    return true;
 }
 
 /* Slots are used anew as late as possible. */

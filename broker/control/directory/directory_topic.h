@@ -34,6 +34,11 @@ struct amb_topic *amb_dir_topic_introduce(struct amb_directory *directory,
 /* It has one more publisher, or one more subscription to just its name. */
 void amb_dir_topic_use(struct amb_dir_topic *topic);
 
+/* Beside two cells of ids for each topic: those that leave are not free yet, and no limit bounds
+ * them. */
+#define AMB_DIRECTORY_CELLS_SPARE 1024u
+/* Room for the ids of so many topics; never less than before. False: no memory. */
+bool amb_directory_ids_fit(struct amb_directory *directory, uint32_t max_topics);
 /* False: thousands are just leaving. */
 bool amb_directory_id_take(struct amb_directory *directory, uint32_t *out);
 /* The id of a topic that is gone may be given again: late. */

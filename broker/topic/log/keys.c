@@ -231,6 +231,20 @@ void amb_keys_destroy(struct amb_keys **keys)
     free(k);
 }
 
+static void keep_within(struct amb_keys *keys)
+{
+    while (keys->count > 0 && (keys->count > keys->max || keys->bytes > keys->max_bytes)) {
+        key_remove(keys, key_oldest(keys));
+    }
+}
+
+void amb_keys_limit(struct amb_keys *keys, uint32_t max, uint64_t max_bytes)
+{
+    keys->max = max;
+    keys->max_bytes = max_bytes;
+    keep_within(keys);
+}
+
 /* For speed only: without memory buckets get longer. */
 static void keys_grow(struct amb_keys *keys)
 {
@@ -345,9 +359,7 @@ void amb_keys_gone(struct amb_keys *keys, struct amb_entry *entry)
             key_remove(keys, key);
         }
     }
-    while (keys->bytes > keys->max_bytes && keys->count > 0) {
-        key_remove(keys, key_oldest(keys));
-    }
+    keep_within(keys);
 }
 
 void amb_keys_moved(struct amb_keys *keys, const struct amb_entry *from, struct amb_entry *to)

@@ -30,6 +30,8 @@ AMB_MUST_CHECK enum amb_status amb_keys_create(struct amb_shard *shard, uint32_t
                                                uint64_t max_bytes, bool keeps,
                                                struct amb_keys **out);
 void amb_keys_destroy(struct amb_keys **keys);
+/* Other limits; keys that are too many go, oldest first. */
+void amb_keys_limit(struct amb_keys *keys, uint32_t max, uint64_t max_bytes);
 /* It has been appended to the log. Messages in GPU memory are not kept. */
 void amb_keys_note(struct amb_keys *keys, struct amb_entry *entry);
 /* It leaves the log: a message that is the newest of its key stays here. */

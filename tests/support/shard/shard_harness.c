@@ -180,8 +180,8 @@ struct amb_topic *harness_topic_on(struct shard_harness *harness, uint32_t topic
     struct amb_topic **at = &harness->topics[topic][shard];
     if (*at == NULL) {
         const char *name = harness->names[topic];
-        assert_int_equal(amb_topic_create(harness->peers[shard], topic, harness->topic_home[topic],
-                                          name, strlen(name), at),
+        assert_int_equal(amb_topic_create(harness->peers[shard], harness->config, topic,
+                                          harness->topic_home[topic], name, strlen(name), at),
                          AMB_OK);
         if (harness->topic_priority[topic] != AMB_PRIORITY_NORMAL) {
             amb_topic_set_priority(*at, harness->topic_priority[topic]);

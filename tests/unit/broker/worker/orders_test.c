@@ -383,10 +383,13 @@ static void test_other_limits_are_in_force_for_what_comes_next(void **state)
 {
     (void)state;
     harness_init(&harness, 1, NULL);
-    struct amb_config_limits limits = harness.config->limits;
-    limits.window = 1 << 20;
-    struct amb_order_limits *order = amb_order_new(&amb_order_limits, NULL, NULL);
-    order->limits = &limits;
+    const char *options[] = {"limits.window=1M"};
+    struct amb_config_source source = {.dev = true, .options = options, .option_count = 1};
+    struct amb_config *config = NULL;
+    assert_int_equal(amb_config_create(&source, NULL, 0, &config), AMB_OK);
+    struct amb_order_config *order = amb_order_new(&amb_order_config, NULL, NULL);
+    order->config = amb_config_ref(config);
+    amb_config_destroy(&config); /* The shard has a reference. */
     amb_order_post(harness.peers[0], &order->order);
     uint32_t topic = harness_topic(&harness, "a", 0);
     struct shard_client *client = shard_client_create(&harness, 0, NULL);
