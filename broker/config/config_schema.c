@@ -4,6 +4,7 @@
 #include "broker/config/config_http.h"
 #include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
+#include "broker/config/config_schema_rule.h"
 #include "broker/config/config_tenants.h"
 #include "broker/config/config_trust.h"
 #include "wire/base/clock.h"

@@ -13,5 +13,3 @@
 /* The rows of the whole configuration: offsets into struct amb_config. */
 extern const struct amb_config_schema amb_broker_schema;
 const struct amb_config_key *amb_config_keys(size_t *count);
-/* The rows of one element of `topics`: offsets into struct amb_topic_rule. */
-const struct amb_config_key *amb_config_rule_keys(size_t *count);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/config/config_schema.h"
+#include "broker/config/config_schema_rule.h"
+
 #include "broker/config/config_trust.h"
 #include "wire/base/clock.h"
 #include "wire/codec/expect.h"

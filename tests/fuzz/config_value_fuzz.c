@@ -12,6 +12,7 @@
  *           4: NAME=value, a setting of UCX  5: one URL, as --listen
  */
 #include "broker/config/config_schema.h"
+#include "broker/config/config_schema_rule.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/base/assert.h"
 #include "wire/base/text.h"

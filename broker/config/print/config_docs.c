@@ -4,6 +4,7 @@
 #include "broker/config/config_quotas.h"
 #include "broker/config/config_roles.h"
 #include "broker/config/config_schema.h"
+#include "broker/config/config_schema_rule.h"
 #include "broker/config/config_tenants.h"
 #include "wire/config/config_groups.h"
 #include "wire/config/config_mdoc.h"

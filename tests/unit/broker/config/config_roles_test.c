@@ -89,7 +89,7 @@ static void test_the_printed_text_reads_as_the_same(void **state)
     again = try_accept("roles = ( { name = \"b\"; } );");
     amb_config_diff(config, again, restart, sizeof(restart), live, sizeof(live));
     assert_string_equal(restart, "");
-    assert_string_equal(live, "roles");
+    assert_string_equal(live, "roles (configuration:1)");
     amb_config_destroy(&again);
     amb_config_destroy(&config);
     free(text);

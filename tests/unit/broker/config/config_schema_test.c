@@ -3,6 +3,7 @@
 #include "broker/config/config_schema.h"
 
 #include "broker/config/config_roles.h"
+#include "tests/support/config_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,40 +11,17 @@
 
 #include <cmocka.h>
 
-static void check_rows(const struct amb_config_key *keys, size_t count, size_t object_size)
-{
-    for (size_t i = 0; i < count; i++) {
-        const struct amb_config_key *key = &keys[i];
-        assert_true(strlen(key->path) < AMB_CONFIG_PATH_MAX);
-        assert_non_null(key->help);
-        assert_int_equal(key->help[strlen(key->help) - 1], '.');
-        assert_ptr_equal(amb_config_key_find(keys, count, key->path), key);
-        if (!amb_config_has_field(key)) {
-            assert_non_null(key->example_value);
-            continue;
-        }
-        assert_true(key->default_text != NULL || key->example_value != NULL);
-        assert_true(key->offset < object_size);
-        assert_true(key->min <= key->max);
-        if (key->type == AMB_CONFIG_WORD) {
-            assert_non_null(amb_config_word_find(key->words, key->default_text));
-        }
-    }
-}
-
 static void test_every_row_is_well_formed(void **state)
 {
     (void)state;
     size_t count;
     const struct amb_config_key *keys = amb_config_keys(&count);
-    check_rows(keys, count, sizeof(struct amb_config));
+    config_rows_check(keys, count, sizeof(struct amb_config));
     for (size_t i = 0; i < count; i++) {
         assert_true(!amb_config_has_field(&keys[i]) || keys[i].default_text != NULL);
     }
-    keys = amb_config_rule_keys(&count);
-    check_rows(keys, count, sizeof(struct amb_topic_rule));
     keys = amb_config_role_keys(&count);
-    check_rows(keys, count, sizeof(struct amb_role));
+    config_rows_check(keys, count, sizeof(struct amb_role));
 }
 
 static void test_groups_of_rows_stand_together(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking keys up, on the real schema. */
 #include "broker/config/config_schema.h"
+#include "broker/config/config_schema_rule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

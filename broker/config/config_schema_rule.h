@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of the schema (config_schema.h) that one element of `topics` has. Threads: any
+ * (constants). Memory: static.
+ */
+#pragma once
+
+#include "broker/config/config.h"
+#include "wire/config/config_key.h"
+
+/* The rows: offsets into struct amb_topic_rule. */
+const struct amb_config_key *amb_config_rule_keys(size_t *count);
