@@ -138,14 +138,17 @@ static bool is_late(struct amb_session *session)
     enum amb_quota row = amb_purse_obstacle(session->purse, 1, shard->now_ns);
     bool was_late = book->is_late;
     book->is_late = row != AMB_QUOTA_COUNT;
-    if (book->is_late && !was_late) {
+    if (!book->is_late) {
+        return false;
+    }
+    if (!was_late) {
         amb_purse_note_blocked(session->purse, row, shard->now_ns);
     }
     int64_t due_ns = shard->now_ns + AMB_RECLAIM_PAUSE_NS;
-    if (book->is_late && due_ns < shard->poll.tell_due_ns) {
+    if (due_ns < shard->poll.tell_due_ns) {
         shard->poll.tell_due_ns = due_ns;
     }
-    return book->is_late;
+    return true;
 }
 
 void amb_commit_tell_news(struct amb_session *session)

@@ -135,13 +135,8 @@ uint64_t amb_purse_window(const struct amb_purse *purse, uint64_t most)
 
 static bool is_rated(const struct amb_account *account)
 {
-    for (; account != NULL; account = account->above) {
-        if (amb_account_limit_of(account, AMB_QUOTA_IN_MSGS) != AMB_QUOTA_NONE ||
-            amb_account_limit_of(account, AMB_QUOTA_IN_BYTES) != AMB_QUOTA_NONE) {
-            return true;
-        }
-    }
-    return false;
+    return amb_account_has_limit(account, AMB_QUOTA_IN_MSGS) ||
+           amb_account_has_limit(account, AMB_QUOTA_IN_BYTES);
 }
 
 /* Puts all that came on the bill. The row of a rate whose bill is not over; AMB_QUOTA_COUNT: none.
@@ -149,6 +144,9 @@ static bool is_rated(const struct amb_account *account)
 static enum amb_quota late_row(struct amb_purse *purse, int64_t now_ns)
 {
     put_on_bill(purse, now_ns);
+    if (!purse->is_rated) {
+        return AMB_QUOTA_COUNT;
+    }
     if (amb_account_is_late(purse->account, AMB_QUOTA_IN_MSGS, now_ns)) {
         return AMB_QUOTA_IN_MSGS;
     }
@@ -161,6 +159,7 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
     if (purse->is_rated || now_ns - purse->billed_ns >= AMB_PURSE_BILL_NS) {
         purse->billed_ns = now_ns;
         purse->is_rated = is_rated(purse->account);
+        purse->is_bounded = amb_account_has_limit(purse->account, AMB_QUOTA_HOST_BYTES);
         set_spare(purse); /* The limit may be another one. */
         if (purse->taken - purse->held > purse->spare) {
             amb_purse_return(purse);
@@ -170,8 +169,9 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
             return late;
         }
     }
-    return amb_purse_has_room(purse, amb_purse_cost(bytes)) ? AMB_QUOTA_COUNT
-                                                            : AMB_QUOTA_HOST_BYTES;
+    return !purse->is_bounded || amb_purse_has_room(purse, amb_purse_cost(bytes))
+               ? AMB_QUOTA_COUNT
+               : AMB_QUOTA_HOST_BYTES;
 }
 
 /* Tests of so much of a second are put on the bill at once; at most so many. */
@@ -215,6 +215,9 @@ void amb_purse_note_blocked(struct amb_purse *purse, enum amb_quota row, int64_t
 
 uint64_t amb_purse_map_room(const struct amb_purse *purse)
 {
+    if (!amb_account_has_limit(purse->account, AMB_QUOTA_MAPPED)) {
+        return AMB_QUOTA_NONE;
+    }
     uint64_t left = amb_account_left(purse->account, AMB_QUOTA_MAPPED);
     uint64_t here = purse->mapped_taken - purse->mapped;
     return left > AMB_QUOTA_NONE - here ? AMB_QUOTA_NONE : left + here;

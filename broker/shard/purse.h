@@ -43,7 +43,8 @@ struct amb_purse {
     uint64_t spare;                /* ... and so much more may stay taken. 0: no session is left */
     uint64_t msgs, bytes;          /* that came, and are not on the bill yet */
     int64_t billed_ns;             /* the last bill, */
-    bool is_rated;                 /* ... when a rate had a limit */
+    bool is_rated;                 /* ... when a rate had a limit, */
+    bool is_bounded;               /* ... or host bytes had one */
     uint64_t tests;                /* of filters: the same */
     uint64_t mapped, mapped_taken; /* held in place by its sessions; of the account, in pieces */
     bool is_sifting_late;          /* of the bill for these, when it was last asked */

@@ -173,6 +173,7 @@ def check_rate(rig, cases, row, limit, size, slack):
         for client in clients:
             client.process.tell(f"0 for 0 4 {size}")
         sent = sum(int(client.process.line(60).split()[1]) for client in clients) * each
+        # Slack of a client: its window, a batch that waits and the next one, and the burst.
         check(sent <= 4 * limit + slack * len(clients), f"{row}: {sent} of {limit} a second in 4 s")
         check(sent >= 4 * limit * 0.7, f"{row}: {sent} of {limit} a second in 4 s")
         check(world.line()["refused"] > 0, f"{world.line()}")
@@ -200,8 +201,9 @@ def check_host_bytes(rig, cases):
         own = 2 * BATCH * len(clients)  # in the clients: a batch that waits, and the next one
         check(limit * 0.5 <= sent * size <= limit + own, f"host_bytes: {sent} messages of {size}")
         line = world.line()
-        # Two workers take it in pieces of 64 KiB, and an allocation is more than its batch.
-        check(line["used"] <= limit + 4 * BATCH and line["refused"] > 0, f"{line}")
+        # Two workers take it in pieces of 64 KiB. An allocation is more than its batch, which is small on a busy machine:
+        # what comes through windows that are open already may cost a batch more for each client.
+        check(line["used"] <= limit + 4 * BATCH + own and line["refused"] > 0, f"{line}")
         check(world.client("op").say("ask", "quotas") != "", "others go on")
         for client in clients:
             client.say("take", 0, 300)
@@ -650,7 +652,7 @@ def run(rig, options):
     if "short" in options:
         cases = cases[:1]
     parts = {
-        "rates": lambda: (check_rate(rig, cases, "in_msgs", 2000, 100, 1500),
+        "rates": lambda: (check_rate(rig, cases, "in_msgs", 2000, 100, 2000),
                           check_rate(rig, cases, "in_bytes", 4 << 20, 8192, 1 << 20)),
         "host_bytes": lambda: check_host_bytes(rig, cases),
         "heap": lambda: (check_heap(rig, cases), check_durables(rig)),
