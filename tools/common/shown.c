@@ -1,55 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/shown.h"
 
-/* The second byte after some first ones: shorter spellings, halves of UTF-16, beyond U+10FFFF. */
-static bool is_well_formed(const unsigned char *at)
-{
-    switch (at[0]) {
-    case 0xe0:
-        return at[1] >= 0xa0;
-    case 0xed:
-        return at[1] < 0xa0;
-    case 0xf0:
-        return at[1] >= 0x90;
-    case 0xf4:
-        return at[1] < 0x90;
-    default:
-        return true;
-    }
-}
-
-/* Bytes of the character that begins here; 0: it is no well-formed UTF-8. */
-static size_t character_len(const unsigned char *at, size_t left)
-{
-    size_t len = at[0] < 0x80                     ? 1
-                 : at[0] >= 0xc2 && at[0] <= 0xdf ? 2
-                 : at[0] >= 0xe0 && at[0] <= 0xef ? 3
-                 : at[0] >= 0xf0 && at[0] <= 0xf4 ? 4
-                                                  : 0;
-    if (len > left) {
-        return 0;
-    }
-    for (size_t i = 1; i < len; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return len < 2 || is_well_formed(at) ? len : 0;
-}
-
-static bool is_control(const unsigned char *at, size_t len)
-{
-    return (len == 1 && (at[0] < 0x20 || at[0] == 0x7f)) ||
-           (len == 2 && at[0] == 0xc2 && at[1] < 0xa0);
-}
+#include "wire/base/utf8.h"
 
 void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines)
 {
     const unsigned char *at = bytes;
+    uint32_t code = 0;
     while (len > 0) {
-        size_t here = character_len(at, len);
+        size_t here = amb_utf8_decode(at, len, &code);
         bool is_line = keeps_lines && (at[0] == '\n' || at[0] == '\t');
-        if (here == 0 || (is_control(at, here) && !is_line)) {
+        if (here == 0 || (amb_utf8_is_control(code) && !is_line)) {
             (void)fputc('.', out);
             here = here == 0 ? 1 : here;
         } else {
@@ -63,10 +24,11 @@ void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines)
 bool amb_shown_is_text(const void *bytes, size_t len)
 {
     const unsigned char *at = bytes;
+    uint32_t code = 0;
     while (len > 0) {
-        size_t here = character_len(at, len);
+        size_t here = amb_utf8_decode(at, len, &code);
         bool is_line = at[0] == '\n' || at[0] == '\t' || at[0] == '\r';
-        if (here == 0 || (is_control(at, here) && !is_line)) {
+        if (here == 0 || (amb_utf8_is_control(code) && !is_line)) {
             return false;
         }
         at += here;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/base/log.h"
 #include "wire/base/clock.h"
+#include "wire/base/utf8.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -163,35 +164,14 @@ static void say_when(char *out, size_t size)
     (void)snprintf(out, size, "%s.%03dZ", when, (int)(now_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS));
 }
 
-/* How many bytes a character that begins there has; 0: it is none, by RFC 3629. */
-static size_t utf8_length(const unsigned char *at)
-{
-    static const unsigned char least[] = {0, 0, 0x80, 0xa0, 0x90}; /* of the second byte */
-    size_t len = at[0] < 0x80                    ? 1
-                 : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
-                 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
-                 : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
-                                                 : 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((at[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool is_first = at[0] == 0xe0 || at[0] == 0xf0;
-    if ((is_first && at[1] < least[len]) || (at[0] == 0xed && at[1] >= 0xa0) ||
-        (at[0] == 0xf4 && at[1] >= 0x90)) {
-        return 0;
-    }
-    return len;
-}
-
 /* The line as the inside of a JSON string: amb_log_write has left no control characters. A byte
  * that is no UTF-8 becomes "?", and the line is cut where it does not fit. */
 static void say_json(const char *line, char *out, size_t size)
 {
     size_t at = 0;
+    uint32_t code = 0;
     for (const unsigned char *c = (const unsigned char *)line; *c != '\0' && at + 6 < size;) {
-        size_t len = utf8_length(c);
+        size_t len = amb_utf8_decode(c, AMB_UTF8_MAX, &code);
         if (*c == '"' || *c == '\\') {
             out[at++] = '\\';
         }

@@ -6,56 +6,12 @@
  */
 #include "wire/codec/topic.h"
 
+#include "wire/base/utf8.h"
+
 #include <stdint.h>
 #include <string.h>
 
 _Static_assert(AMB_TOPIC_MAX == 255 && AMB_TOPIC_TOKENS_MAX == 32, "the texts name these");
-
-/*
- * Decodes the UTF-8 character at p (left >= 1 bytes). Its length, or 0 if it is not one: cut off,
- * overlong, a surrogate, or past U+10FFFF.
- */
-static size_t decode_utf8(const uint8_t *p, size_t left, uint32_t *out)
-{
-    static const uint32_t smallest[5] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len;
-    uint32_t c;
-    if (p[0] < 0x80) {
-        *out = p[0];
-        return 1;
-    }
-    if ((p[0] & 0xe0) == 0xc0) {
-        len = 2;
-        c = p[0] & 0x1fu;
-    } else if ((p[0] & 0xf0) == 0xe0) {
-        len = 3;
-        c = p[0] & 0x0fu;
-    } else if ((p[0] & 0xf8) == 0xf0) {
-        len = 4;
-        c = p[0] & 0x07u;
-    } else {
-        return 0;
-    }
-    if (len > left) {
-        return 0;
-    }
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        c = c << 6 | (p[i] & 0x3fu);
-    }
-    if (c < smallest[len] || (c >= 0xd800 && c <= 0xdfff) || c > 0x10ffff) {
-        return 0;
-    }
-    *out = c;
-    return len;
-}
-
-static bool is_control(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c <= 0x9f);
-}
 
 /* Unicode's White_Space property, without the control characters among it. */
 static bool is_space(uint32_t c)
@@ -69,11 +25,11 @@ static const char *check_characters(const uint8_t *token, size_t len)
 {
     for (size_t i = 0; i < len;) {
         uint32_t c = 0;
-        size_t size = decode_utf8(token + i, len - i, &c);
+        size_t size = amb_utf8_decode(token + i, len - i, &c);
         if (size == 0) {
             return "is not valid UTF-8";
         }
-        if (is_control(c)) {
+        if (amb_utf8_is_control(c)) {
             return "has a control character";
         }
         if (is_space(c)) {

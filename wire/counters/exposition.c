@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/counters/exposition.h"
 
+#include "wire/base/utf8.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,31 +33,12 @@ const char *amb_exposition_type(enum amb_exposition_form form)
                : "text/plain; version=0.0.4; charset=utf-8";
 }
 
-/* Bytes of the character of UTF-8 that begins there; 0: it is none. */
-static size_t character(const char *text)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    size_t len = at[0] < 0x80 ? 1 : at[0] >> 5 == 6 ? 2 : at[0] >> 4 == 14 ? 3 : 4;
-    if (len == 4 && at[0] >> 3 != 30) {
-        return 0;
-    }
-    uint32_t code = len == 1 ? at[0] : at[0] & (0x7fU >> len);
-    for (size_t i = 1; i < len; i++) {
-        if (at[i] >> 6 != 2) {
-            return 0;
-        }
-        code = code << 6 | (at[i] & 0x3f);
-    }
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    bool is_surrogate = code >= 0xd800 && code < 0xe000;
-    return code < least[len] || code > 0x10ffff || is_surrogate ? 0 : len;
-}
-
 /* Of a help text or, with quotes, a label's value. Bytes that are no UTF-8 would spoil the rest. */
 void amb_exposition_escape(FILE *out, const char *text, bool has_quotes)
 {
+    uint32_t code = 0;
     while (*text != '\0') {
-        size_t len = character(text);
+        size_t len = amb_utf8_decode(text, AMB_UTF8_MAX, &code);
         if (len == 0) {
             (void)fputs("\xef\xbf\xbd", out);
         } else if (*text == '\n') {
