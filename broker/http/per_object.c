@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/http/per_object.h"
 
+#include "wire/base/memstream.h"
 #include "wire/counters/query.h"
 
 #include <inttypes.h>
@@ -111,7 +112,7 @@ static char *read_all(struct amb_counters_view *view)
         is_good = page != NULL && fputs(page, all) >= 0;
         free(page);
     }
-    if (all == NULL || fclose(all) != 0 || !is_good) {
+    if (!amb_memstream_end(all, &text) || !is_good) {
         free(text);
         return NULL;
     }
@@ -173,5 +174,5 @@ enum amb_status amb_per_object(const struct amb_counters_image *image, const cha
         put_all(&w, scope, is_cut);
     }
     json_decref(w.rows);
-    return w.out != NULL && fclose(w.out) == 0 ? AMB_OK : AMB_ENOMEM;
+    return amb_memstream_end(w.out, text_out) ? AMB_OK : AMB_ENOMEM;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/counters/exposition.h"
 
+#include "wire/base/memstream.h"
 #include "wire/base/utf8.h"
 
 #include <inttypes.h>
@@ -239,9 +240,5 @@ char *amb_exposition(const struct amb_counters_image *image, enum amb_exposition
     if (e.is_open) {
         (void)fputs("# EOF\n", e.out);
     }
-    if (fclose(e.out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
+    return amb_memstream_end(e.out, &text) ? text : NULL;
 }
