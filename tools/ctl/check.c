@@ -47,14 +47,13 @@ static json_t *ask(struct amb_ctl *ctl, enum amb_judge judge, struct amb_judgeme
 static void print(const struct amb_ctl *ctl, enum amb_judge judge,
                   const struct amb_judgement *judgement)
 {
-    static const char *const states[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
     if (!ctl->is_json) {
         (void)printf("%s\n", judgement->text);
         return;
     }
     amb_ctl_print(ctl, json_pack("{s:s, s:s, s:f, s:f, s:f, s:s}", "check", names[judge], "state",
-                                 states[judgement->state], "value", judgement->value, "warn",
-                                 judgement->warn, "critical", judgement->critical, "text",
+                                 amb_judge_state(judgement->state), "value", judgement->value,
+                                 "warn", judgement->warn, "critical", judgement->critical, "text",
                                  judgement->text));
 }
 

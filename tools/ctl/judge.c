@@ -32,7 +32,6 @@ static const struct kind {
     [AMB_JUDGE_QUEUES] = {"QUEUES", "status", "dead_letters", "dead letters", UNIT_COUNT, 0, 100},
 };
 
-static const char *const states[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
 static const char *const perf_units[] = {"", "s", "B", "%", "c"};
 
 const char *amb_judge_query(enum amb_judge judge)
@@ -44,6 +43,12 @@ void amb_judge_limits(enum amb_judge judge, double *warn, double *critical)
 {
     *warn = kinds[judge].warn;
     *critical = kinds[judge].critical;
+}
+
+const char *amb_judge_state(enum amb_judge_state state)
+{
+    static const char *const states[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
+    return states[state];
 }
 
 const char *amb_judge_takes(enum amb_judge judge)
@@ -192,7 +197,7 @@ void amb_judge(enum amb_judge judge, const json_t *answer, double warn, double c
     }
     shown(kind->unit, out->value, text, sizeof(text));
     int len = snprintf(out->text, sizeof(out->text), "%s %s - %s %s | %s=%.9g%s", kind->name,
-                       states[out->state], text, kind->what, kind->label, out->value,
+                       amb_judge_state(out->state), text, kind->what, kind->label, out->value,
                        perf_units[kind->unit]);
     if (kind->unit != UNIT_NONE && len > 0 && (size_t)len < sizeof(out->text)) {
         (void)snprintf(out->text + len, sizeof(out->text) - (size_t)len, ";%.9g;%.9g;0%s", warn,
@@ -206,5 +211,5 @@ void amb_judge_silence(enum amb_judge judge, bool is_forbidden, const char *why,
     bool is_critical = !is_forbidden && (judge == AMB_JUDGE_READY || judge == AMB_JUDGE_HEALTH);
     *out = (struct amb_judgement){.state = is_critical ? AMB_JUDGE_CRITICAL : AMB_JUDGE_UNKNOWN};
     (void)snprintf(out->text, sizeof(out->text), "%s %s - %.180s", kinds[judge].name,
-                   states[out->state], why);
+                   amb_judge_state(out->state), why);
 }

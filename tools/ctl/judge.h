@@ -35,6 +35,8 @@ struct amb_judgement {
     char text[256]; /* "LOSS WARNING - 12 messages lost | lost=12c;0;1000;0" */
 };
 
+/* "WARNING", static. */
+const char *amb_judge_state(enum amb_judge_state state);
 /* The question to the broker, "workers". */
 const char *amb_judge_query(enum amb_judge judge);
 /* The limits that hold where none is given. */
