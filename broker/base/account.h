@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Accounts: the use that one user, or one tenant, makes of the broker over all of its sessions, and
- * the limits of its quota. A user's account has its tenant's above it, and a charge
- * to the one is a charge to both.
+ * the limits of its quota. A user's account has its tenant's above it, and a charge to the one is a
+ * charge to both.
  *
  *   amb_account_full   before an object is made: would it be too many?
  *   amb_account_add    it is made

@@ -14,8 +14,8 @@ enum amb_http_route {
     AMB_HTTP_HEALTH,
     AMB_HTTP_READY,
     AMB_HTTP_METRICS,
-    AMB_HTTP_PER_OBJECT, /* names objects: so do these and the next */
-    AMB_HTTP_VIEW,
+    AMB_HTTP_PER_OBJECT, /* its answer names objects */
+    AMB_HTTP_VIEW,       /* ... the same */
 };
 
 /* The names by which requests may call this broker; all from the configuration or the system. */

@@ -27,7 +27,7 @@
 /* So much of the account stays here, though nothing is held, for what comes next. */
 #define AMB_PURSE_SPARE (2 * AMB_PURSE_PIECE)
 
-/* So long after a limit came, what a worker takes may not be looked at. */
+/* Between two bills without a limit. A rate that gets one by a reload is held after so long. */
 #define AMB_PURSE_BILL_NS INT64_C(1000000)
 
 struct amb_party;
@@ -46,8 +46,8 @@ struct amb_purse {
     bool is_rated;                 /* ... when a rate had a limit, */
     bool is_bounded;               /* ... or host bytes had one */
     uint64_t tests;                /* of filters: the same */
+    bool is_sifting_late;          /* the bill for tests was not over when it was last asked */
     uint64_t mapped, mapped_taken; /* held in place by its sessions; of the account, in pieces */
-    bool is_sifting_late;          /* of the bill for these, when it was last asked */
 };
 
 /* Has its user quotas? NULL: no. */
@@ -73,7 +73,7 @@ uint32_t amb_purse_tests(struct amb_purse *purse, uint32_t most, int64_t now_ns)
 /* Something begins to wait for that row: counted as refused. */
 void amb_purse_note_blocked(struct amb_purse *purse, enum amb_quota row, int64_t now_ns);
 
-/* How many more they may hold. */
+/* How many more bytes its sessions may hold in place. */
 uint64_t amb_purse_map_room(const struct amb_purse *purse);
 
 /* How far a window may stand open, so that a rate is not left behind by what is in it. `most`: with
@@ -112,7 +112,7 @@ static inline void amb_purse_map(struct amb_purse *purse, uint64_t bytes)
 {
     purse->mapped += bytes;
     if (__builtin_expect(purse->mapped_taken - purse->mapped > AMB_PURSE_SPARE, 0)) {
-        amb_purse_map_settle(purse); /* Less than nothing is more than that, too. */
+        amb_purse_map_settle(purse); /* A difference below 0 is a huge number, too. */
     }
 }
 

@@ -4,8 +4,8 @@
 
     party.py SPEC
 
-SPEC: answer (a path, for one line of JSON), role, system, form (sync, aio), way (call, many, lease), workload, size, window, slot, readers (their
-slots), slots, board (its path), address (of the system).
+SPEC: answer (a path, for one line of JSON), role, system, form (sync, aio), way (call, many, lease), workload, size,
+window, slot, readers (their slots), slots, board (its path), address (of the system).
 """
 import asyncio
 import json
