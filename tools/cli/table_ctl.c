@@ -423,12 +423,12 @@ static const struct amb_cli_command commands[] = {
      .help = "drop all messages that the topic holds",
      .more =
          "Readers that have not had them lose them: they count in lost_purged. Messages that are "
-         "out at a client, or spilled to a disk, stay.",
+         "out at a client stay.",
      .example = "broker-ctl topics purge camera.1"},
     {.name = "topics rm",
      .args = topic_args,
      .help = "forget a topic that nobody publishes to, and nobody reads by its name",
-     .more = "Its history goes with it. Those who read it by a wildcard get what it holds before.",
+     .more = "Its history goes with it. Readers with a wildcard first get what it holds.",
      .example = "broker-ctl topics rm camera.1"},
     {.name = "queues redeliver",
      .args = durable_args,
