@@ -3,7 +3,7 @@
 # %% [markdown]
 # # Ambroker in ten minutes
 # Each cell is a step of one program. [python.md](python.md) says more about each.
-# Install the package and NumPy first: `pip install ambroker[numpy]`.
+# Install the wheel of `tools/wheel.sh` and NumPy first: `pip install build/wheel/*.whl numpy`.
 
 # %%
 import threading
