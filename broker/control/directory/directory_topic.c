@@ -152,6 +152,7 @@ void amb_dir_topic_use(struct amb_dir_topic *topic)
 {
     amb_list_remove(&topic->idle);
     topic->uses++;
+    topic->is_unwanted = false; /* Somebody came before it was gone. */
 }
 
 bool amb_directory_ids_fit(struct amb_directory *directory, uint32_t max_topics)

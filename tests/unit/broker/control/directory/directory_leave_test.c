@@ -257,6 +257,34 @@ static void test_one_count_goes_on_when_a_priority_comes_again(void **state)
     tear_down();
 }
 
+/* Other priorities leave first, as slowly as they are read. Who publishes meanwhile has a topic that
+ * lives as others do: it does not go with its last publisher, and what it keeps with it. */
+static void test_a_removed_topic_that_is_used_again_stays(void **state)
+{
+    (void)state;
+    set_up(2, NULL);
+    int64_t idle_ns = f.harness.config->limits.topic_idle_ns;
+    struct amb_dir_topic *main = topic_of("a", 1);
+    publish_once(priority_of(main, AMB_PRIORITY_HIGH));
+    publish_once(main);
+    assert_null(amb_directory_remove(&f.directory, main));
+    assert_int_equal(main->kin_count, 1); /* It is under way. */
+    publish_once(main);
+    settle();
+    assert_int_equal(main->kin_count, 0);
+    assert_int_equal(f.directory.topic_count, 1);
+    advance(idle_ns);
+    assert_int_equal(f.directory.topic_count, 0);
+    /* Without anybody in between both go at once. */
+    main = topic_of("b", 1);
+    publish_once(priority_of(main, AMB_PRIORITY_HIGH));
+    assert_null(amb_directory_remove(&f.directory, main));
+    settle();
+    assert_int_equal(f.directory.topic_count, 0);
+    assert_true(amb_list_is_empty(&f.directory.leaving));
+    tear_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_a_topic_stays_as_long_as_it_has_other_priorities),
         cmocka_unit_test(test_what_nobody_came_to_use_leaves_like_others),
         cmocka_unit_test(test_one_count_goes_on_when_a_priority_comes_again),
+        cmocka_unit_test(test_a_removed_topic_that_is_used_again_stays),
     };
     return cmocka_run_group_tests_name("broker/directory_leave", tests, NULL, NULL);
 }
