@@ -53,6 +53,20 @@ def test_events(rig, broker):
     ctl(rig, broker.url(), "events", "no.such", "--timeout", "300ms")
 
 
+def test_a_name_cannot_add_fields_to_a_line(rig, broker):
+    text = events(rig, broker, "client.come")
+
+    def line_with(part):
+        line = text.line()
+        while part not in line:
+            line = text.line()
+        return line
+    ctl(rig, broker.url(), "--client-name", 'x" user="root', "pub", "small", "x")
+    check(r' name="x\" user=\"root" address=' in line_with("root"), "one value")
+    ctl(rig, broker.url(), "--client-name", "x\\", "pub", "small", "x")
+    check(r' name="x\\" address=' in line_with(' name="x'), "a backslash")
+
+
 def test_checks_that_are_fine(rig, broker):
     for name in ("ready", "health", "lag", "memory", "loss", "queues"):
         limits = ("--warn", "60", "--critical", "60") if name == "health" else ()

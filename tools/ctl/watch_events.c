@@ -25,6 +25,7 @@ static json_t *event_of(const struct amb_msg *msg)
     json_t *fields = json_loadb(amb_msg_data(msg), amb_msg_size(msg), 0, NULL);
     if (json_is_object(fields)) {
         (void)json_object_update(event, fields); /* Its time_ns is when it happened. */
+        (void)json_object_set_new(event, "event", json_string(name));
     }
     json_decref(fields);
     return event;
@@ -35,7 +36,27 @@ static void print_text(const char *text)
     amb_shown_put(stdout, text, strlen(text), false);
 }
 
-/* "TIME NAME key=value ..."; a text with a blank is quoted. */
+/* Quoted where it could be taken for more than one value: names and reasons are others' words. */
+static void print_value(const char *text)
+{
+    if (text[0] != '\0' && strpbrk(text, " \"=\\") == NULL) {
+        print_text(text);
+        return;
+    }
+    (void)fputc('"', stdout);
+    while (*text != '\0') {
+        size_t len = strcspn(text, "\"\\");
+        amb_shown_put(stdout, text, len, false);
+        text += len;
+        if (*text != '\0') {
+            (void)fputc('\\', stdout);
+            (void)fputc(*text++, stdout);
+        }
+    }
+    (void)fputc('"', stdout);
+}
+
+/* "TIME NAME key=value ..." */
 static void print_event(json_t *event)
 {
     char time_text[AMB_TIME_TEXT_MAX];
@@ -50,13 +71,15 @@ static void print_event(json_t *event)
             continue;
         }
         const char *text = json_string_value(value);
-        bool is_quoted = text == NULL ? false : text[0] == '\0' || strchr(text, ' ') != NULL;
         char *dumped = text != NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
         (void)fputc(' ', stdout);
         print_text(key);
-        (void)fputs(is_quoted ? "=\"" : "=", stdout);
-        print_text(text != NULL ? text : dumped != NULL ? dumped : "");
-        (void)fputs(is_quoted ? "\"" : "", stdout);
+        (void)fputc('=', stdout);
+        if (text != NULL) {
+            print_value(text);
+        } else {
+            print_text(dumped != NULL ? dumped : "");
+        }
         free(dumped);
     }
     (void)fputc('\n', stdout);
