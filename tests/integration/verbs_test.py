@@ -19,7 +19,7 @@ def broker(rig, request):
 
 def ctl(rig, broker, *arguments, data="", code=0):
     done = subprocess.run([rig.program("broker-ctl"), "--url", broker.url(), *map(str, arguments)], capture_output=True,
-                          timeout=60, check=False, input=data, text=True)
+                          timeout=60, check=False, input=data, text=True, errors="replace")
     check(done.returncode == code, f"{arguments}: {done}")
     return done
 
@@ -167,6 +167,14 @@ def test_a_client_is_told_why(rig, broker):
     refused(rig, broker, "kick", number, "--reason", "x" * 151, said="takes a text, 1 to 150 bytes", code=USAGE)
     refused(rig, broker, "kick", number, "--reason", "a\nb", said="up to 150 bytes", code=USAGE)
     refused(rig, broker, "kick", number, "--reason", "gone", said="no client has that number")
+
+
+def test_a_reason_is_text(rig, broker):
+    """Such a kick would be carried out, and neither its answer nor its event could be written."""
+    reader = sub(rig, broker, "t.a")
+    number = next(row["id"] for row in broker.clients() if row["name"] == "broker-ctl")
+    done = ctl(rig, broker, "kick", number, "--reason", b"a\xffb".decode(errors="surrogateescape"), code=USAGE)
+    check("UTF-8" in done.stderr and reader.is_running(), done.stderr)
 
 
 # ---- events, and the log ----

@@ -301,6 +301,14 @@ static void forbid(struct amb_client *client, uint64_t id, const char *query, co
     amb_client_send_error(client, id, AMB_EFORBIDDEN, "admin: %s", why);
 }
 
+/* Else it could be carried out, and neither its answer nor its event could be written. */
+static bool is_utf8(const char *query)
+{
+    json_t *text = json_string(query);
+    json_decref(text);
+    return text != NULL;
+}
+
 void amb_admin_request(struct amb_client *client, uint64_t id, const char *query)
 {
     struct amb_command command;
@@ -321,6 +329,8 @@ void amb_admin_request(struct amb_client *client, uint64_t id, const char *query
         forbid(client, id, query, obstacle);
     } else if (!is_good) {
         amb_client_send_error(client, id, AMB_EINVAL, "admin: %s", why);
+    } else if (!is_view && !is_utf8(query)) {
+        amb_client_send_error(client, id, AMB_EINVAL, "admin: a command is UTF-8");
     } else if (!is_view) {
         begin(client, id, &command);
     } else {
