@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define TEXT "text/plain; charset=utf-8"
 #define VIEW_PAGE_ROWS 100u
@@ -295,16 +296,32 @@ static unsigned check_head(const struct request *request, const char **why)
     return request->is_unix ? 0 : check_host(request, why);
 }
 
+static bool is_owner(const struct request *request)
+{
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    return fd != NULL &&
+           getsockopt(fd->connect_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+           (peer.uid == 0 || peer.uid == geteuid());
+}
+
 /* 0, or the status of the refusal: names of objects are for those who have a key. On a Unix socket
- * its mode has let them in. */
+ * its mode has let them in. Where users came by a reload, that mode was chosen without them. */
 static unsigned check_key(const struct request *request, enum amb_http_route route,
                           const char **why)
 {
     const struct amb_config *config = request->http->config;
-    if (request->is_unix || (route != AMB_HTTP_PER_OBJECT && route != AMB_HTTP_VIEW)) {
+    bool came_users = amb_stat_get(&request->http->stats->came_users) != 0;
+    if (route != AMB_HTTP_PER_OBJECT && route != AMB_HTTP_VIEW) {
         return 0;
     }
-    if (config->http.insecure || config->auth.users_file[0] != '\0') {
+    if (request->is_unix) {
+        *why = "only for the broker's own user and root, since there are users";
+        return came_users && config->http.is_auto && !is_owner(request) ? MHD_HTTP_FORBIDDEN : 0;
+    }
+    if (config->http.insecure || config->auth.users_file[0] != '\0' || came_users) {
         *why = "only on a Unix socket: a key would travel in clear";
         return MHD_HTTP_FORBIDDEN;
     }

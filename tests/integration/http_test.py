@@ -308,6 +308,26 @@ def test_off_loopback_names_are_not_there(rig):
     check(door.get("/v1/topics", more="Authorization: Bearer secret\r\n").status == 403, "a key in clear")
 
 
+def test_users_that_a_reload_brings_close_names(rig):
+    users = rig.folder / "users"
+    users.write_text("")
+    users.chmod(0o600)
+    key = rig.folder / "key"
+    key.write_text("secret\n")
+    key.chmod(0o600)
+    config = rig.folder / "broker.conf"
+    config.write_text("")
+    door, broker = tcp(rig, "-o", f"http.token_file={key}", "--config", str(config))
+    bearer = "Authorization: Bearer secret\r\n"
+    check(door.get("/v1/topics", more=bearer).status == 200, "before")
+    config.write_text(f'auth = {{ users = "{users}"; }};\n')
+    broker.signal(signal.SIGHUP)
+    until(10, lambda: "in force from now on: auth.users" in broker.log() or None, "it is in force")
+    for path in ("/v1/topics", "/metrics/per-object?kind=topics"):
+        until(10, lambda path=path: door.get(path, more=bearer).status == 403, path)
+    check(door.get("/metrics").status == 200, "no names are there")
+
+
 def test_views_are_json(unix):
     door, _ = unix
     for view in ("workers", "topics", "subs", "queues", "clients", "status"):

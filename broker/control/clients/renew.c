@@ -276,6 +276,7 @@ void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
         return;
     }
     control->users = amb_auth_users_ref(users);
+    amb_stat_set(&control->stats->came_users, users != NULL);
     amb_rights_table_renew(&control->rights);
     if ((former == NULL) != (users == NULL)) {
         amb_listing_anew(&control->directory); /* Tenants have names now, or have none any more. */
