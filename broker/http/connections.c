@@ -13,7 +13,9 @@
 #define PROGRESS_NS ((int64_t)AMB_HTTP_PROGRESS_S * AMB_NS_PER_SEC)
 #define PAUSE_NS (100 * AMB_NS_PER_MS)
 #define ACCEPTS_A_TURN 16u
-#define EVENTS (AMB_HTTP_CONNECTIONS + AMB_HTTP_LISTENERS_MAX + 1u)
+/* One event a turn, so one answer at most is made before the observer looks at its mail: one of many
+ * objects takes long, and views wait behind it. epoll keeps the others, and goes round. */
+#define EVENTS 1
 
 #define LAST_WORDS(status)                                                                         \
     "HTTP/1.1 " status "\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n"
@@ -87,6 +89,7 @@ static void hand_over(struct amb_http *http, struct amb_http_connection *own)
     struct sockaddr_storage from = {0};
     socklen_t len = sizeof(from);
     own->is_waiting = false;
+    own->since_ns = amb_clock_monotonic_ns();
     (void)epoll_ctl(http->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     (void)getpeername(fd, (struct sockaddr *)&from, &len);
     if (MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&from, len) != MHD_YES &&
@@ -98,6 +101,19 @@ static void hand_over(struct amb_http *http, struct amb_http_connection *own)
 static bool has_end(const char *head, size_t len)
 {
     return memmem(head, len, "\n\r\n", 3) != NULL || memmem(head, len, "\n\n", 2) != NULL;
+}
+
+/* Bytes of a head in `peeked`: it is whole, or too long to be one. */
+static bool is_whole(const struct amb_http *http, size_t len)
+{
+    return len == sizeof(http->peeked) || has_end(http->peeked, len);
+}
+
+/* Its event has not had its turn. */
+static bool is_unseen(struct amb_http *http, const struct amb_http_connection *own)
+{
+    ssize_t got = recv(own->fd, http->peeked, sizeof(http->peeked), MSG_PEEK | MSG_DONTWAIT);
+    return got > 0 && is_whole(http, (size_t)got);
 }
 
 static void look(struct amb_http *http, struct amb_http_connection *own, bool is_at_end)
@@ -112,7 +128,7 @@ static void look(struct amb_http *http, struct amb_http_connection *own, bool is
         amb_stat_add(&http->stats->http_refused, 1);
         say_and_close(own->fd, malformed, sizeof(malformed) - 1);
         forget(http, own);
-    } else if (len == sizeof(http->peeked) || has_end(http->peeked, len)) {
+    } else if (is_whole(http, len)) {
         hand_over(http, own);
     } else if (len == 0 || is_at_end) {
         end(http, own);
@@ -192,9 +208,9 @@ void amb_http_connections_end_slow(struct amb_http *http, int64_t now_ns)
         if (own->fd < 0 || !is_late(own, now_ns)) {
             continue;
         }
-        if (own->is_waiting) {
+        if (own->is_waiting && !is_unseen(http, own)) {
             end(http, own);
-        } else {
+        } else if (!own->is_waiting) {
             (void)shutdown(own->fd, SHUT_RDWR); /* libmicrohttpd closes it. */
         }
     }

@@ -33,7 +33,7 @@ struct amb_http_connection {
     int fd; /* -1: free */
     bool is_unix;
     bool is_waiting;  /* for its head; else it is libmicrohttpd's */
-    int64_t since_ns; /* when it came; 0: its head has been read */
+    int64_t since_ns; /* when it came, or was handed over; 0: its head has been read */
 };
 
 struct amb_http {

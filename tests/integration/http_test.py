@@ -204,6 +204,20 @@ def test_half_a_request_is_closed_after_ten_seconds(unix):
     check(metric(door, "ambroker_http_stopped_total") >= before + 3, "they are counted")
 
 
+def test_heads_that_are_there_are_answered_however_late(unix):
+    """The time is the client's for its head, not the broker's for its answer."""
+    door, broker = unix
+    with contextlib.ExitStack() as stack:
+        conns = [stack.enter_context(door.connect()) for _ in range(8)]
+        until(5, lambda: metric(door, "ambroker_http_connections") == 9, "all are accepted")
+        with halted(broker.pid, "amb-observer"):
+            for conn in conns:
+                conn.sendall(GET.format("/healthz", "a").encode())
+            time.sleep(PROGRESS_S + 1)
+        for conn in conns:
+            check(conn.recv(4096).startswith(b"HTTP/1.1 200"), "an answer")
+
+
 def test_a_thread_that_hangs_is_told(unix):
     door, broker = unix
     check(door.get("/healthz").status == 200, "before")
