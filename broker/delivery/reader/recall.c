@@ -15,6 +15,10 @@ static void slice_read(struct amb_prelude *prelude, struct amb_topic *topic, uin
     struct amb_entry *entry;
     uint64_t bytes = 0;
     prelude->next = prelude->count = 0;
+    if (topic->keys == NULL) { /* A reload has ended them, and the slice that they kept. */
+        prelude->is_over = true;
+        return;
+    }
     for (uint32_t i = 0; i < max && bytes < AMB_PRELUDE_BYTES; i++) {
         enum amb_status status = amb_keys_read(topic->keys, &prelude->from, prelude->upto, &entry);
         if (status == AMB_OK) {
@@ -71,7 +75,7 @@ static void prelude_asked(struct amb_mail *mail, void *owner)
     struct amb_shard *home = owner;
     struct amb_prelude *prelude = AMB_CONTAINER_OF(mail, struct amb_prelude, mail);
     struct amb_topic *topic = amb_shard_topic(home, prelude->topic);
-    if (topic == NULL || topic->keys == NULL) {
+    if (topic == NULL) {
         prelude->is_over = true; /* It has gone, and the slice that it kept with it. */
     } else {
         slice_read(prelude, topic, prelude->wanted);

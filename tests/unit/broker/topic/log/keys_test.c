@@ -8,6 +8,7 @@
 #include "broker/worker/orders_topic.h"
 
 #include "broker/config/config.h"
+#include "broker/topic/rule.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/orders.h"
 #include "tests/support/shard/shard_client.h"
@@ -517,6 +518,36 @@ static void test_a_hash_that_publishers_choose_makes_no_long_chains(void **state
     assert_in_range(amb_keys_longest_chain(topic->keys), 1, 16);
 }
 
+/* Another configuration, in which no topic keeps any. */
+static void keep_none(struct world *w)
+{
+    struct amb_config_source source = {.dev = true};
+    struct amb_config *config = NULL;
+    assert_int_equal(amb_config_create(&source, NULL, 0, &config), AMB_OK);
+    for (unsigned i = 0; i < w->h.count; i++) {
+        amb_topic_use_config(harness_topic_on(&w->h, w->topic, i), config);
+    }
+    amb_config_destroy(&config);
+}
+
+static void test_a_reload_that_keeps_none_ends_what_readers_were_given(void **state)
+{
+    struct world *w = *state;
+    struct amb_topic *home = begin(w, "keys");
+    publish(w, "abc", 32);
+    subscribe_last(w, 1);
+    expect_got(w, "a", 0);
+    keep_none(w);
+    assert_null(home->keys);
+    publish(w, "d", 32);
+    for (unsigned i = 0; i < 4; i++) {
+        release(w);
+    }
+    expect_got(w, "ad", 0);
+    client_drain(w->near, 0);
+    client_drain(w->far, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +555,7 @@ int main(void)
         T(test_last_is_the_newest_of_each_key_then_what_comes),
         T(test_it_comes_at_the_readers_pace_and_before_what_is_new),
         T(test_a_reader_that_leaves_in_the_middle_holds_nothing),
+        T(test_a_reload_that_keeps_none_ends_what_readers_were_given),
         T(test_what_gets_a_newer_message_meanwhile_comes_once),
         T(test_all_keys_come),
         T(test_readers_that_stand_still_keep_nothing),
