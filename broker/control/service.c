@@ -41,6 +41,8 @@ static void feed(struct amb_service *service, int64_t took_ns)
 {
     if (took_ns <= service->notify->watchdog_ns / 2) {
         amb_notify_send(service->notify, "WATCHDOG=1");
+    } else {
+        service->ask_due_ns = 0; /* With the next quarter the manager would lose patience. */
     }
     if (service->is_late) {
         amb_warn("all threads answer again, after %.1f s", (double)took_ns / AMB_NS_PER_SEC);

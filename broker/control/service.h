@@ -7,7 +7,8 @@
  *   control ── WATCHDOG=1, if that took less than half of the watchdog's time ──► the manager
  *
  * The control thread asks every quarter of that time. So it is one of those that must turn, and a
- * thread that hangs is seen before the manager loses patience.
+ * thread that hangs is seen before the manager loses patience. After answers that came too late all
+ * are asked again at once.
  *
  * Threads: init and add before the control thread has it, run and due_ns on the control thread.
  * Memory: mail embedded here; inboxes outlive it.

@@ -163,6 +163,34 @@ static void test_a_late_answer_does_not_feed(void **state)
     end(&world);
 }
 
+/* The manager's patience is not over yet. So it is not left to the next quarter. */
+static void test_after_a_late_answer_all_are_asked_at_once(void **state)
+{
+    (void)state;
+    struct world world;
+    begin(&world, WATCHDOG_NS);
+    const int64_t now_ns = world.now_ns;
+    world.now_ns = now_ns - WATCHDOG_NS / 10 * 6;
+    run(&world);
+    world.now_ns = now_ns - WATCHDOG_NS / 10; /* Nobody has answered, and the log has it. */
+    run(&world);
+    assert_int_equal(errors, 1 + 1);
+    forget(&world);
+    (void)amb_inbox_run(&world.worker);
+    (void)amb_inbox_run(&world.maker);
+    (void)amb_inbox_run(&world.home);
+    assert_string_equal(heard(&world), "");
+    assert_true(amb_service_due_ns(&world.service) <= now_ns);
+    world.now_ns = now_ns;
+    run(&world);
+    forget(&world);
+    (void)amb_inbox_run(&world.worker);
+    (void)amb_inbox_run(&world.maker);
+    (void)amb_inbox_run(&world.home);
+    assert_string_equal(heard(&world), "WATCHDOG=1");
+    end(&world);
+}
+
 static void test_without_a_watchdog_nobody_is_asked(void **state)
 {
     (void)state;
@@ -247,6 +275,7 @@ int main(void)
         T(test_the_watchdog_is_fed_when_all_have_answered),
         T(test_a_thread_that_hangs_is_named_and_not_fed_for),
         T(test_a_late_answer_does_not_feed),
+        T(test_after_a_late_answer_all_are_asked_at_once),
         T(test_without_a_watchdog_nobody_is_asked),
         T(test_the_state_has_clients_rate_and_memory),
         T(test_a_drain_is_told_at_once_and_asks_for_time),
