@@ -5,6 +5,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/memory/gpupool.h"
+#include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_segments.h"
 #include "wire/base/assert.h"
@@ -121,8 +122,9 @@ enum amb_status amb_segment_lease_check(const struct amb_shard *shard,
         return AMB_ELIMIT;
     }
     struct amb_account *account = book->party == NULL ? NULL : &book->party->user->account;
+    /* Commits take host memory too: without any left, no slot would ever come back. */
     if (amb_account_full(account, AMB_QUOTA_LEASED, bytes) != NULL ||
-        amb_account_full(account, AMB_QUOTA_HOST_BYTES, bytes) != NULL) {
+        amb_account_full(account, AMB_QUOTA_HOST_BYTES, bytes + AMB_PURSE_PIECE) != NULL) {
         *why = "limit: bytes that a quota allows (leased, host_bytes)";
         return AMB_ELIMIT;
     }

@@ -6,6 +6,7 @@
 #include "broker/base/party.h"
 #include "broker/session/session.h"
 #include "broker/shard/purse.h"
+#include "tests/support/shard/shard_lease.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
 struct owner {
@@ -129,6 +130,39 @@ static void test_publishers_past_a_quota_wait_outside_of_turns(void **state)
     owner_fini(&o);
 }
 
+/* Leases are host bytes, too. If they took all, there would never be room for what comes in them.
+ */
+static void test_slots_come_back_where_leases_take_all_they_can(void **state)
+{
+    struct world *w = *state;
+    struct client_lease lease;
+    struct owner o;
+    owner_init(&o, w, AMB_QUOTA_HOST_BYTES, 4096 * KIB);
+    o.client->session->party = o.client->session->book.party = amb_party_ref(o.party);
+    o.client->session->may_map = true;
+    client_close_pub(o.client, 0);
+    harness_settle(&w->h);
+    assert_int_equal(amb_account_used(&o.party->user->account, AMB_QUOTA_HOST_BYTES), 0);
+    uint32_t slots = 64;
+    while (client_lease_open(o.client, 64 * KIB, slots, &lease) != AMB_OK) {
+        slots--;
+        assert_true(slots > 0);
+    }
+    assert_int_equal(client_lease_map(o.client, &lease), AMB_OK);
+    client_open_pub(o.client, 1, w->topic, false);
+    harness_settle(&w->h);
+    for (uint32_t i = 0; i < 100; i++) {
+        client_commit(o.client, 1, &lease, i % slots, 1, 100);
+        harness_settle(&w->h);
+        harness_pass(&w->h, 2 * AMB_RECLAIM_PAUSE_NS);
+        harness_settle(&w->h);
+        assert_int_equal(o.client->freed, i + 1);
+    }
+    client_lease_close(o.client, &lease);
+    client_lease_fini(&lease);
+    owner_fini(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +171,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_publisher_past_the_quota_waits_until_there_is_room,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_publishers_past_a_quota_wait_outside_of_turns, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_slots_come_back_where_leases_take_all_they_can, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
