@@ -10,6 +10,7 @@
 #include "broker/control/directory/queues.h"
 #include "broker/memory/membudget.h"
 #include "broker/rights/rights_compare.h"
+#include "broker/shard/purse.h"
 #include "broker/worker/orders_session.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -78,15 +79,21 @@ static bool renew_rights(struct amb_client *client, const struct amb_auth_user *
     return true;
 }
 
-/* Its user has leased more than a second's worth, which it could write before it is billed. Its
- * client comes back, and leases within that. */
+/* Its user has leased more than a second's worth, which it could write before it is billed. Or so
+ * much that no slot comes back, for want of host memory beside it. */
+static bool has_leased_past(const struct amb_account *account)
+{
+    uint64_t leased = amb_account_used(account, AMB_QUOTA_LEASED);
+    return amb_account_past(account, AMB_QUOTA_IN_BYTES, leased) != NULL ||
+           amb_account_past(account, AMB_QUOTA_HOST_BYTES, leased + AMB_PURSE_PIECE) != NULL;
+}
+
+/* Its client comes back, and leases within that. */
 static void end_if_past(struct amb_client *client)
 {
     const struct amb_account *account = amb_client_account(client);
     if (client->has_leased && client->state == AMB_CLIENT_LIVE && client->revoked == AMB_OK &&
-        account != NULL &&
-        amb_account_past(account, AMB_QUOTA_IN_BYTES,
-                         amb_account_used(account, AMB_QUOTA_LEASED)) != NULL) {
+        account != NULL && has_leased_past(account)) {
         amb_renew_revoke(client, AMB_ELOST);
     }
 }
