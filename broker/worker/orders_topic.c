@@ -15,6 +15,7 @@
 #include "broker/topic/priority.h"
 #include "broker/topic/purge.h"
 #include "broker/topic/replay.h"
+#include "broker/topic/rule.h"
 #include "broker/worker/orders_private.h"
 #include "wire/base/assert.h"
 
@@ -220,11 +221,13 @@ const struct amb_order_kind amb_order_cursor_attach = {
 static void lend_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_order_lend *lend = AMB_CONTAINER_OF(mail, struct amb_order_lend, order.mail);
+    const struct amb_shard *shard = owner;
     struct amb_topic *topic = lend->attach_to;
     if (topic == NULL) {
         topic = amb_shard_topic(owner, lend->topic);
     } else {
         amb_list_push_back(&topic->privates.namesake->privates.all, &topic->privates.node);
+        amb_topic_use_config(topic, shard->live); /* Home may not have gone over to it yet. */
     }
     order_attach(owner, &lend->order, lend->handle, lend->sub, topic, &lend->begun);
     if (lend->order.status != AMB_OK) {

@@ -56,8 +56,8 @@ static void end(struct world *w)
     harness_fini(&w->h);
 }
 
-/* All shards get the order, and answer it. */
-static void reload(struct world *w, const char *rule)
+/* So many shards get the order, and answer it. */
+static void reload_first(struct world *w, const char *rule, unsigned shards)
 {
     char text[512];
     (void)snprintf(text, sizeof(text), MEMORY "topics = ( { match = \"a\"; %s } );", rule);
@@ -68,7 +68,7 @@ static void reload(struct world *w, const char *rule)
         fail_msg("%s", error);
     }
     w->answers = 0;
-    for (unsigned i = 0; i < w->h.count; i++) {
+    for (unsigned i = 0; i < shards; i++) {
         struct amb_order_config *order = amb_order_new(&amb_order_config, answered, w);
         assert_non_null(order);
         order->config = amb_config_ref(config);
@@ -77,8 +77,13 @@ static void reload(struct world *w, const char *rule)
     amb_config_destroy(&config); /* The shards and topics have references. */
     harness_settle(&w->h);
     (void)amb_inbox_run(&w->h.control);
-    assert_int_equal(w->answers, w->h.count);
+    assert_int_equal(w->answers, shards);
     amb_topic_assert(harness_home(&w->h, w->topic));
+}
+
+static void reload(struct world *w, const char *rule)
+{
+    reload_first(w, rule, w->h.count);
 }
 
 static void publish(struct world *w, unsigned batches)
@@ -260,6 +265,30 @@ static void test_a_thousand_reloads_leave_one_configuration(void **state)
     end(&w);
 }
 
+/* Home lends history by the rule of before, and the borrower has the one in force already. */
+static void test_a_reader_of_history_goes_by_the_rule_of_its_worker(void **state)
+{
+    (void)state;
+    const struct amb_begin from = {.start = AMB_START_FIRST};
+    const struct amb_subscription_options options = {
+        .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX, .credit_msgs = 1};
+    struct world w;
+    begin(&w, "retain = { messages = 10; };");
+    publish(&w, 5);
+    reload_first(&w, "retain = { messages = 20; };", 1);
+    struct shard_client *far = shard_client_create(&w.h, 0, NULL);
+    client_subscribe_from(far, 0, w.topic, &options, &from);
+    harness_settle(&w.h);
+    const struct amb_topic *shared = harness_topic_on(&w.h, w.topic, 0);
+    assert_false(amb_list_is_empty(&shared->privates.all));
+    const struct amb_topic *own =
+        AMB_CONTAINER_OF(shared->privates.all.next, struct amb_topic, privates.node);
+    assert_ptr_equal(own->config, w.h.shards[0].live);
+    client_drain(far, 0);
+    assert_int_equal(far->subs[0].msgs, 5);
+    end(&w);
+}
+
 #define T(test) cmocka_unit_test(test)
 
 int main(void)
@@ -274,6 +303,7 @@ int main(void)
         T(test_messages_expire_that_come_from_then_on),
         T(test_keys_count_from_then_on),
         T(test_a_rule_that_no_longer_matches_leaves_the_built_in_one),
+        T(test_a_reader_of_history_goes_by_the_rule_of_its_worker),
         T(test_a_thousand_reloads_leave_one_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
