@@ -156,5 +156,6 @@ def test_reloads_half_of_them_wrong_lose_nothing(world, options):
     check(load.wait(60) == 0 and reader.wait(60) == 0, f"{load.log()} {reader.log()}")
     check(len(lines) == count and not any(json.loads(line).get("lost") for line in lines), f"{len(lines)} of {count}")
     grown = heap(world.broker.pid) - middle
-    check(grown < (8 << 20), f"{grown} bytes of heap more after {rounds // 2} reloads")
+    if not world.rig.is_sanitized():  # which keeps what was freed for a while
+        check(grown < (8 << 20), f"{grown} bytes of heap more after {rounds // 2} reloads")
     check(os.path.exists(world.config), "the file is still there")
