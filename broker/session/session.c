@@ -103,6 +103,9 @@ void amb_session_destroy(struct amb_session **session)
     leave_heat(s);
     s->shard->sessions.at[s->index] = NULL;
     amb_heap_leave(&s->heap);
+    if (s->purse != NULL) { /* Where there was no memory to quarantine it, something is left. */
+        amb_purse_map(s->purse, UINT64_C(0) - s->mapped_bytes);
+    }
     amb_purse_unref(&s->purse);
     amb_party_unref(&s->party);
     for (unsigned i = 0; i < AMB_HANDLES_MAX / AMB_HANDLES_EACH; i++) {

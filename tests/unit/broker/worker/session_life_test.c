@@ -106,6 +106,14 @@ static void test_a_session_without_its_purse_is_undone(void **state)
     assert_non_null(amb_session_find(shard, 9, 1)->purse);
     amb_session_close(amb_session_find(shard, 9, 1), false, NULL, NULL);
     assert_true(amb_list_is_empty(&shard->purses));
+    /* As where there was no memory to note what its process holds: amb_quarantine_take. */
+    assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_OK);
+    struct amb_session *session = amb_session_find(shard, 9, 1);
+    amb_purse_map(session->purse, 100);
+    session->mapped_bytes = 100;
+    amb_session_close(session, true, NULL, NULL);
+    assert_true(amb_list_is_empty(&shard->purses));
+    assert_int_equal(amb_account_used(&party->user->account, AMB_QUOTA_MAPPED), 0);
     amb_party_unref(&party);
     amb_parties_fini(&parties);
     amb_tenants_fini(&tenants);
