@@ -157,9 +157,14 @@ static bool take_one(unsigned *from, int64_t now_ns, struct row *out)
     return is_found;
 }
 
+bool amb_log_fold_waits(void)
+{
+    return atomic_load_explicit(&waiting, memory_order_relaxed) != 0;
+}
+
 void amb_log_fold_tick(int64_t now_ns)
 {
-    if (atomic_load_explicit(&waiting, memory_order_relaxed) == 0 && now_ns != INT64_MAX) {
+    if (!amb_log_fold_waits() && now_ns != INT64_MAX) {
         return;
     }
     struct row row;

@@ -27,3 +27,5 @@ bool amb_log_fold(enum amb_log_level level, const char *site, const char *line);
 bool amb_log_fold_at(enum amb_log_level level, const char *site, const char *line, int64_t now_ns);
 /* Writes the counts whose minute is over, now and then; INT64_MAX: all of them, at the end. */
 void amb_log_fold_tick(int64_t now_ns);
+/* Are there counts that have not been written? */
+bool amb_log_fold_waits(void);

@@ -324,7 +324,9 @@ static int control_own_timeout_ms(const struct amb_control *control)
              : left_ns < CONTROL_RESUME_NS_MAX ? left_ns + AMB_NS_PER_MS
                                                : CONTROL_RESUME_NS_MAX;
     } else if (amb_list_is_empty(&control->clients)) {
-        return control->config->tls.context != NULL ? CONTROL_ALONE_MS : -1;
+        return amb_log_fold_waits()                   ? (int)(AMB_LOG_FOLD_NS / AMB_NS_PER_MS)
+               : control->config->tls.context != NULL ? CONTROL_ALONE_MS
+                                                      : -1;
     }
     if (!amb_list_is_empty(&control->resting) && ns > AMB_REST_NS) {
         ns = AMB_REST_NS;

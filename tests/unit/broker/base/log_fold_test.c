@@ -62,9 +62,11 @@ static void test_the_first_is_written_and_the_rest_counted(void **state)
     now_ns += AMB_LOG_FOLD_NS - 1;
     amb_log_fold_tick(now_ns);
     assert_int_equal(told, 0);
+    assert_true(amb_log_fold_waits());
     now_ns += 1;
     amb_log_fold_tick(now_ns);
     assert_int_equal(told, 1);
+    assert_false(amb_log_fold_waits());
     assert_string_equal(last, "client 1: bad (1000 more of this within a minute)");
     amb_log_fold_tick(now_ns);
     assert_int_equal(told, 1);
