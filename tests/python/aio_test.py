@@ -146,6 +146,35 @@ def test_requests_and_acks(ambroker, aio, run, broker):
     run(main())
 
 
+def test_waits_on_threads_take_no_news_of_the_loop(ambroker, aio, run, broker):
+    """A loop that is busy for a while hears of messages and answers that came meanwhile. Waits on threads look around
+    ten times a second: they used to take the news, and to make the loop's descriptor unreadable."""
+    def answer(questions, other):
+        questions.next(WAIT).reply(b"yes")
+        other.publish("news", b"here")
+        other.flush(WAIT)
+
+    async def main():
+        with ambroker.connect(broker.url("ring")) as other:
+            questions = other.subscribe("question")
+            async with aio.connect(broker.url("ring")) as conn:
+                pub, news = await conn.publisher("nobody"), await conn.subscribe("news")
+                lonely = asyncio.create_task(pub.wait_subscribers(1))
+                asked = asyncio.create_task(conn.request("question", b"?", timeout=None))
+                heard = asyncio.create_task(news.next())
+                while not conn._asked:  # pylint: disable=protected-access
+                    await asyncio.sleep(0.01)
+                thread = threading.Thread(target=answer, args=(questions, other))
+                thread.start()
+                thread.join()
+                time.sleep(0.35)  # The loop is busy for three looks of that thread.
+                assert bytes(await asyncio.wait_for(asked, WAIT)) == b"yes"
+                assert bytes(await asyncio.wait_for(heard, WAIT)) == b"here"
+                lonely.cancel()
+
+    run(main())
+
+
 def test_cancelling_loses_nothing(aio, run, broker):
     """Readers are cancelled all the time, some as their message comes. Each message comes once."""
     async def main():

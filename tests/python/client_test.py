@@ -4,6 +4,7 @@ import array
 import contextlib
 import gc
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -32,6 +33,21 @@ def test_messages_arrive_whole_and_in_order(conn):
         assert (msg.topic, len(msg), msg.seq, msg.lost) == ("a.b", size, number + 1, 0)
         assert (msg.key, msg.content_type, msg.props, msg.wants_reply) == (None, None, {}, False)
         assert abs(msg.time_ns / 1e9 - time.time()) < 60
+
+
+def test_a_wait_leaves_the_descriptor_readable(ambroker, broker):
+    """A message that comes while the program waits for something else. The wait looks around ten times a second, and
+    used to make the descriptor unreadable: a loop behind it slept beside its message."""
+    with ambroker.connect(broker.url()) as other, ambroker.connect(broker.url()) as conn:
+        sub, pub = conn.subscribe("news"), conn.publisher("nobody")
+        fd = conn.fileno()
+        other.publish("news", b"here")
+        other.flush(WAIT)
+        with pytest.raises(ambroker.Timeout):
+            pub.wait_subscribers(1, 0.35)
+        assert select.select([fd], [], [], WAIT)[0]
+        conn.poll(0)
+        assert bytes(sub.next(0)) == b"here"
 
 
 def test_the_bytes_are_the_callers_again(conn):

@@ -158,6 +158,7 @@ static PyObject *connection_fileno(PyObject *object, PyObject *Py_UNUSED(unused)
     if (!amb_py_enter(self)) {
         return NULL;
     }
+    self->session->is_watched = true;
     int fd = amb_fd(self->session->conn);
     amb_py_leave(self);
     return fd >= 0 ? PyLong_FromLong(fd) : amb_py_raise(self->state, AMB_EFORKED, NULL);

@@ -88,6 +88,9 @@ static bool has_some(struct amb_py_news *news)
 
 bool amb_py_news_look(struct amb_py_session *session)
 {
+    if (session->is_watched) {
+        return true;
+    }
     (void)amb_poll(session->conn, AMB_NOWAIT); /* Each other call says why it fails. */
     if (session->news.hook == NULL || !has_some(&session->news)) {
         return true;

@@ -49,7 +49,8 @@ struct amb_py_session {
     struct amb_gate gate; /* calls on it, and on all that it has */
     _Atomic uint32_t refs;
     pid_t pid;
-    bool is_ending; /* its close flushes, which its gate does not end */
+    bool is_ending;  /* its close flushes, which its gate does not end */
+    bool is_watched; /* the program has its descriptor: polls are its own */
     struct amb_conn *conn;
     struct amb_py_news news;
 };
