@@ -97,6 +97,13 @@ void amb_replies_fini(struct amb_conn *conn)
 
 /* ---- the table ---- */
 
+static void note_deadline(struct amb_conn *conn, const struct amb_asked *asked)
+{
+    if (asked->deadline_ns < conn->notify.reply_ns) {
+        conn->notify.reply_ns = asked->deadline_ns;
+    }
+}
+
 static bool grow(struct amb_replies *replies)
 {
     uint64_t size = replies->cells == NULL ? CELLS_FIRST : (replies->mask + 1) * 2;
@@ -142,9 +149,7 @@ enum amb_status amb_replies_enter(struct amb_conn *conn, struct amb_asked *asked
     replies->count++;
     amb_list_push_back(&replies->open, &asked->node);
     amb_list_init(&asked->of_pub);
-    if (asked->deadline_ns < conn->notify.reply_ns) {
-        conn->notify.reply_ns = asked->deadline_ns;
-    }
+    note_deadline(conn, asked);
     return AMB_OK;
 }
 
@@ -233,8 +238,8 @@ static void expire(struct amb_conn *conn, int64_t now_ns)
         }
         if (asked->deadline_ns <= now_ns) {
             finish(conn, asked, AMB_ETIMEDOUT, NULL);
-        } else if (asked->deadline_ns < conn->notify.reply_ns) {
-            conn->notify.reply_ns = asked->deadline_ns;
+        } else {
+            note_deadline(conn, asked);
         }
     }
 }
@@ -319,6 +324,7 @@ void amb_replies_put(struct amb_conn *conn, struct amb_asked *asked, struct amb_
         make_due(conn, asked);
         return;
     }
+    note_deadline(conn, asked); /* Meanwhile another one's time was looked at, perhaps. */
     if (seq > pub->settle.settled_seq) {
         amb_list_push_back(&pub->asking.asked, &asked->of_pub);
         return;

@@ -4,6 +4,7 @@
 
 #include "tests/unit/client/session.h"
 
+#include "client/batch/pub.h"
 #include "client/drive/lock.h"
 
 #include <stdlib.h>
@@ -107,12 +108,38 @@ static void only_what_is_late_and_put_ends(void **state)
     session_close(&s);
 }
 
+/* It was being put while another one's time was looked at: the clock is told of it again. */
+static void one_that_is_put_late_ends(void **state)
+{
+    (void)state;
+    struct session s;
+    open_locked(&s);
+    unsigned ended = 0;
+    struct amb_pub pub = {.conn = s.conn, .settle = {.settled_seq = 1}};
+    struct amb_asked *asked = calloc(1, sizeof(*asked));
+    assert_non_null(asked);
+    asked->deadline_ns = 1000;
+    asked->on_reply = no_reply;
+    asked->arg = &ended;
+    assert_int_equal(amb_replies_enter(s.conn, asked), AMB_OK);
+    amb_replies_timer(s.conn, 1000);
+    assert_int_equal(s.conn->notify.reply_ns, INT64_MAX);
+    amb_replies_put(s.conn, asked, &pub, 1);
+    assert_int_equal(s.conn->notify.reply_ns, 1000);
+    amb_replies_timer(s.conn, 1000);
+    amb_conn_unlock(s.conn);
+    assert_int_equal(amb_replies_run(s.conn, 10), 1);
+    assert_int_equal(ended, 1);
+    session_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_name_one_request_at_a_time),
         cmocka_unit_test(there_are_at_most_65536),
         cmocka_unit_test(only_what_is_late_and_put_ends),
+        cmocka_unit_test(one_that_is_put_late_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
