@@ -207,6 +207,46 @@ def test_a_detached_message_holds_nothing(ambroker, broker):
         kept[0].detach()
 
 
+def test_a_signal_comes_before_a_refusal(ambroker, broker):
+    """A handler raises just as the flush has its answer, which is a refusal: the handler's exception is raised. It used
+    to be replaced by the other one."""
+    with ambroker.connect(broker.url()) as conn, ambroker.connect(broker.url()) as reader:
+        sub = reader.subscribe("slow")
+        pub = conn.publisher("slow", confirm="delivered")
+        pub.send(b"x")
+        held = [sub.next(WAIT)]
+        other = conn.publisher("refused")
+        other.send(b"y", expect_seq=7)
+        while other.stat()["settled"] == 0:
+            conn.poll(0.01)
+
+        def handle(*_):
+            held.clear()  # Now the flush is over,
+            end = time.monotonic() + WAIT
+            while pub.stat()["inflight_msgs"] != 0 and time.monotonic() < end:
+                time.sleep(0.001)
+            raise KeyError("the handler's")
+
+        def strike():
+            while not is_inside.wait(0.01):
+                pass
+            time.sleep(0.2)  # The flush sleeps.
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)  # It ends no sleep of the main thread.
+
+        former = signal.signal(signal.SIGUSR1, handle)
+        is_inside = threading.Event()
+        thread = threading.Thread(target=strike)
+        thread.start()
+        try:
+            is_inside.set()
+            with pytest.raises(KeyError, match="the handler's") as raised:
+                conn.flush(WAIT)
+            assert raised.value.__context__ is None
+        finally:
+            signal.signal(signal.SIGUSR1, former)
+            thread.join()
+
+
 def test_a_flush_has_an_end_while_others_publish(ambroker, broker):
     """It waits for what was published before the call, and tells events meanwhile."""
     events = []

@@ -160,11 +160,12 @@ static enum amb_status look_around(const struct amb_py_handle *handle,
     return !is_fine ? AMB_EINTERNAL : is_closed(handle) ? AMB_ECLOSED : AMB_OK;
 }
 
-/* ECANCELED is of a question that was answered by yes: see amb_py_is_interrupted. */
+/* ECANCELED is of a question that was answered by yes: see amb_py_is_interrupted. An exception may
+ * also stand beside another failure, which the call has heard of before it turned back. */
 static enum amb_status answer(const struct amb_py_handle *handle, enum amb_status status,
                               bool *is_raised)
 {
-    *is_raised = status == AMB_ECANCELED && PyErr_Occurred() != NULL;
+    *is_raised = status != AMB_OK && PyErr_Occurred() != NULL;
     bool is_turned_back = status == AMB_ECANCELED && !*is_raised && is_closed(handle);
     return is_turned_back ? AMB_ECLOSED : status;
 }
