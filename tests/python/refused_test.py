@@ -169,6 +169,44 @@ def test_ctrl_c_in_a_callback_goes_to_the_caller(ambroker, broker):
         assert pub.stat()["leases"] == 0
 
 
+def test_a_handler_closes_what_waits(ambroker, broker):
+    """A close by a signal's handler, or by what hears events, inside a call of the same thread. It used to wait for that
+    call, which waited for it."""
+    def closing(what, call):
+        former = signal.signal(signal.SIGALRM, lambda *_: what.close())
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with pytest.raises(ambroker.Closed):
+                call()
+        finally:
+            signal.signal(signal.SIGALRM, former)
+
+    for what in ("connection", "subscription", "event"):
+        for name in ("next", "flush"):
+            heard = []
+            with ambroker.connect(broker.url(), on_event=lambda event: heard and heard.pop().close()) as conn:
+                sub, pub = conn.subscribe("a"), conn.publisher("a", confirm="delivered")
+                pub.send(b"x")
+                held = sub.next(WAIT)
+                call = (lambda: sub.next(None)) if name == "next" else conn.flush
+                if what == "event":
+                    heard.append(conn)
+                    with ambroker.connect(broker.url()) as other:
+                        kept = other.subscribe("a")  # It is told while the call waits.
+                        with pytest.raises(ambroker.Closed):
+                            call()
+                        del kept
+                elif what == "connection":
+                    closing(conn, call)
+                elif name == "next":
+                    closing(sub, call)
+                    works(conn, conn.subscribe("works"))
+                assert bytes(held) == b"x"
+                held.release()
+            with pytest.raises(ambroker.Closed):
+                conn.flush(WAIT)
+
+
 def test_ctrl_c_at_the_end_of_with(ambroker, rig):
     broker = rig.broker()
     broker.signal(signal.SIGCONT)

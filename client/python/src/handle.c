@@ -95,6 +95,9 @@ static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn 
 PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end)
 {
     (void)amb_gate_close(&self->gate);
+    if (amb_py_is_inside(&self->gate)) {
+        return Py_NewRef(Py_None); /* The call around this one turns back; its end comes later. */
+    }
     if (!amb_py_await_gate(&self->gate, self->session->pid)) {
         return NULL;
     }

@@ -369,7 +369,7 @@ enum amb_status amb_py_publisher_end(void *pub, int64_t timeout_ns)
 static PyObject *publisher_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     PyObject *result = amb_py_handle_close(amb_py_handle_of(object), amb_py_publisher_end);
-    if (result != NULL) {
+    if (result != NULL && pub_of(amb_py_handle_of(object)) == NULL) { /* Else it ends later. */
         settle(publisher_of(object), UINT64_MAX);
     }
     return result;

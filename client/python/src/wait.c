@@ -87,6 +87,24 @@ void amb_py_put_off(enum amb_status status)
     Py_XDECREF(trace);
 }
 
+/* What this thread is inside of, where Python may run: of handlers, and of what hears events. */
+struct inside {
+    const struct inside *outer;
+    const struct amb_py_session *session; /* NULL: of a message */
+    const struct amb_py_handle *handle;   /* or NULL */
+};
+static _Thread_local const struct inside *innermost;
+
+bool amb_py_is_inside(const struct amb_gate *gate)
+{
+    bool is_found = false;
+    for (const struct inside *at = innermost; at != NULL && !is_found; at = at->outer) {
+        is_found = (at->session != NULL && &at->session->gate == gate) ||
+                   (at->handle != NULL && &at->handle->gate == gate);
+    }
+    return is_found;
+}
+
 /* Of a thread inside amb_py_interruptible; not counted. */
 static _Thread_local PyObject *is_over;
 
@@ -128,8 +146,11 @@ int amb_py_is_interrupted(void *arg)
         return 1;
     }
     amb_py_take_gil();
+    const struct inside here = {.outer = innermost, .session = session};
+    innermost = &here;
     bool is_raised =
         is_called_off() || (session->conn != NULL && !amb_py_news_look(session)); /* events, too */
+    innermost = here.outer;
     amb_py_release_gil();
     return is_raised;
 }
@@ -170,17 +191,11 @@ static enum amb_status answer(const struct amb_py_handle *handle, enum amb_statu
     return is_turned_back ? AMB_ECLOSED : status;
 }
 
-enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
-                            int64_t timeout_ns, bool *is_raised)
+static enum amb_status wait_in_slices(const struct amb_py_handle *handle,
+                                      const struct amb_py_call *call, int64_t timeout_ns,
+                                      bool *is_raised)
 {
-    *is_raised = false;
-    enum amb_status status = AMB_EAGAIN;
-    if (!call->only_waits || timeout_ns == AMB_NOWAIT) {
-        status = call->is_slow ? run_free(call, AMB_NOWAIT) : call->run(call->arg, AMB_NOWAIT);
-    }
-    if (status != AMB_EAGAIN || timeout_ns == AMB_NOWAIT) {
-        return answer(handle, status, is_raised);
-    }
+    enum amb_status status;
     int64_t begin = now_ns(), passed = 0;
     while (passed < timeout_ns) {
         int64_t left = timeout_ns - passed;
@@ -198,6 +213,32 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
         }
     }
     return AMB_ETIMEDOUT;
+}
+
+enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
+                            int64_t timeout_ns, bool *is_raised)
+{
+    *is_raised = false;
+    bool looks_first = !call->only_waits || timeout_ns == AMB_NOWAIT;
+    enum amb_status status = AMB_EAGAIN;
+    if (looks_first && !call->is_slow) {
+        status = call->run(call->arg, AMB_NOWAIT);
+        if (status != AMB_EAGAIN || timeout_ns == AMB_NOWAIT) {
+            return answer(handle, status, is_raised);
+        }
+    }
+    const struct inside here = {.outer = innermost,
+                                .session = handle != NULL ? handle->session : NULL,
+                                .handle = handle};
+    innermost = &here;
+    if (looks_first && call->is_slow) {
+        status = run_free(call, AMB_NOWAIT);
+    }
+    status = status == AMB_EAGAIN && timeout_ns != AMB_NOWAIT
+                 ? wait_in_slices(handle, call, timeout_ns, is_raised)
+                 : answer(handle, status, is_raised);
+    innermost = here.outer;
+    return status;
 }
 
 bool amb_py_await_gate(struct amb_gate *gate, pid_t pid)

@@ -37,6 +37,8 @@ struct amb_py_call {
     /* Called where it has waited for a second, now and then. False: an exception is raised. */
     bool (*look)(void *arg);
 };
+/* Is this thread inside that gate already? Then a close of its own handler would wait for ever. */
+bool amb_py_is_inside(const struct amb_gate *gate);
 /* The caller is inside the handle's gates; NULL: of a message. *is_raised: an exception is, by a
  * signal. Else the answer: ECLOSED where the handle is being closed. */
 enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb_py_call *call,
