@@ -112,10 +112,13 @@ bool amb_health_is_ready(struct amb_health *health, const struct amb_broker_stat
     if (is_silent(health, now_ns, 1, why)) {
         return false;
     }
-    int error = reach_front(front);
-    if (error != 0) {
-        (void)snprintf(why, AMB_HEALTH_WHY_MAX, "its first listener takes no connection: %s",
-                       strerror(error));
+    if (now_ns >= health->reach_ns) {
+        health->reach_error = reach_front(front);
+        health->reach_ns = now_ns + AMB_HEALTH_REACH_NS;
     }
-    return error == 0;
+    if (health->reach_error != 0) {
+        (void)snprintf(why, AMB_HEALTH_WHY_MAX, "its first listener takes no connection: %s",
+                       strerror(health->reach_error));
+    }
+    return health->reach_error == 0;
 }

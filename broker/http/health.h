@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define AMB_HEALTH_SILENT_NS INT64_C(10000000000)
+#define AMB_HEALTH_REACH_NS INT64_C(1000000000) /* between two tries of the door */
 #define AMB_HEALTH_WHY_MAX 128u
 
 struct amb_broker_stats;
@@ -25,6 +26,8 @@ struct amb_health {
     struct amb_pulse pulse; /* [0]: the control thread, then the workers */
     int64_t wanted_ns;      /* somebody has asked, and threads are asked until then */
     int64_t next_ns;
+    int64_t reach_ns; /* The door may be tried again from then on; */
+    int reach_error;  /* until then this is what the last try said: 0, or errno. */
 };
 
 /* When it wants to be called again; INT64_MAX: nobody has asked. */
@@ -34,7 +37,7 @@ bool amb_health_is_good(struct amb_health *health, int64_t now_ns, char why[AMB_
 /* How long the slowest thread has not turned; asks all of them. */
 int64_t amb_health_silence_ns(struct amb_health *health, int64_t now_ns);
 /* Does the door take a connection of our own, does the control thread turn, and does no graceful
- * end go on? Else `why` has the reason. front: with its real port. Waits up to 100 ms for the door.
- */
+ * end go on? Else `why` has the reason. front: with its real port. The door is tried once a second,
+ * whoever asks how often, and may take 100 ms for it. */
 bool amb_health_is_ready(struct amb_health *health, const struct amb_broker_stats *stats,
                          const struct amb_url *front, int64_t now_ns, char why[AMB_HEALTH_WHY_MAX]);

@@ -251,11 +251,26 @@ def test_a_drain_is_not_ready_and_healthy(rig):
     check(door.get("/readyz").status == 503 and door.get("/healthz").status == 200, "both")
 
 
+def unready(door):
+    answer = door.get("/readyz")
+    return answer if answer.status == 503 else None
+
+
+def test_a_flood_of_questions_keeps_no_client_out(unix):
+    door, _ = unix
+    before = metric(door, "ambroker_connections_accepted_total")
+    began = time.monotonic()
+    for _ in range(1000):
+        check(door.get("/readyz").status == 200, "ready")
+    came = metric(door, "ambroker_connections_accepted_total") - before
+    check(came <= time.monotonic() - began + 2, f"{came} connections")
+
+
 def test_a_door_whose_socket_is_gone_is_not_ready(unix):
     door, broker = unix
     os.unlink(broker.socket)
-    answer = door.get("/readyz")
-    check(answer.status == 503 and b"No such file" in answer.body, answer.body)
+    answer = until(5, lambda: unready(door), "it is tried again")
+    check(b"No such file" in answer.body, answer.body)
     check(door.get("/healthz").status == 200, "a restart is not what it needs")
 
 

@@ -5,6 +5,7 @@
 #include "broker/count/broker_stats.h"
 #include "broker/count/shard_stats.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -113,6 +114,31 @@ static void test_a_drain_and_a_closed_door_are_not_ready(void **state)
     assert_true(amb_health_is_good(&f->health, S, f->why));
 }
 
+static unsigned taken(const struct fixture *f)
+{
+    unsigned count = 0;
+    int fd;
+    while ((fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        count++;
+        (void)close(fd);
+    }
+    return count;
+}
+
+/* Each try is a connection that clients wait behind. */
+static void test_a_flood_of_questions_is_one_connection(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(fcntl(f->listener, F_SETFL, O_NONBLOCK), 0);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_true(amb_health_is_ready(&f->health, &f->stats, &f->front, S + i, f->why));
+    }
+    assert_int_equal(taken(f), 1);
+    (void)amb_inbox_run(&f->control);
+    assert_true(amb_health_is_ready(&f->health, &f->stats, &f->front, 2 * S, f->why));
+    assert_int_equal(taken(f), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +147,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_threads_are_asked_for_a_minute, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_drain_and_a_closed_door_are_not_ready, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_flood_of_questions_is_one_connection, setup,
                                         teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
