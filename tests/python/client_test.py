@@ -207,6 +207,40 @@ def test_a_detached_message_holds_nothing(ambroker, broker):
         kept[0].detach()
 
 
+@pytest.mark.parametrize("end", ("close", "drop"))
+def test_a_posted_buffer_is_lent_until_the_connection_is_closed(ambroker, broker, end):
+    """A publisher goes while another thread closes the connection, which still sends what was posted. The buffer used to
+    be given back there, to be freed or written under libamb's hands."""
+    data = bytearray(100_000)
+    conn = ambroker.connect(broker.url("stream"), timeout=60)
+    pub = conn.publisher("a")
+    pub.post(bytes(100_000))
+    pub.flush(WAIT)
+    broker.signal(signal.SIGSTOP)
+    try:
+        pub.post(data, WAIT)
+
+        def close():
+            with contextlib.suppress(ambroker.Error):
+                conn.close(60)
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        while not conn.closed:
+            time.sleep(0.001)
+        if end == "close":
+            pub.close()
+        del pub
+        gc.collect()
+        assert thread.is_alive()
+        with pytest.raises(BufferError):
+            data.append(0)
+    finally:
+        broker.signal(signal.SIGCONT)
+    thread.join()
+    data.append(0)
+
+
 def test_a_signal_comes_before_a_refusal(ambroker, broker):
     """A handler raises just as the flush has its answer, which is a refusal: the handler's exception is raised. It used
     to be replaced by the other one."""

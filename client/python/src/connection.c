@@ -316,6 +316,10 @@ static PyObject *connection_close(PyObject *object, PyObject *const *args, Py_ss
         amb_py_release_gil();
         enum amb_status closed = amb_close(conn, AMB_NOWAIT);
         amb_py_take_gil();
+        session->is_over = true;
+        struct amb_py_loan *loans = session->loans;
+        session->loans = NULL;
+        amb_py_loans_end(loans);
         status = status == AMB_OK ? closed : status;
     }
     if (PyErr_Occurred() != NULL) {

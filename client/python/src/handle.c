@@ -3,6 +3,7 @@
 
 #include "client/python/src/errors.h"
 #include "client/python/src/news.h"
+#include "client/python/src/publisher.h"
 
 #include <stdlib.h>
 
@@ -21,6 +22,7 @@ void amb_py_session_drop(struct amb_py_session *session)
             (void)amb_close(session->conn, AMB_SEC);
             PyEval_RestoreThread(thread);
         }
+        amb_py_loans_end(session->loans);
         amb_py_news_fini(&session->news);
         free(session);
     }
@@ -79,10 +81,11 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
 
 /* Nobody is inside its own gate any more. */
 static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn end,
-                                      int64_t timeout_ns)
+                                      int64_t timeout_ns, bool *has_ended)
 {
-    if (!amb_gate_enter(&self->session->gate)) {
-        return AMB_OK; /* It has gone with the connection. */
+    *has_ended = amb_gate_enter(&self->session->gate);
+    if (!*has_ended) {
+        return AMB_OK; /* It goes with the connection. */
     }
     void *handle = atomic_exchange(&self->handle, NULL);
     PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
@@ -101,15 +104,18 @@ PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end)
     if (!amb_py_await_gate(&self->gate, self->session->pid)) {
         return NULL;
     }
-    enum amb_status status = end_in_session(self, end, AMB_NOWAIT);
+    bool has_ended;
+    enum amb_status status = end_in_session(self, end, AMB_NOWAIT, &has_ended);
     return status == AMB_OK || status == AMB_EAGAIN ? Py_NewRef(Py_None)
                                                     : amb_py_raise(self->state, status, NULL);
 }
 
-void amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns)
+bool amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns)
 {
-    (void)end_in_session(self, end, timeout_ns);
+    bool has_ended;
+    (void)end_in_session(self, end, timeout_ns, &has_ended);
     amb_py_handle_free(self);
+    return has_ended;
 }
 
 void amb_py_handle_free(struct amb_py_handle *self)

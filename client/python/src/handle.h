@@ -35,7 +35,8 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
                             struct amb_py_session *session, void *handle);
 /* close() of a publisher or a subscription, which does not wait for the broker. */
 PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end);
-/* Its last reference is gone: ends it within timeout_ns, and frees it. */
-void amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns);
+/* Its last reference is gone: ends it within timeout_ns, and frees it. False: a close of the
+ * connection ends it, or has. */
+bool amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns);
 /* Frees one whose handle is closed. */
 void amb_py_handle_free(struct amb_py_handle *self);

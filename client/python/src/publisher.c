@@ -18,15 +18,15 @@
 #define SLOW_BYTES 65536
 
 /* The buffer that one post has lent. */
-struct loan {
-    struct loan *next;
+struct amb_py_loan {
+    struct amb_py_loan *next;
     uint64_t seq;
     struct amb_py_hold hold;
 };
 
 struct publisher {
     struct amb_py_handle handle; /* first */
-    struct loan *oldest, *newest;
+    struct amb_py_loan *oldest, *newest;
     enum amb_mem lease_mem;
     int32_t lease_device;
 };
@@ -160,7 +160,7 @@ void amb_py_publisher_lease_mem(PyObject *publisher, enum amb_mem *mem, int32_t 
 static void settle(struct publisher *self, uint64_t settled)
 {
     while (self->oldest != NULL && self->oldest->seq <= settled) {
-        struct loan *loan = self->oldest;
+        struct amb_py_loan *loan = self->oldest;
         self->oldest = loan->next;
         self->newest = self->oldest == NULL ? NULL : self->newest;
         amb_py_hold_fini(&loan->hold); /* It may run Python. */
@@ -186,7 +186,7 @@ static PyObject *publisher_post(PyObject *object, PyObject *const *args, Py_ssiz
     struct amb_py_source source;
     PyObject *stream = NULL, *result = NULL;
     int64_t timeout_ns;
-    struct loan *loan = calloc(1, sizeof(*loan));
+    struct amb_py_loan *loan = calloc(1, sizeof(*loan));
     if (loan == NULL) {
         return PyErr_NoMemory();
     }
@@ -375,14 +375,33 @@ static PyObject *publisher_close(PyObject *object, PyObject *Py_UNUSED(unused))
     return result;
 }
 
+void amb_py_loans_end(struct amb_py_loan *loans)
+{
+    struct publisher rest = {.oldest = loans};
+    settle(&rest, UINT64_MAX);
+}
+
+/* A connection that another thread is closing still sends what was posted, and keeps the loans. */
+static void leave_loans(struct amb_py_session *session, struct amb_py_loan *oldest,
+                        struct amb_py_loan *newest, bool has_ended)
+{
+    if (has_ended || session->is_over) {
+        amb_py_loans_end(oldest);
+    } else if (oldest != NULL) {
+        newest->next = session->loans;
+        session->loans = oldest;
+    }
+}
+
 static void publisher_dealloc(PyObject *object)
 {
     struct publisher *self = publisher_of(object);
-    struct loan *loans = self->oldest;
+    struct amb_py_loan *oldest = self->oldest, *newest = self->newest;
+    struct amb_py_session *session = amb_py_session_ref(self->handle.session);
     /* Sent messages shall leave. */
-    amb_py_handle_end(&self->handle, amb_py_publisher_end, AMB_SEC);
-    struct publisher rest = {.oldest = loans};
-    settle(&rest, UINT64_MAX);
+    bool has_ended = amb_py_handle_end(&self->handle, amb_py_publisher_end, AMB_SEC);
+    leave_loans(session, oldest, newest, has_ended);
+    amb_py_session_drop(session);
 }
 
 static PyMethodDef methods[] = {

@@ -51,7 +51,9 @@ struct amb_py_session {
     pid_t pid;
     bool is_ending;  /* its close flushes, which its gate does not end */
     bool is_watched; /* the program has its descriptor: polls are its own */
+    bool is_over;    /* libamb has nothing of it any more */
     struct amb_conn *conn;
+    struct amb_py_loan *loans; /* of publishers that went while it was being closed */
     struct amb_py_news news;
 };
 

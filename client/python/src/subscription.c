@@ -292,7 +292,7 @@ static PyObject *subscription_close(PyObject *object, PyObject *Py_UNUSED(unused
 
 static void subscription_dealloc(PyObject *object)
 {
-    amb_py_handle_end(amb_py_handle_of(object), amb_py_subscription_end, AMB_NOWAIT);
+    (void)amb_py_handle_end(amb_py_handle_of(object), amb_py_subscription_end, AMB_NOWAIT);
 }
 
 static PyMethodDef methods[] = {

@@ -227,9 +227,8 @@ enum amb_status amb_py_wait(const struct amb_py_handle *handle, const struct amb
             return answer(handle, status, is_raised);
         }
     }
-    const struct inside here = {.outer = innermost,
-                                .session = handle != NULL ? handle->session : NULL,
-                                .handle = handle};
+    const struct inside here = {
+        .outer = innermost, .session = handle != NULL ? handle->session : NULL, .handle = handle};
     innermost = &here;
     if (looks_first && call->is_slow) {
         status = run_free(call, AMB_NOWAIT);
