@@ -24,7 +24,7 @@ struct amb_broker_stats {
     _Atomic uint64_t tls_half_open, tls_handshakes, tls_failed, tls_plain, tls_timeouts;
     _Atomic uint64_t tls_evicted;
     _Atomic uint64_t audit_lines, audit_lost;
-    _Atomic uint64_t draining; /* 1: the graceful end has begun */
+    _Atomic uint64_t draining;   /* 1: the graceful end has begun */
     _Atomic uint64_t came_users; /* 1: a reload has brought users */
     _Atomic uint64_t reloads, reloads_refused;
     /* Of HTTP. */

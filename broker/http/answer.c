@@ -302,8 +302,7 @@ static bool is_owner(const struct request *request)
         MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct ucred peer;
     socklen_t len = sizeof(peer);
-    return fd != NULL &&
-           getsockopt(fd->connect_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+    return fd != NULL && getsockopt(fd->connect_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
            (peer.uid == 0 || peer.uid == geteuid());
 }
 

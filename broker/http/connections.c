@@ -13,8 +13,8 @@
 #define PROGRESS_NS ((int64_t)AMB_HTTP_PROGRESS_S * AMB_NS_PER_SEC)
 #define PAUSE_NS (100 * AMB_NS_PER_MS)
 #define ACCEPTS_A_TURN 16u
-/* One event a turn, so one answer at most is made before the observer looks at its mail: one of many
- * objects takes long, and views wait behind it. epoll keeps the others, and goes round. */
+/* One event a turn, so one answer at most is made before the observer looks at its mail. One of
+ * many objects takes long, and views wait behind it. epoll keeps the others, and goes round. */
 #define EVENTS 1
 
 #define LAST_WORDS(status)                                                                         \

@@ -10,6 +10,7 @@ Exit: 0 so it is, 1 it is not, 77 no package."""
 import array
 import asyncio
 import gc
+import linecache
 import os
 import random
 import signal
@@ -159,6 +160,7 @@ def asynchronous(given, aio, url, interrupter, dice):
 
 def state():
     """What must not grow."""
+    linecache.clearcache()  # of a traceback that was printed
     gc.collect()
     kept = sum(thread.name == "ambroker" for thread in threading.enumerate())
     return {"descriptors": program.descriptors(), "mappings": program.mappings(),

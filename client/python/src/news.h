@@ -30,8 +30,9 @@ void amb_py_on_reply(enum amb_status status, struct amb_msg *reply, void *arg);
 /* The object of a request is gone. */
 void amb_py_asking_drop(struct amb_py_asking *asking);
 /* Runs callbacks that are due, and calls the hook where there is something to fetch. False: it has
- * raised an exception. Inside the session's gate. Nothing, once the program has the descriptor: it
- * would be unreadable behind this, and whoever sleeps on it would not hear of the news. */
+ * raised an exception. Inside the session's gate. It does nothing once the program has the
+ * descriptor: that would be unreadable afterwards, and a program that sleeps on it would miss them.
+ */
 bool amb_py_news_look(struct amb_py_session *session);
 /* (events, Pendings that are done): all that have come since. NULL: an exception is raised. */
 PyObject *amb_py_news_take(const struct amb_py_state *state, struct amb_py_session *session);

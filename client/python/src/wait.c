@@ -87,7 +87,7 @@ void amb_py_put_off(enum amb_status status)
     Py_XDECREF(trace);
 }
 
-/* What this thread is inside of, where Python may run: of handlers, and of what hears events. */
+/* The calls that this thread is inside of, where Python may run: handlers, and hooks for events. */
 struct inside {
     const struct inside *outer;
     const struct amb_py_session *session; /* NULL: of a message */

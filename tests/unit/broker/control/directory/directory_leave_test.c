@@ -257,8 +257,9 @@ static void test_one_count_goes_on_when_a_priority_comes_again(void **state)
     tear_down();
 }
 
-/* Other priorities leave first, as slowly as they are read. Who publishes meanwhile has a topic that
- * lives as others do: it does not go with its last publisher, and what it keeps with it. */
+/* Other priorities leave first, as slowly as they are read. A topic that somebody publishes to
+ * meanwhile lives as others do: it does not go with its last publisher, and it keeps its history.
+ */
 static void test_a_removed_topic_that_is_used_again_stays(void **state)
 {
     (void)state;
