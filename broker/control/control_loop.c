@@ -384,6 +384,7 @@ static void control_round(struct amb_control *control)
     control->directory.now_ns = control->now_ns;
     if (was_alone) {
         control->tick_ns = control->now_ns; /* Without clients we sleep for ever: not a stall. */
+        amb_log_fold_tick(control->now_ns); /* Where nobody is, there are no ticks. */
     }
     amb_inbox_disarm(&control->inbox, true);
     control->round++;
