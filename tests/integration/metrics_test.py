@@ -137,7 +137,7 @@ def is_up(port):
 def test_prometheus_scrapes_it_and_the_dashboard_has_data(rig, options):
     prometheus = tool("prometheus")
     broker = rig.broker("-o", "http.listen=tcp://127.0.0.1:0")
-    target = re.search(r"http://(127\.0\.0\.1:\d+)", broker.log()).group(1)
+    target = until(5, lambda: re.search(r"http://(127\.0\.0\.1:\d+)", broker.log()), "an address in the log").group(1)
     port = free_port()
     config = rig.folder / "prometheus.yml"
     config.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: ['{RULES}']\n"
