@@ -14,7 +14,7 @@ import re
 import sources
 
 FOLDERS = ("wire", "broker", "client", "tools", "tests")
-SCHEMA = "broker/config/config_schema.c"
+SCHEMAS = ("broker/config/config_schema.c", "broker/config/config_schema_rule.c")
 DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+((?:[^\n\\]|\\\n)+)", re.M)
 ENUMERATOR = re.compile(r"^\s+([A-Z][A-Z0-9_]+)\s*=\s*([^,\n/}]+)", re.M)
 KEY = re.compile(r'\.path = "([\w.]+)"((?:(?!\.path =).)*)', re.S)
@@ -55,7 +55,7 @@ class Names:
             for key, value in DEFINE.findall(text) + ENUMERATOR.findall(text):
                 value = re.sub(r"/\*.*|//.*|\\\n", "", value).strip()
                 self.texts.setdefault(key, {}).setdefault(value, name)
-            if name == SCHEMA:
+            if name in SCHEMAS:
                 for path, rest in KEY.findall(text):
                     found = DEFAULT.search(rest)
                     if found is not None:
