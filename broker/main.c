@@ -57,7 +57,8 @@ struct program {
     struct amb_signals signals;
     struct amb_control_hooks hooks;
     struct amb_notify notify;
-    int out; /* for the ready line; -1: none */
+    uint64_t reloads_upto; /* so many of those that clients asked for were answered */
+    int out;               /* for the ready line; -1: none */
 };
 
 static int show_version(void)
@@ -139,7 +140,6 @@ static bool adopt_config(struct program *program, struct amb_config *config, cha
 static bool refuse_reload(char *text, size_t size, const char *how, const char *why)
 {
     (void)snprintf(text, size, "reload refused%s: %s", how, why);
-    amb_error("%s", text);
     return false;
 }
 
@@ -181,6 +181,13 @@ static void on_reload(void *arg)
     amb_notify_send(&program->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
                     (long long)(amb_clock_monotonic_ns() / AMB_NS_PER_US));
     bool is_done = reload(program, text, sizeof(text));
+    /* A client has its own answer. For a signal there is the log alone, each time. */
+    if (!is_done && upto != program->reloads_upto) {
+        amb_error("%s", text);
+    } else if (!is_done) {
+        amb_log_answer(AMB_LOG_ERROR, "%s", text);
+    }
+    program->reloads_upto = upto;
     amb_broker_reloaded(program->broker, upto, is_done, text);
     amb_notify_send_surely(&program->notify, "READY=1"); /* Also with the former configuration. */
 }

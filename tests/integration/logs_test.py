@@ -6,6 +6,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 
 from harness import check, until
@@ -95,6 +96,9 @@ def test_a_reload_that_is_refused_again_and_again_is_counted(rig):
         done = subprocess.run([rig.program("broker-ctl"), "--url", broker.unix_url, "config", "reload"], timeout=60,
                               capture_output=True, text=True, check=False)
         check(done.returncode != 0 and "nothing" in done.stderr, f"{done}")  # The asker is told each time.
+    for number in range(2, 5):  # A signal is answered by the log alone, each time.
+        broker.signal(signal.SIGHUP)
+        until(20, lambda number=number: broker.log().count("ERROR reload refused") >= number, "a line for each signal")
     broker.stop()
     refused = [line for line in lines_of(broker) if " ERROR " in line and "reload refused" in line]
-    check(len(refused) == 2 and refused[1].endswith("(19 more of this within a minute)"), broker.log())
+    check(len(refused) == 5 and refused[-1].endswith("(19 more of this within a minute)"), broker.log())

@@ -62,7 +62,7 @@ enum amb_log_level amb_log_level(void)
     return (enum amb_log_level)atomic_load_explicit(&current_level, memory_order_relaxed);
 }
 
-void amb_log_write(enum amb_log_level level, const char *format, ...)
+static void write_line(enum amb_log_level level, bool may_filter, const char *format, va_list args)
 {
     /* Acquire: pairs with the release in amb_log_set_sink. */
     amb_log_fn sink = atomic_load_explicit(&current_sink, memory_order_acquire);
@@ -71,10 +71,7 @@ void amb_log_write(enum amb_log_level level, const char *format, ...)
     }
     int saved_errno = errno;
     char line[LINE_MAX_BYTES];
-    va_list args;
-    va_start(args, format);
     int len = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
     if (len < 0) {
         line[0] = '\0';
     }
@@ -85,10 +82,28 @@ void amb_log_write(enum amb_log_level level, const char *format, ...)
         }
     }
     amb_log_filter_fn filter = atomic_load_explicit(&current_filter, memory_order_relaxed);
-    if (filter == NULL || filter(level, format, line)) {
+    if (!may_filter || filter == NULL || filter(level, format, line)) {
         sink(level, line, atomic_load_explicit(&current_arg, memory_order_relaxed));
     }
     errno = saved_errno;
+}
+
+void amb_log_write(enum amb_log_level level, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(level, true, format, args);
+    va_end(args);
+}
+
+void amb_log_answer(enum amb_log_level level, const char *format, ...)
+{
+    if (level <= amb_log_level()) {
+        va_list args;
+        va_start(args, format);
+        write_line(level, false, format, args);
+        va_end(args);
+    }
 }
 
 static const char *level_name(enum amb_log_level level)

@@ -47,6 +47,11 @@ void amb_log_to_stderr(enum amb_log_level level, const char *line, void *arg);
 void amb_log_write(enum amb_log_level level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The answer to an operator, as to a signal, for which the log is the only place. It is written
+ * each time: the filter is not asked. */
+void amb_log_answer(enum amb_log_level level, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #define amb_log(level, ...)                                                                        \
     do {                                                                                           \
         if ((level) <= amb_log_level()) {                                                          \

@@ -200,6 +200,17 @@ static void a_filter_sees_the_place_and_the_line(void **state)
     assert_int_equal(lines, 1);
 }
 
+static void an_answer_is_written_whatever_the_filter_says(void **state)
+{
+    (void)state;
+    amb_log_set_filter(drop_passwords);
+    amb_log_answer(AMB_LOG_ERROR, "password %s", "x");
+    amb_log_answer(AMB_LOG_ERROR, "password %s", "x");
+    assert_int_equal(lines, 2);
+    amb_log_answer(AMB_LOG_TRACE, "password %s", "x");
+    assert_int_equal(lines, 2);
+}
+
 static const char *written(enum amb_log_format format, const char *line)
 {
     static char got[4096];
@@ -282,6 +293,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_lines_are_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(errno_survives_a_log_call, setup, teardown),
         cmocka_unit_test_setup_teardown(a_filter_sees_the_place_and_the_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_is_written_whatever_the_filter_says, setup,
+                                        teardown),
         cmocka_unit_test(the_journal_gets_priorities_and_no_time),
         cmocka_unit_test(json_is_one_object_whatever_the_line_has),
         cmocka_unit_test(a_journal_is_known_by_its_device_and_inode),
