@@ -2,6 +2,7 @@
 #include "broker/auth/numbers.h"
 
 #include "broker/base/user.h"
+#include "wire/base/array.h"
 #include "wire/base/hash.h"
 
 #include <pthread.h>
@@ -64,17 +65,10 @@ void amb_auth_numbers_unref(struct amb_auth_numbers **numbers)
 
 static bool make_room(struct amb_auth_numbers *numbers)
 {
-    if (numbers->count < numbers->room) {
-        return true;
-    }
-    uint32_t room = numbers->room == 0 ? FIRST_ROOM : 2 * numbers->room;
-    struct named **grown = realloc(numbers->all, room * sizeof(struct named *));
-    if (grown == NULL) {
-        return false;
-    }
-    numbers->all = grown;
-    numbers->room = room;
-    return true;
+    void *reached = amb_array_reach(numbers->all, numbers->count, &numbers->room, FIRST_ROOM,
+                                    sizeof(*numbers->all));
+    numbers->all = reached != NULL ? reached : numbers->all;
+    return reached != NULL;
 }
 
 static enum amb_status add(struct amb_auth_numbers *numbers, const char *name, size_t len,

@@ -2,6 +2,7 @@
 #include "broker/auth/users.h"
 
 #include "wire/auth/private_file.h"
+#include "wire/base/array.h"
 #include "wire/base/hash.h"
 #include "wire/base/text.h"
 
@@ -104,17 +105,10 @@ static struct amb_auth_user *make_user(const struct amb_user_line *line, size_t 
 
 static bool make_room(struct amb_auth_users *users)
 {
-    if (users->count < users->room) {
-        return true;
-    }
-    uint32_t room = users->room == 0 ? FIRST_ROOM : 2 * users->room;
-    struct amb_auth_user **grown = realloc(users->users, room * sizeof(struct amb_auth_user *));
-    if (grown == NULL) {
-        return false;
-    }
-    users->users = grown;
-    users->room = room;
-    return true;
+    void *reached = amb_array_reach(users->users, users->count, &users->room, FIRST_ROOM,
+                                    sizeof(*users->users));
+    users->users = reached != NULL ? reached : users->users;
+    return reached != NULL;
 }
 
 /* The user has a place in the set already, so that the set frees it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/base/tenant.h"
 
+#include "wire/base/array.h"
 #include "wire/base/assert.h"
 
 #include <stdlib.h>
@@ -40,17 +41,10 @@ void amb_tenants_fini(struct amb_tenants *tenants)
 
 static bool make_room(struct amb_tenants *tenants)
 {
-    if (tenants->count < tenants->room) {
-        return true;
-    }
-    uint32_t room = tenants->room == 0 ? FIRST_ROOM : 2 * tenants->room;
-    struct amb_tenant **grown = realloc(tenants->all, room * sizeof(struct amb_tenant *));
-    if (grown == NULL) {
-        return false;
-    }
-    tenants->all = grown;
-    tenants->room = room;
-    return true;
+    void *reached = amb_array_reach(tenants->all, tenants->count, &tenants->room, FIRST_ROOM,
+                                    sizeof(*tenants->all));
+    tenants->all = reached != NULL ? reached : tenants->all;
+    return reached != NULL;
 }
 
 enum amb_status amb_tenants_take(struct amb_tenants *tenants, const char *name,
