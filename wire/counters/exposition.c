@@ -178,10 +178,7 @@ static void put_sample(const struct exposition *e, const struct amb_counters_met
     if (block > 0) {
         (void)fprintf(e->out, "{worker=\"%u\"}", block - 1);
     }
-    put_value(e, metric,
-              metric->kind == AMB_COUNTERS_RECENT
-                  ? amb_counters_recent(e->image, block, metric, e->now_ns)
-                  : amb_counters_word(e->image, block, metric->at));
+    put_value(e, metric, amb_counters_figure(e->image, block, metric, e->now_ns));
 }
 
 static void put_family(const struct exposition *e, const struct amb_counters_metric *metric)

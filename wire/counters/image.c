@@ -268,6 +268,13 @@ uint64_t amb_counters_recent(const struct amb_counters_image *image, uint32_t bl
     return most;
 }
 
+uint64_t amb_counters_figure(const struct amb_counters_image *image, uint32_t block,
+                             const struct amb_counters_metric *metric, uint64_t now_ns)
+{
+    return metric->kind == AMB_COUNTERS_RECENT ? amb_counters_recent(image, block, metric, now_ns)
+                                               : amb_counters_word(image, block, metric->at);
+}
+
 /* The words are loaded with acquire, and stored with release: the second look at the sequence
  * comes behind them, and the writer's odd one before. */
 static bool copy_slot(const _Atomic uint64_t *words, uint64_t *out, uint32_t count)

@@ -44,6 +44,9 @@ uint64_t amb_counters_word(const struct amb_counters_image *image, uint32_t bloc
 /* The largest of the last ten seconds, of a metric of kind RECENT. */
 uint64_t amb_counters_recent(const struct amb_counters_image *image, uint32_t block,
                              const struct amb_counters_metric *metric, uint64_t now_ns);
+/* One of both, as the metric's kind wants it. */
+uint64_t amb_counters_figure(const struct amb_counters_image *image, uint32_t block,
+                             const struct amb_counters_metric *metric, uint64_t now_ns);
 /* Copies a slot as it was at one moment. False: it is free, or somebody writes it again and again,
  * or its writer has died meanwhile. `out` then has words of several moments: free if its kind is
  * 0, else torn. */

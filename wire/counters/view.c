@@ -54,21 +54,13 @@ static bool is_text(const struct amb_counters_metric *metric)
 
 /* ---- figures ---- */
 
-static uint64_t block_figure(const struct amb_counters_view *view, uint32_t block,
-                             const struct amb_counters_metric *metric)
-{
-    return metric->kind == AMB_COUNTERS_RECENT
-               ? amb_counters_recent(view->image, block, metric, view->now_ns)
-               : amb_counters_word(view->image, block, metric->at);
-}
-
 /* UINT64_MAX: nothing is known. */
 static uint64_t figure(const struct amb_counters_view *view, const struct object *object,
                        const struct amb_counters_metric *metric)
 {
     switch (metric->part) {
     case AMB_COUNTERS_IN_BLOCK:
-        return block_figure(view, object->block, metric);
+        return amb_counters_figure(view->image, object->block, metric, view->now_ns);
     case AMB_COUNTERS_IN_TEXTS:
         return metric->is_id ? object->texts[AMB_SLOT_ID]
                              : object->texts[AMB_SLOT_FIGURES + metric->at];
@@ -417,7 +409,7 @@ static uint64_t sum_of_workers(const struct amb_counters_view *view,
 {
     uint64_t sum = 0;
     for (uint32_t block = 1; block < view->image->header->block_count; block++) {
-        sum += block_figure(view, block, metric);
+        sum += amb_counters_figure(view->image, block, metric, view->now_ns);
     }
     return sum;
 }
@@ -485,7 +477,7 @@ static json_t *metric_row(const struct amb_counters_view *view, uint32_t block,
     if (block > 0) {
         (void)json_object_set_new(row, "worker", json_number(block - 1));
     }
-    uint64_t value = block_figure(view, block, metric);
+    uint64_t value = amb_counters_figure(view->image, block, metric, view->now_ns);
     (void)json_object_set_new(
         row, "value",
         metric->kind == AMB_COUNTERS_HISTOGRAM                   ? histogram_of(view, block, metric)
