@@ -100,25 +100,6 @@ static void put_all(const struct writer *w, enum amb_counters_scope scope, bool 
     }
 }
 
-/* All pages of a view as one text; NULL: no memory. */
-static char *read_all(struct amb_counters_view *view)
-{
-    char *text = NULL;
-    size_t size = 0;
-    bool is_last = false, is_good = true;
-    FILE *all = open_memstream(&text, &size);
-    while (all != NULL && is_good && !is_last) {
-        char *page = amb_counters_view_page(view, AMB_COUNTERS_PAGE_ROWS, &is_last);
-        is_good = page != NULL && fputs(page, all) >= 0;
-        free(page);
-    }
-    if (!amb_memstream_end(all, &text) || !is_good) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 /* The rows, one more than `most` where there are more. */
 static enum amb_status read_rows(const struct amb_counters_image *image, const char *query,
                                  uint32_t most, json_t **out, char why[AMB_COUNTERS_REFUSAL_MAX])
@@ -131,7 +112,7 @@ static enum amb_status read_rows(const struct amb_counters_image *image, const c
     if (status != AMB_OK) {
         return status;
     }
-    char *text = read_all(view);
+    char *text = amb_counters_view_all(view);
     amb_counters_view_close(&view);
     json_t *answer = text == NULL ? NULL : json_loads(text, 0, NULL);
     free(text);

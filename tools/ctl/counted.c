@@ -5,7 +5,6 @@
 #include "tools/ctl/view.h"
 #include "wire/base/clock.h"
 #include "wire/base/file.h"
-#include "wire/base/memstream.h"
 #include "wire/codec/url.h"
 #include "wire/counters/query.h"
 #include "wire/counters/view.h"
@@ -47,19 +46,8 @@ static void tell(const char *path, const struct amb_counters_image *image)
 /* The whole answer; NULL: no memory. */
 static json_t *answer_of(struct amb_counters_view *view)
 {
-    char *text = NULL;
-    size_t size = 0;
-    bool is_last = false, is_good = true;
-    FILE *out = open_memstream(&text, &size);
-    while (out != NULL && is_good && !is_last) {
-        char *page = amb_counters_view_page(view, AMB_COUNTERS_PAGE_ROWS, &is_last);
-        is_good = page != NULL && fputs(page, out) >= 0;
-        free(page);
-    }
-    json_t *value = NULL;
-    if (amb_memstream_end(out, &text) && is_good) {
-        value = json_loads(text, 0, NULL);
-    }
+    char *text = amb_counters_view_all(view);
+    json_t *value = text == NULL ? NULL : json_loads(text, 0, NULL);
     free(text);
     return value;
 }

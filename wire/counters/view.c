@@ -575,3 +575,21 @@ char *amb_counters_view_page(struct amb_counters_view *view, uint32_t rows, bool
     }
     return text;
 }
+
+char *amb_counters_view_all(struct amb_counters_view *view)
+{
+    char *text = NULL;
+    size_t size = 0;
+    bool is_last = false, is_good = true;
+    FILE *out = open_memstream(&text, &size);
+    while (out != NULL && is_good && !is_last) {
+        char *page = amb_counters_view_page(view, AMB_COUNTERS_PAGE_ROWS, &is_last);
+        is_good = page != NULL && fputs(page, out) >= 0;
+        free(page);
+    }
+    if (!amb_memstream_end(out, &text) || !is_good) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

@@ -54,4 +54,6 @@ amb_counters_view_open(const struct amb_counters_image *image, const char *query
                        struct amb_counters_view **out, char why[AMB_COUNTERS_REFUSAL_MAX]);
 /* The next piece of the answer, at most `rows` rows, for free(); NULL: no memory. */
 char *amb_counters_view_page(struct amb_counters_view *view, uint32_t rows, bool *is_last);
+/* All pages as one text, for free(); NULL: no memory. */
+char *amb_counters_view_all(struct amb_counters_view *view);
 void amb_counters_view_close(struct amb_counters_view **view);
