@@ -136,22 +136,28 @@ struct arguments {
     uint64_t top; /* of per-object */
 };
 
+/* False: it is none of the path's, or its value is wrong. */
+static bool take(struct arguments *a, const char *name, const char *value)
+{
+    bool is_top = strcmp(name, "top") == 0;
+    if (value == NULL) {
+        return false;
+    }
+    if (is_top && a->is_per_object) {
+        return amb_text_parse_count(value, &a->top) && a->top > 0;
+    }
+    if (is_top || strcmp(name, "match") == 0 || strcmp(name, "sort") == 0) {
+        return amb_http_query_add(a->query, sizeof(a->query), name, value);
+    }
+    return a->is_per_object && strcmp(name, "kind") == 0;
+}
+
 static enum MHD_Result take_argument(void *arg, enum MHD_ValueKind kind, const char *name,
                                      const char *value)
 {
     struct arguments *a = arg;
     (void)kind;
-    bool is_query = strcmp(name, "match") == 0 || strcmp(name, "sort") == 0;
-    bool is_top = strcmp(name, "top") == 0;
-    if (value == NULL) {
-        a->is_wrong = true;
-    } else if (a->is_per_object && is_top) {
-        a->is_wrong = a->is_wrong || !amb_text_parse_count(value, &a->top) || a->top == 0;
-    } else if (is_query || (is_top && !a->is_per_object)) {
-        a->is_wrong = a->is_wrong || !amb_http_query_add(a->query, sizeof(a->query), name, value);
-    } else {
-        a->is_wrong = a->is_wrong || !a->is_per_object || strcmp(name, "kind") != 0;
-    }
+    a->is_wrong = a->is_wrong || !take(a, name, value);
     return MHD_YES;
 }
 
