@@ -109,16 +109,21 @@ static bool is_whole(const struct amb_http *http, size_t len)
     return len == sizeof(http->peeked) || has_end(http->peeked, len);
 }
 
+static ssize_t peek(struct amb_http *http, const struct amb_http_connection *own)
+{
+    return recv(own->fd, http->peeked, sizeof(http->peeked), MSG_PEEK | MSG_DONTWAIT);
+}
+
 /* Its event has not had its turn. */
 static bool is_unseen(struct amb_http *http, const struct amb_http_connection *own)
 {
-    ssize_t got = recv(own->fd, http->peeked, sizeof(http->peeked), MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = peek(http, own);
     return got > 0 && is_whole(http, (size_t)got);
 }
 
 static void look(struct amb_http *http, struct amb_http_connection *own, bool is_at_end)
 {
-    ssize_t got = recv(own->fd, http->peeked, sizeof(http->peeked), MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = peek(http, own);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
