@@ -9,12 +9,13 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/config/config.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_PULSE_THREADS_MAX 65u
+#define AMB_PULSE_THREADS_MAX (AMB_WORKERS_MAX + 1u) /* the workers and the control thread */
 
 struct amb_pulse_probe {
     struct amb_mail mail;
