@@ -13,7 +13,6 @@
 #include "wire/codec/url.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define AMB_HEALTH_SILENT_NS INT64_C(10000000000)

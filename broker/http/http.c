@@ -7,7 +7,6 @@
 #include "broker/http/http_private.h"
 #include "broker/observe/observer.h"
 #include "broker/shard/shard.h"
-#include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 
@@ -15,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define POOL_BYTES ((size_t)32768) /* of a connection, for its head and its answer's */

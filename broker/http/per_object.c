@@ -4,7 +4,6 @@
 #include "wire/base/memstream.h"
 #include "wire/counters/query.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
