@@ -79,7 +79,7 @@ static inline void amb_stat_delay(struct amb_shard_stats *stats, int64_t delay_n
     amb_stat_add(&stats->delay_sum_ns, ns);
 }
 
-/* A reader does not get so many messages, some of them because they had expired. */
+/* A reader does not get so many messages; others: neither expired nor purged. */
 static inline void amb_stat_lost(struct amb_shard_stats *stats, uint64_t others, uint64_t expired,
                                  uint64_t purged, bool is_slow)
 {

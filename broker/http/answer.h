@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers. A request is looked at in this order: head, method, Host, path. Nothing of it is ever in
- * an answer.
+ * Answers. A request is looked at in this order: head, method, Host, key, path. An answer repeats
+ * nothing of it but a wrong argument, as printable text.
  *
  * Threads: the observer. Memory: the text of an answer, until it is sent.
  */
