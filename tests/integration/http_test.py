@@ -79,6 +79,7 @@ def tcp(rig, *more):
 
 
 def metric(door, name):
+    """None: the answer has no such line, as one that is refused."""
     found = re.search(rf"^{name} (\d+)$", door.get("/metrics").body.decode(), re.M)
     return int(found.group(1)) if found else None
 
@@ -164,15 +165,9 @@ def test_connections_are_limited(unix):
         # Those that were there first are served.
         held[0].sendall(b"thz HTTP/1.1\r\nHost: a\r\n\r\n")
         check(held[0].recv(4096).startswith(b"HTTP/1.1 200"), "the first one")
-    until(5, lambda: metric_or_none(door, "ambroker_http_turned_away_total") == before + 1, "one was turned away")
+    until(5, lambda: metric(door, "ambroker_http_turned_away_total") == before + 1, "one was turned away")
     check(metric(door, "ambroker_http_connections") == 1, "all others are gone")
     check(broker.is_running(), "alive")
-
-
-def metric_or_none(door, name):
-    answer = door.get("/metrics")
-    found = re.search(rf"^{name} (\d+)$", answer.body.decode(), re.M) if answer.status == 200 else None
-    return int(found.group(1)) if found else None
 
 
 def test_half_a_request_is_closed_after_ten_seconds(unix):
@@ -223,16 +218,15 @@ def test_a_thread_that_hangs_is_told(unix):
     check(door.get("/healthz").status == 200, "before")
     with halted(broker.pid, "amb-worker-0"):
         began = time.monotonic()
-        answer = until(SILENT_S + 10, lambda: unhealthy(door), "a stopped worker is not told")
+        answer = until(SILENT_S + 10, lambda: unavailable(door, "/healthz"), "a stopped worker is not told")
         lasted = time.monotonic() - began
         check(answer.body.startswith(b"worker 0 has not turned for 1"), answer.body)
         check(lasted >= SILENT_S - 1, f"told after {lasted:.1f} s already")
     until(10, lambda: door.get("/healthz").status == 200, "it turns again")
 
 
-def unhealthy(door):
-    answer = door.get("/healthz")
-    time.sleep(0.2)
+def unavailable(door, path):
+    answer = door.get(path)
     return answer if answer.status == 503 else None
 
 
@@ -251,11 +245,6 @@ def test_a_drain_is_not_ready_and_healthy(rig):
     check(door.get("/readyz").status == 503 and door.get("/healthz").status == 200, "both")
 
 
-def unready(door):
-    answer = door.get("/readyz")
-    return answer if answer.status == 503 else None
-
-
 def test_a_flood_of_questions_keeps_no_client_out(unix):
     door, _ = unix
     before = metric(door, "ambroker_connections_accepted_total")
@@ -269,7 +258,7 @@ def test_a_flood_of_questions_keeps_no_client_out(unix):
 def test_a_door_whose_socket_is_gone_is_not_ready(unix):
     door, broker = unix
     os.unlink(broker.socket)
-    answer = until(5, lambda: unready(door), "it is tried again")
+    answer = until(5, lambda: unavailable(door, "/readyz"), "it is tried again")
     check(b"No such file" in answer.body, answer.body)
     check(door.get("/healthz").status == 200, "a restart is not what it needs")
 
@@ -289,10 +278,15 @@ def test_the_socket_is_like_the_brokers_and_goes_with_it(rig):
     check(again.is_running(), "alive")
 
 
+def private_file(rig, name, text):
+    path = rig.folder / name
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
 def test_with_users_it_is_the_owners(rig):
-    users = rig.folder / "users"
-    users.write_text("")
-    users.chmod(0o600)
+    users = private_file(rig, "users", "")
     broker = rig.broker("-o", f"auth.users={users}", tcp=False, socket_query="?mode=0666")
     check(stat.S_IMODE(os.stat(f"{broker.socket}.http").st_mode) == 0o600, "its mode")
 
@@ -307,9 +301,7 @@ def has_name(door, path, more):
 
 
 def test_names_need_a_key_on_tcp(rig):
-    key = rig.folder / "key"
-    key.write_text("secret\n")
-    key.chmod(0o600)
+    key = private_file(rig, "key", "secret\n")
     door, broker = tcp(rig, "-o", f"http.token_file={key}")
     done = rig.client("broker-ctl", "pub", "a.b", "--count", "5", "--size", "9", "--url", broker.url("ring"))
     check(done.wait() == 0, done.log())
@@ -330,20 +322,14 @@ def test_names_need_a_key_on_tcp(rig):
 
 
 def test_off_loopback_names_are_not_there(rig):
-    key = rig.folder / "key"
-    key.write_text("secret\n")
-    key.chmod(0o600)
+    key = private_file(rig, "key", "secret\n")
     door, _ = tcp(rig, "-o", "http.insecure=true", "-o", f"http.token_file={key}")
     check(door.get("/v1/topics", more="Authorization: Bearer secret\r\n").status == 403, "a key in clear")
 
 
 def test_users_that_a_reload_brings_close_names(rig):
-    users = rig.folder / "users"
-    users.write_text("")
-    users.chmod(0o600)
-    key = rig.folder / "key"
-    key.write_text("secret\n")
-    key.chmod(0o600)
+    users = private_file(rig, "users", "")
+    key = private_file(rig, "key", "secret\n")
     config = rig.folder / "broker.conf"
     config.write_text("")
     door, broker = tcp(rig, "-o", f"http.token_file={key}", "--config", str(config))
