@@ -587,7 +587,7 @@ static const struct amb_config_key keys[] = {
      .default_text = "auto",
      .words = http_words,
      .item_fault = amb_config_http_fault,
-     .max = 8,
+     .max = AMB_HTTP_LISTENERS_MAX,
      .help = "Where metrics and health are, by HTTP: unix:///path?mode=0660&group=NAME or "
              "tcp://127.0.0.1:9464. Auto is a socket beside the first Unix socket of listen, with "
              "its name and .http, its mode and group; none: nowhere."},

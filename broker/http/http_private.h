@@ -14,7 +14,6 @@
 
 #include <microhttpd.h>
 
-#define AMB_HTTP_LISTENERS_MAX 8u
 #define AMB_HTTP_NAMES_MAX 32u
 #define AMB_HTTP_HEAD_MAX 8192u /* bytes of a request's line and headers */
 #define AMB_HTTP_URLS_MAX 3072u
