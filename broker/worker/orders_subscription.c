@@ -192,7 +192,6 @@ const struct amb_order_kind amb_order_subscription_sync = {
     .answers_itself = true,
 };
 
-/* Answered when the handle may be used again: nothing of it is under way any more. */
 static void member_recall(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_order_member_recall *recall =
@@ -213,6 +212,7 @@ const struct amb_order_kind amb_order_member_recall = {
     .size = AMB_ORDER_SIZE(struct amb_order_member_recall),
 };
 
+/* Answered when the handle may be used again: nothing of it is under way any more. */
 static void subscription_close(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_order_subscription_close *close =

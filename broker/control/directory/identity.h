@@ -67,12 +67,12 @@ AMB_MUST_CHECK enum amb_status amb_identity_take(struct amb_identities *identiti
                                                  const char *name, const char *topic,
                                                  enum amb_priority priority, int64_t now_ns,
                                                  int64_t window_ns, struct amb_identity **out);
-/* Is the party charged for that name already? A publisher that takes it again needs no more
- * room. */
 /* The party that is charged for the name; NULL: it is not known, or nobody is. */
 struct amb_party *amb_identity_payer(const struct amb_identities *identities, uint32_t user,
                                      const char *name, const char *topic,
                                      enum amb_priority priority);
+/* Is the party charged for that name already? A publisher that takes it again needs no more
+ * room. */
 bool amb_identity_is_of(const struct amb_identities *identities, const struct amb_party *party,
                         uint32_t user, const char *name, const char *topic,
                         enum amb_priority priority);

@@ -6,7 +6,6 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
-#include "broker/control/clients/quotas.h"
 #include "broker/control/directory/directory_counts.h"
 #include "broker/control/requests/permit.h"
 #include "broker/control/requests/requests_private.h"

@@ -16,9 +16,8 @@
 #pragma once
 
 #include "broker/config/config.h"
-#include "wire/base/status.h"
-
 #include "broker/worker/orders.h"
+#include "wire/base/status.h"
 
 #include <jansson.h>
 #include <stdint.h>

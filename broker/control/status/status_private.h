@@ -52,7 +52,7 @@ struct amb_status_query {
     const struct amb_status_view *view;
     uint32_t tenant;                 /* the one that is asked for; AMB_TENANT_ANY */
     uint64_t last_id;                /* of its rows: others are left out; UINT64_MAX: none is */
-    char pattern[AMB_TOPIC_MAX + 1]; /* a client's name; "": all */
+    char pattern[AMB_TOPIC_MAX + 1]; /* a client's or a user's name; "": all */
     size_t pattern_len;
     unsigned unanswered; /* orders */
     uint64_t omitted;    /* rows */

@@ -15,7 +15,6 @@
 #include "broker/control/status/why.h"
 #include "broker/shard/shard.h"
 #include "broker/tls/handshaker.h"
-#include "wire/base/clock.h"
 #include "wire/link/link.h"
 
 #include <jansson.h>
