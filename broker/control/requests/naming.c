@@ -150,9 +150,8 @@ bool amb_naming_take(struct amb_client *client, uint64_t id, const Amb__Control_
     const struct amb_config_limits *limits = &control->config->limits;
     const char *full = amb_identities_full(&control->identities, client->party, limits->user_share,
                                            control->now_ns, limits->dedup_window_ns);
-    bool is_own = amb_identity_is_of(&control->identities, client->party, owner, open->name,
-                                     open->topic, (enum amb_priority)open->priority);
-    if (full != NULL && !is_own) {
+    if (full != NULL && !amb_identity_is_of(&control->identities, client->party, owner, open->name,
+                                            open->topic, (enum amb_priority)open->priority)) {
         amb_client_send_error(client, id, AMB_ELIMIT, "publisher's name: %s", full);
         return false;
     }
