@@ -193,17 +193,36 @@ static void refuse_whole(struct amb_client *client, uint64_t id, const char *que
                           why);
 }
 
+/* The view that is asked for, and the name of which it is to be: "paths NAME", "quotas USER"; "":
+ * of all. NULL: there is none, and *why says so. */
+static const struct amb_status_view *view_of(const char *query, const char **name, const char **why)
+{
+    static const struct {
+        const char *words, *view, *why;
+        size_t max;
+    } named[] = {{"paths ", "paths", "no client has a name so long", AMB_CLIENT_NAME_MAX},
+                 {"quotas ", "quotas", "no user has a name so long", AMB_USER_NAME_MAX}};
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        *name = behind(query, named[i].words);
+        if (*name != NULL) {
+            *why = named[i].why;
+            return strlen(*name) > named[i].max ? NULL : amb_status_view_find(named[i].view);
+        }
+    }
+    *name = "";
+    *why = "admin: no such query";
+    return amb_status_view_find(query);
+}
+
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
-    const char *paths = behind(query, "paths "), *quotas = behind(query, "quotas "),
-               *tested = behind(query, "user test ");
-    const struct amb_status_view *view = amb_status_view_find(query);
+    const char *tested = behind(query, "user test "), *pattern, *why;
     if (tested != NULL) {
         test_rights(client, id, tested);
         return;
     }
+    uint32_t tenant = amb_status_tenant(client);
     if (amb_counters_query_is(query)) {
-        uint32_t tenant = amb_status_tenant(client);
         if (tenant == AMB_TENANT_ANY || amb_views_are_of_tenants(query)) {
             amb_views_request(client, id, query, tenant);
         } else {
@@ -211,28 +230,12 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         }
         return;
     }
-    const char *pattern = "";
-    if (paths != NULL) {
-        pattern = paths;
-        if (strlen(pattern) > AMB_CLIENT_NAME_MAX) {
-            amb_client_send_error(client, id, AMB_EINVAL, "no client has a name so long");
-            return;
-        }
-        view = amb_status_view_find("paths");
-    }
-    if (quotas != NULL) {
-        pattern = quotas;
-        if (strlen(pattern) > AMB_USER_NAME_MAX) {
-            amb_client_send_error(client, id, AMB_EINVAL, "no user has a name so long");
-            return;
-        }
-        view = amb_status_view_find("quotas");
-    }
+    const struct amb_status_view *view = view_of(query, &pattern, &why);
     if (view == NULL) {
-        amb_client_send_error(client, id, AMB_EINVAL, "admin: no such query");
+        amb_client_send_error(client, id, AMB_EINVAL, "%s", why);
         return;
     }
-    if (!view->is_of_tenants && amb_status_tenant(client) != AMB_TENANT_ANY) {
+    if (!view->is_of_tenants && tenant != AMB_TENANT_ANY) {
         refuse_whole(client, id, query, view->name);
         return;
     }
@@ -246,8 +249,8 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         return;
     }
     *state = (struct amb_status_query){.client = client, .id = id, .view = view, .shards = shards};
-    state->tenant = amb_status_tenant(client);
-    state->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control, state->tenant);
+    state->tenant = tenant;
+    state->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control, tenant);
     state->pattern_len = strlen(pattern);
     memcpy(state->pattern, pattern, state->pattern_len + 1);
     amb_client_begin_work(client);
