@@ -53,23 +53,26 @@ void amb_user_join(struct amb_user *user, struct amb_tenant *tenant)
     user->account.above = &tenant->account;
 }
 
+static void account_change(struct amb_account *account, enum amb_quota row, int64_t change)
+{
+    if (change >= 0) {
+        amb_account_add(account, row, (uint64_t)change);
+    } else {
+        amb_account_sub(account, row, (uint64_t)-change);
+    }
+}
+
 void amb_user_count(struct amb_user *user, enum amb_share share, int64_t change)
 {
     amb_assert(change >= 0 || user->used[share] >= (uint64_t)-change);
     user->used[share] = (uint32_t)(user->used[share] + change);
-    if (change >= 0) {
-        amb_account_add(&user->account, (enum amb_quota)share, (uint64_t)change);
-    } else {
-        amb_account_sub(&user->account, (enum amb_quota)share, (uint64_t)-change);
-    }
+    account_change(&user->account, (enum amb_quota)share, change);
 }
 
 void amb_party_heap(struct amb_party *party, int64_t change)
 {
-    if (party != NULL && change > 0) {
-        amb_account_add(&party->user->account, AMB_QUOTA_HEAP, (uint64_t)change);
-    } else if (party != NULL) {
-        amb_account_sub(&party->user->account, AMB_QUOTA_HEAP, (uint64_t)-change);
+    if (party != NULL) {
+        account_change(&party->user->account, AMB_QUOTA_HEAP, change);
     }
 }
 
