@@ -10,19 +10,12 @@
 /* A limit that is less than so many spares leaves none. No worker could give its own to another. */
 #define SPARES UINT64_C(256)
 
-static bool may_spare(const struct amb_account *account)
-{
-    while (account != NULL &&
-           amb_account_limit_of(account, AMB_QUOTA_HOST_BYTES) >= SPARES * AMB_PURSE_SPARE) {
-        account = account->above;
-    }
-    return account == NULL;
-}
-
 /* There is a session. Less than a piece is always left over. */
 static void set_spare(struct amb_purse *purse)
 {
-    purse->spare = may_spare(purse->account) ? AMB_PURSE_SPARE : AMB_PURSE_PIECE - 1;
+    bool may_spare =
+        amb_account_past(purse->account, AMB_QUOTA_HOST_BYTES, SPARES * AMB_PURSE_SPARE) == NULL;
+    purse->spare = may_spare ? AMB_PURSE_SPARE : AMB_PURSE_PIECE - 1;
 }
 
 bool amb_purse_is_due(const struct amb_party *party)
