@@ -2,6 +2,7 @@
 #include "broker/base/account.h"
 
 #include "wire/base/assert.h"
+#include "wire/base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,17 +110,16 @@ void amb_account_sub(struct amb_account *account, enum amb_quota row, uint64_t l
     }
 }
 
-#define SECOND_NS INT64_C(1000000000)
-#define LONG_NS (3600 * SECOND_NS) /* no bill is longer */
+#define LONG_NS (3600 * AMB_NS_PER_SEC) /* no bill is longer */
 
 static int64_t cost_ns(uint64_t more, uint64_t limit)
 {
     uint64_t seconds = more / (limit == 0 ? 1 : limit);
-    if (limit == 0 || seconds >= (uint64_t)(LONG_NS / SECOND_NS)) {
+    if (limit == 0 || seconds >= (uint64_t)(LONG_NS / AMB_NS_PER_SEC)) {
         return LONG_NS;
     }
     double rest = (double)(more - seconds * limit) / (double)limit;
-    return (int64_t)seconds * SECOND_NS + (int64_t)(rest * (double)SECOND_NS);
+    return (int64_t)seconds * AMB_NS_PER_SEC + (int64_t)(rest * (double)AMB_NS_PER_SEC);
 }
 
 void amb_account_bill(struct amb_account *account, enum amb_quota row, uint64_t more,
@@ -181,7 +181,7 @@ void amb_account_rates(struct amb_account *account, int64_t since_ns)
                                            AMB_QUOTA_REQUESTS, AMB_QUOTA_FILTER_TESTS};
     for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]) && since_ns > 0; i++) {
         uint64_t passed = atomic_load_explicit(&account->passed[rates[i]], memory_order_relaxed);
-        double each = (double)(passed - account->seen[rates[i]]) * (double)SECOND_NS;
+        double each = (double)(passed - account->seen[rates[i]]) * (double)AMB_NS_PER_SEC;
         account->seen[rates[i]] = passed;
         atomic_store_explicit(&account->used[rates[i]], (uint64_t)(each / (double)since_ns),
                               memory_order_relaxed);

@@ -3,10 +3,10 @@
 
 #include "broker/base/party.h"
 #include "broker/shard/shard.h"
+#include "wire/base/clock.h"
 
 #include <stdlib.h>
 
-#define SECOND_NS INT64_C(1000000000)
 /* A limit that is less than so many spares leaves none. No worker could give its own to another. */
 #define SPARES UINT64_C(256)
 
@@ -180,7 +180,7 @@ uint32_t amb_purse_tests(struct amb_purse *purse, uint32_t most, int64_t now_ns)
         uint64_t share = limit / PIECES_A_SECOND;
         piece = share < piece ? share : piece;
         /* A burst's worth, so that a low rate is not left behind by a turn. */
-        share = limit / (uint64_t)(SECOND_NS / AMB_QUOTA_BURST_NS) + 1;
+        share = limit / (uint64_t)(AMB_NS_PER_SEC / AMB_QUOTA_BURST_NS) + 1;
         here = share < here ? share : here;
     }
     if (purse->tests > piece || purse->is_sifting_late) {

@@ -2,6 +2,8 @@
 /* Accounts: charged to a user and its tenant, and full where either is. */
 #include "broker/base/account.h"
 
+#include "wire/base/clock.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,32 +92,30 @@ static void test_a_limit_that_shrinks_takes_nothing_back(void **state)
     assert_null(amb_account_full(&one, AMB_QUOTA_PUBLISHERS, 1));
 }
 
-#define SECOND INT64_C(1000000000)
-
 /* One message a second, and a batch of 1000: the bill is not the new limit's. */
 static void test_a_bill_ends_with_its_rate(void **state)
 {
     (void)state;
     limit(&one, AMB_QUOTA_IN_MSGS, 1);
-    amb_account_bill(&one, AMB_QUOTA_IN_MSGS, 1000, SECOND);
+    amb_account_bill(&one, AMB_QUOTA_IN_MSGS, 1000, AMB_NS_PER_SEC);
     limit(&one, AMB_QUOTA_IN_MSGS, 1); /* The next login of the same user. */
-    assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, 999 * SECOND));
+    assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, 999 * AMB_NS_PER_SEC));
     limit(&one, AMB_QUOTA_IN_MSGS, 100000);
-    assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, SECOND));
-    amb_account_bill(&one, AMB_QUOTA_IN_MSGS, 100000, SECOND);
-    assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, SECOND));
-    assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, 2 * SECOND));
+    assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, AMB_NS_PER_SEC));
+    amb_account_bill(&one, AMB_QUOTA_IN_MSGS, 100000, AMB_NS_PER_SEC);
+    assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, AMB_NS_PER_SEC));
+    assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, 2 * AMB_NS_PER_SEC));
 }
 
 static void test_a_rate_of_0_lets_nothing_pass(void **state)
 {
     (void)state;
     limit(&tenant, AMB_QUOTA_IN_BYTES, 0);
-    assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_BYTES, SECOND));
-    amb_account_note_late(&one, AMB_QUOTA_IN_BYTES, SECOND);
+    assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_BYTES, AMB_NS_PER_SEC));
+    amb_account_note_late(&one, AMB_QUOTA_IN_BYTES, AMB_NS_PER_SEC);
     assert_int_equal(tenant.refused[AMB_QUOTA_IN_BYTES], 1);
     limit(&tenant, AMB_QUOTA_IN_BYTES, 10);
-    assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_BYTES, SECOND));
+    assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_BYTES, AMB_NS_PER_SEC));
 }
 
 int main(void)

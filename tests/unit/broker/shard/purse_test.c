@@ -4,6 +4,7 @@
 
 #include "broker/base/party.h"
 #include "broker/shard/shard.h"
+#include "wire/base/clock.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +12,6 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-
-#define SECOND INT64_C(1000000000)
 
 struct world {
     struct amb_shard shard;
@@ -164,13 +163,13 @@ static void test_a_bill_keeps_windows_shut_for_its_time(void **state)
                  {&w->one->user->account, AMB_QUOTA_IN_BYTES},
                  {&w->tenant->account, AMB_QUOTA_IN_MSGS}};
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        int64_t now_ns = (i + 1) * 100 * SECOND;
+        int64_t now_ns = (i + 1) * 100 * AMB_NS_PER_SEC;
         limit(cases[i].account, cases[i].row, 1000);
         assert_int_equal(amb_purse_obstacle(w->purse, 0, now_ns), AMB_QUOTA_COUNT);
         amb_purse_note(w->purse, cases[i].row == AMB_QUOTA_IN_MSGS ? 500 : 1,
                        cases[i].row == AMB_QUOTA_IN_BYTES ? 500 : 1);
         assert_int_equal(amb_purse_obstacle(w->purse, 0, now_ns), cases[i].row);
-        int64_t over_ns = now_ns + SECOND / 2 - AMB_QUOTA_BURST_NS;
+        int64_t over_ns = now_ns + AMB_NS_PER_SEC / 2 - AMB_QUOTA_BURST_NS;
         assert_int_equal(amb_purse_obstacle(w->purse, 0, over_ns - 1), cases[i].row);
         assert_int_equal(amb_purse_obstacle(w->purse, 0, over_ns), AMB_QUOTA_COUNT);
         amb_account_note_late(&w->one->user->account, cases[i].row, over_ns - 1);
@@ -183,12 +182,12 @@ static void test_without_a_limit_there_is_a_bill_now_and_then(void **state)
 {
     struct world *w = *state;
     struct amb_account *account = &w->one->user->account;
-    assert_int_equal(amb_purse_obstacle(w->purse, 0, SECOND), AMB_QUOTA_COUNT);
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, AMB_NS_PER_SEC), AMB_QUOTA_COUNT);
     amb_purse_note(w->purse, 500, 1);
-    assert_int_equal(amb_purse_obstacle(w->purse, 0, SECOND + 1), AMB_QUOTA_COUNT);
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, AMB_NS_PER_SEC + 1), AMB_QUOTA_COUNT);
     assert_int_equal(w->purse->msgs, 500);
     limit(account, AMB_QUOTA_IN_MSGS, 1000);
-    assert_int_equal(amb_purse_obstacle(w->purse, 0, SECOND + AMB_PURSE_BILL_NS),
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, AMB_NS_PER_SEC + AMB_PURSE_BILL_NS),
                      AMB_QUOTA_IN_MSGS);
     assert_int_equal(w->purse->msgs, 0);
     limit(account, AMB_QUOTA_IN_MSGS, AMB_QUOTA_NONE);
@@ -198,12 +197,13 @@ static void test_without_a_limit_there_is_a_bill_now_and_then(void **state)
 static void test_what_came_is_billed_when_the_session_ends(void **state)
 {
     struct world *w = *state;
-    w->shard.now_ns = SECOND;
+    w->shard.now_ns = AMB_NS_PER_SEC;
     limit(&w->other->user->account, AMB_QUOTA_IN_MSGS, 10);
     struct amb_purse *purse = amb_purse_find(&w->shard, w->other);
     amb_purse_note(purse, 1000, 1000);
     amb_purse_unref(&purse);
-    assert_true(amb_account_is_late(&w->other->user->account, AMB_QUOTA_IN_MSGS, 100 * SECOND));
+    assert_true(
+        amb_account_is_late(&w->other->user->account, AMB_QUOTA_IN_MSGS, 100 * AMB_NS_PER_SEC));
 }
 
 static void test_windows_are_small_beside_a_rate(void **state)

@@ -9,12 +9,12 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/quotas.h"
 #include "tests/unit/broker/control/clients/login_world.h"
+#include "wire/base/clock.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #define RATE 10u /* requests a second: one each 100 ms, and a burst of one */
-#define MS INT64_C(1000000)
 
 /* Of a handle that is not open: each is refused, and costs the broker no memory. */
 static const uint8_t request[] = {0x08, 1, 0x6a, 0};
@@ -62,7 +62,7 @@ static void pass(int64_t ns)
 static int set_up(void **state)
 {
     (void)state;
-    pass(INT64_C(1000) * 1000 * MS); /* No bill of a former test is left. */
+    pass(INT64_C(1000) * 1000 * AMB_NS_PER_MS); /* No bill of a former test is left. */
     use(ALICE BOB);
     return 0;
 }
@@ -92,12 +92,12 @@ static void test_requests_come_at_the_rate(void **state)
     turn(client);
     assert_int_equal(hear_all(fd), 0);
     for (unsigned i = 0; i < 1000 / 5; i++) {
-        pass(5 * MS);
+        pass(5 * AMB_NS_PER_MS);
         turn(client);
     }
     assert_in_range(hear_all(fd), RATE - 1, RATE + 1);
     assert_int_equal(client->state, AMB_CLIENT_LIVE);
-    pass(1000 * MS * 1000);
+    pass(1000 * AMB_NS_PER_MS * 1000);
     stepped_leave(client, fd);
 }
 
@@ -115,7 +115,7 @@ static void test_sessions_of_a_user_share_the_rate(void **state)
     for (unsigned i = 0; i < 2000 / 5; i++) {
         turn(clients[0]);
         turn(clients[1]);
-        pass(5 * MS);
+        pass(5 * AMB_NS_PER_MS);
     }
     for (unsigned i = 0; i < 2; i++) {
         heard[i] = hear_all(fds[i]);
