@@ -162,13 +162,32 @@ void stepped_log_in(struct amb_client *client, int fd)
     amb_control_free(stepped_hear(fd)); /* Welcome */
 }
 
-void stepped_say_message(struct amb_client *client, int fd, const Amb__Control__Control *message)
+static void say_packed(int fd, const Amb__Control__Control *message)
 {
     uint8_t bytes[1024];
     size_t len = amb_control_packed_size(message);
     amb_assert(len > 0 && len <= sizeof(bytes));
     amb_control_pack(message, bytes);
     stepped_say(fd, bytes, len);
+}
+
+void stepped_say_auth_after(int fd, const struct amb_client *former)
+{
+    Amb__Control__Former named = AMB__CONTROL__FORMER__INIT;
+    Amb__Control__Auth auth = AMB__CONTROL__AUTH__INIT;
+    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
+    named.session = former->session.index;
+    named.generation = former->session.generation;
+    named.secret = former->secret;
+    auth.former = &named;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
+    message.auth = &auth;
+    say_packed(fd, &message);
+}
+
+void stepped_say_message(struct amb_client *client, int fd, const Amb__Control__Control *message)
+{
+    say_packed(fd, message);
     stepped_settle(client);
 }
 

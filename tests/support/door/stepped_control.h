@@ -25,6 +25,8 @@ void stepped_introduce(struct amb_client *client, int fd);
 void stepped_log_in(struct amb_client *client, int fd);
 void stepped_say(int fd, const void *bytes, size_t len);
 void stepped_say_body(int fd, const uint8_t *body, uint8_t len);
+/* An Auth that names the session of `former`, which its client had before. */
+void stepped_say_auth_after(int fd, const struct amb_client *former);
 /* The control thread reads what the client has said, and does what its mail says. */
 void stepped_control_turn(struct amb_client *client);
 /* All workers have their turn. Returns how much was done. */

@@ -32,12 +32,7 @@ static struct amb_client *process_of(uint32_t uid, pid_t pid, int *fd)
     client->uid = uid;
     client->pid = pid;
     client->user = amb_user_of_uid(uid, 65534);
-    stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
-    stepped_say_body(*fd, stepped_auth, sizeof(stepped_auth));
-    stepped_settle(client);
-    for (unsigned i = 0; i < 2; i++) { /* Challenge and Welcome. */
-        amb_control_free(stepped_hear(*fd));
-    }
+    stepped_log_in(client, *fd);
     assert_int_equal(client->state, AMB_CLIENT_LIVE);
     return client;
 }
@@ -249,24 +244,11 @@ static void test_topics_are_within_the_quota_whatever_leaves_for_them(void **sta
 static struct amb_client *come_after(const struct amb_client *former, int *fd)
 {
     struct amb_client *client = stepped_connect(true, fd);
-    uint8_t bytes[256];
     client->uid = former->uid;
     client->user = former->user;
     stepped_say_body(*fd, stepped_hello, sizeof(stepped_hello));
     stepped_control_turn(client);
-    Amb__Control__Former named = AMB__CONTROL__FORMER__INIT;
-    Amb__Control__Auth auth = AMB__CONTROL__AUTH__INIT;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    named.session = former->session.index;
-    named.generation = former->session.generation;
-    named.secret = former->secret;
-    auth.former = &named;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
-    message.auth = &auth;
-    size_t len = amb_control_packed_size(&message);
-    assert_in_range(len, 1, sizeof(bytes));
-    amb_control_pack(&message, bytes);
-    stepped_say(*fd, bytes, len);
+    stepped_say_auth_after(*fd, former);
     stepped_control_turn(client);
     return client;
 }

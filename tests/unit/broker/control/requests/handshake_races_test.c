@@ -66,22 +66,6 @@ static void test_a_session_is_being_made_until_its_worker_has_answered(void **st
     assert_int_equal(control->opening_count, 0);
 }
 
-static void say_auth_after(int fd, const struct amb_client *former)
-{
-    uint8_t body[64];
-    Amb__Control__Former had = AMB__CONTROL__FORMER__INIT;
-    Amb__Control__Auth auth = AMB__CONTROL__AUTH__INIT;
-    Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
-    had.session = former->session.index;
-    had.generation = former->session.generation;
-    had.secret = former->secret;
-    auth.former = &had;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_AUTH;
-    message.auth = &auth;
-    assert_in_range(amb__control__control__get_packed_size(&message), 1, sizeof(body));
-    stepped_say_body(fd, body, (uint8_t)amb__control__control__pack(&message, body));
-}
-
 /* Its last words may be on their way to another worker still: they come first. */
 static void test_a_session_opens_when_its_clients_former_one_is_heard(void **state)
 {
@@ -92,7 +76,7 @@ static void test_a_session_opens_when_its_clients_former_one_is_heard(void **sta
     stepped_settle(client);
     struct amb_client *next = stepped_connect(true, &next_fd);
     stepped_say_body(next_fd, stepped_hello, sizeof(stepped_hello));
-    say_auth_after(next_fd, client);
+    stepped_say_auth_after(next_fd, client);
     for (unsigned i = 0; i < 10; i++) { /* The former session's worker has no turn. */
         stepped_control_turn(next);
         (void)amb_shard_turn(control->shards[next->session.shard], control->now_ns,
