@@ -2,6 +2,7 @@
 /* Accounts: charged to a user and its tenant, and full where either is. */
 #include "broker/base/account.h"
 
+#include "tests/support/quota.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>
@@ -12,15 +13,6 @@
 #include <cmocka.h>
 
 static struct amb_account tenant, one, two;
-
-static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
-{
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == row ? most : AMB_QUOTA_NONE;
-    }
-    amb_account_limit(account, "small", limits);
-}
 
 static int set_up(void **state)
 {
@@ -52,7 +44,7 @@ static void test_a_users_limit_is_its_own(void **state)
 {
     (void)state;
     char text[AMB_QUOTA_TEXT_MAX];
-    limit(&one, AMB_QUOTA_TOPICS, 3);
+    quota_limit(&one, AMB_QUOTA_TOPICS, 3);
     amb_account_add(&one, AMB_QUOTA_TOPICS, 2);
     assert_null(amb_account_full(&one, AMB_QUOTA_TOPICS, 1));
     assert_ptr_equal(amb_account_full(&one, AMB_QUOTA_TOPICS, 2), &one);
@@ -68,8 +60,8 @@ static void test_a_users_limit_is_its_own(void **state)
 static void test_a_tenants_limit_is_all_its_users(void **state)
 {
     (void)state;
-    limit(&tenant, AMB_QUOTA_CONNECTIONS, 3);
-    limit(&one, AMB_QUOTA_CONNECTIONS, 10);
+    quota_limit(&tenant, AMB_QUOTA_CONNECTIONS, 3);
+    quota_limit(&one, AMB_QUOTA_CONNECTIONS, 10);
     amb_account_add(&one, AMB_QUOTA_CONNECTIONS, 2);
     amb_account_add(&two, AMB_QUOTA_CONNECTIONS, 1);
     assert_ptr_equal(amb_account_refuses(&one, AMB_QUOTA_CONNECTIONS, 1), &tenant);
@@ -85,7 +77,7 @@ static void test_a_limit_that_shrinks_takes_nothing_back(void **state)
 {
     (void)state;
     amb_account_add(&one, AMB_QUOTA_PUBLISHERS, 5);
-    limit(&one, AMB_QUOTA_PUBLISHERS, 2);
+    quota_limit(&one, AMB_QUOTA_PUBLISHERS, 2);
     assert_int_equal(amb_account_left(&one, AMB_QUOTA_PUBLISHERS), 0);
     assert_ptr_equal(amb_account_full(&one, AMB_QUOTA_PUBLISHERS, 1), &one);
     amb_account_sub(&one, AMB_QUOTA_PUBLISHERS, 4);
@@ -96,11 +88,11 @@ static void test_a_limit_that_shrinks_takes_nothing_back(void **state)
 static void test_a_bill_ends_with_its_rate(void **state)
 {
     (void)state;
-    limit(&one, AMB_QUOTA_IN_MSGS, 1);
+    quota_limit(&one, AMB_QUOTA_IN_MSGS, 1);
     amb_account_bill(&one, AMB_QUOTA_IN_MSGS, 1000, AMB_NS_PER_SEC);
-    limit(&one, AMB_QUOTA_IN_MSGS, 1); /* The next login of the same user. */
+    quota_limit(&one, AMB_QUOTA_IN_MSGS, 1); /* The next login of the same user. */
     assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, 999 * AMB_NS_PER_SEC));
-    limit(&one, AMB_QUOTA_IN_MSGS, 100000);
+    quota_limit(&one, AMB_QUOTA_IN_MSGS, 100000);
     assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, AMB_NS_PER_SEC));
     amb_account_bill(&one, AMB_QUOTA_IN_MSGS, 100000, AMB_NS_PER_SEC);
     assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_MSGS, AMB_NS_PER_SEC));
@@ -110,11 +102,11 @@ static void test_a_bill_ends_with_its_rate(void **state)
 static void test_a_rate_of_0_lets_nothing_pass(void **state)
 {
     (void)state;
-    limit(&tenant, AMB_QUOTA_IN_BYTES, 0);
+    quota_limit(&tenant, AMB_QUOTA_IN_BYTES, 0);
     assert_true(amb_account_is_late(&one, AMB_QUOTA_IN_BYTES, AMB_NS_PER_SEC));
     amb_account_note_late(&one, AMB_QUOTA_IN_BYTES, AMB_NS_PER_SEC);
     assert_int_equal(tenant.refused[AMB_QUOTA_IN_BYTES], 1);
-    limit(&tenant, AMB_QUOTA_IN_BYTES, 10);
+    quota_limit(&tenant, AMB_QUOTA_IN_BYTES, 10);
     assert_false(amb_account_is_late(&one, AMB_QUOTA_IN_BYTES, AMB_NS_PER_SEC));
 }
 

@@ -3,10 +3,10 @@
  * The account itself, and the charges of a session on its worker: tables of deliveries, takes,
  * tallies. Everything is given back.
  */
-#include "broker/base/account.h"
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
 #include "broker/shard/tally.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 
@@ -40,15 +40,6 @@ static void test_both_shares_are_the_whole(void **state)
 {
     (void)state;
     assert_int_equal(amb_heap_control_share(103) + amb_heap_worker_share(103), 103);
-}
-
-static void limit(struct amb_account *account, uint64_t most)
-{
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == AMB_QUOTA_HEAP ? most : AMB_QUOTA_NONE;
-    }
-    amb_account_limit(account, "small", limits);
 }
 
 static void test_a_payer_is_charged_in_pieces(void **state)
@@ -92,7 +83,7 @@ static void test_past_a_payers_limit_nothing_new_is_made(void **state)
     amb_heap_init(&two, 1000 * KIB);
     amb_heap_pay(&one, &user);
     amb_heap_pay(&two, &user);
-    limit(&user, 10 * AMB_HEAP_PIECE);
+    quota_limit(&user, AMB_QUOTA_HEAP, 10 * AMB_HEAP_PIECE);
     assert_true(amb_heap_charge(&one, 6 * AMB_HEAP_PIECE));
     assert_true(amb_heap_charge(&two, 4 * AMB_HEAP_PIECE));
     assert_false(amb_heap_charge(&one, 1));
@@ -107,7 +98,7 @@ static void test_past_a_payers_limit_nothing_new_is_made(void **state)
     assert_int_equal(user.refused[AMB_QUOTA_HEAP], 2);
     amb_heap_give(&one, 8 * AMB_HEAP_PIECE);
     assert_true(amb_heap_charge(&two, 4 * AMB_HEAP_PIECE));
-    limit(&user, AMB_QUOTA_NONE);
+    quota_limit(&user, AMB_QUOTA_HEAP, AMB_QUOTA_NONE);
     assert_true(amb_heap_charge(&two, 20 * AMB_HEAP_PIECE));
     amb_heap_leave(&one);
     amb_heap_leave(&two);

@@ -2,6 +2,7 @@
 /* Users and parties: found again, counted, forgotten; and the shares. */
 #include "broker/base/party.h"
 
+#include "tests/support/quota.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>
@@ -96,11 +97,7 @@ static void test_a_user_who_owes_is_not_forgotten(void **state)
     struct amb_party *party;
     assert_int_equal(amb_parties_init(&parties), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == AMB_QUOTA_IN_MSGS ? 10 : AMB_QUOTA_NONE;
-    }
-    amb_account_limit(&party->user->account, "small", limits);
+    quota_limit(&party->user->account, AMB_QUOTA_IN_MSGS, 10);
     amb_account_bill(&party->user->account, AMB_QUOTA_IN_MSGS, 1000, AMB_NS_PER_SEC);
     amb_party_unref(&party);
     amb_parties_sweep(&parties, 50 * AMB_NS_PER_SEC);

@@ -6,6 +6,7 @@
 #include "broker/base/party.h"
 #include "broker/session/session.h"
 #include "broker/shard/purse.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
@@ -18,11 +19,7 @@ struct owner {
 
 static void limit(struct owner *o, enum amb_quota row, uint64_t most)
 {
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == (unsigned)row ? most : AMB_QUOTA_NONE;
-    }
-    amb_account_limit(&o->party->user->account, "small", limits);
+    quota_limit(&o->party->user->account, row, most);
 }
 
 static void owner_init(struct owner *o, struct world *w, enum amb_quota row, uint64_t most)

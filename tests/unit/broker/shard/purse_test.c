@@ -4,6 +4,7 @@
 
 #include "broker/base/party.h"
 #include "broker/shard/shard.h"
+#include "tests/support/quota.h"
 #include "wire/base/clock.h"
 
 #include <setjmp.h>
@@ -57,15 +58,6 @@ static int tear_down(void **state)
     amb_tenants_fini(&w->tenants);
     free(w);
     return 0;
-}
-
-static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
-{
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == row ? most : AMB_QUOTA_NONE;
-    }
-    amb_account_limit(account, "small", limits);
 }
 
 static void test_a_user_has_one_purse(void **state)
@@ -123,7 +115,7 @@ static void test_nothing_of_a_small_limit_stays_where_it_is_not_used(void **stat
     amb_list_init(&second->purses);
     struct amb_purse *there = amb_purse_find(second, w->one);
     assert_non_null(there);
-    limit(&w->one->user->account, AMB_QUOTA_HOST_BYTES, 4 * AMB_PURSE_PIECE);
+    quota_limit(&w->one->user->account, AMB_QUOTA_HOST_BYTES, 4 * AMB_PURSE_PIECE);
     assert_int_equal(amb_purse_obstacle(w->purse, 2 * AMB_PURSE_PIECE / 5 * 4, 0), AMB_QUOTA_COUNT);
     amb_purse_hold(w->purse, 2 * AMB_PURSE_PIECE);
     amb_purse_let_go(w->purse, 2 * AMB_PURSE_PIECE);
@@ -140,7 +132,7 @@ static void test_nothing_of_a_small_limit_stays_where_it_is_not_used(void **stat
 static void test_there_is_room_up_to_the_limit(void **state)
 {
     struct world *w = *state;
-    limit(&w->one->user->account, AMB_QUOTA_HOST_BYTES, 4 * AMB_PURSE_PIECE);
+    quota_limit(&w->one->user->account, AMB_QUOTA_HOST_BYTES, 4 * AMB_PURSE_PIECE);
     assert_true(amb_purse_has_room(w->purse, 4 * AMB_PURSE_PIECE));
     assert_false(amb_purse_has_room(w->purse, 4 * AMB_PURSE_PIECE + 1));
     amb_purse_hold(w->purse, 3 * AMB_PURSE_PIECE + 1);
@@ -164,7 +156,7 @@ static void test_a_bill_keeps_windows_shut_for_its_time(void **state)
                  {&w->tenant->account, AMB_QUOTA_IN_MSGS}};
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int64_t now_ns = (i + 1) * 100 * AMB_NS_PER_SEC;
-        limit(cases[i].account, cases[i].row, 1000);
+        quota_limit(cases[i].account, cases[i].row, 1000);
         assert_int_equal(amb_purse_obstacle(w->purse, 0, now_ns), AMB_QUOTA_COUNT);
         amb_purse_note(w->purse, cases[i].row == AMB_QUOTA_IN_MSGS ? 500 : 1,
                        cases[i].row == AMB_QUOTA_IN_BYTES ? 500 : 1);
@@ -174,7 +166,7 @@ static void test_a_bill_keeps_windows_shut_for_its_time(void **state)
         assert_int_equal(amb_purse_obstacle(w->purse, 0, over_ns), AMB_QUOTA_COUNT);
         amb_account_note_late(&w->one->user->account, cases[i].row, over_ns - 1);
         assert_true(cases[i].account->refused[cases[i].row] > 0);
-        limit(cases[i].account, cases[i].row, AMB_QUOTA_NONE);
+        quota_limit(cases[i].account, cases[i].row, AMB_QUOTA_NONE);
     }
 }
 
@@ -186,11 +178,11 @@ static void test_without_a_limit_there_is_a_bill_now_and_then(void **state)
     amb_purse_note(w->purse, 500, 1);
     assert_int_equal(amb_purse_obstacle(w->purse, 0, AMB_NS_PER_SEC + 1), AMB_QUOTA_COUNT);
     assert_int_equal(w->purse->msgs, 500);
-    limit(account, AMB_QUOTA_IN_MSGS, 1000);
+    quota_limit(account, AMB_QUOTA_IN_MSGS, 1000);
     assert_int_equal(amb_purse_obstacle(w->purse, 0, AMB_NS_PER_SEC + AMB_PURSE_BILL_NS),
                      AMB_QUOTA_IN_MSGS);
     assert_int_equal(w->purse->msgs, 0);
-    limit(account, AMB_QUOTA_IN_MSGS, AMB_QUOTA_NONE);
+    quota_limit(account, AMB_QUOTA_IN_MSGS, AMB_QUOTA_NONE);
 }
 
 /* A session that ends before another window is asked for has come for nothing else. */
@@ -198,7 +190,7 @@ static void test_what_came_is_billed_when_the_session_ends(void **state)
 {
     struct world *w = *state;
     w->shard.now_ns = AMB_NS_PER_SEC;
-    limit(&w->other->user->account, AMB_QUOTA_IN_MSGS, 10);
+    quota_limit(&w->other->user->account, AMB_QUOTA_IN_MSGS, 10);
     struct amb_purse *purse = amb_purse_find(&w->shard, w->other);
     amb_purse_note(purse, 1000, 1000);
     amb_purse_unref(&purse);
@@ -211,11 +203,11 @@ static void test_windows_are_small_beside_a_rate(void **state)
     struct world *w = *state;
     uint64_t most = UINT64_C(2) << 20;
     assert_int_equal(amb_purse_window(w->purse, most), most);
-    limit(&w->one->user->account, AMB_QUOTA_IN_BYTES, UINT64_C(10) << 20);
+    quota_limit(&w->one->user->account, AMB_QUOTA_IN_BYTES, UINT64_C(10) << 20);
     assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(1) << 20);
-    limit(&w->one->user->account, AMB_QUOTA_IN_BYTES, 1);
+    quota_limit(&w->one->user->account, AMB_QUOTA_IN_BYTES, 1);
     assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(64) << 10);
-    limit(&w->one->user->account, AMB_QUOTA_IN_MSGS, UINT64_C(1) << 40);
+    quota_limit(&w->one->user->account, AMB_QUOTA_IN_MSGS, UINT64_C(1) << 40);
     assert_int_equal(amb_purse_window(w->purse, most), UINT64_C(64) << 10);
 }
 
@@ -226,12 +218,12 @@ static void test_bytes_in_place_are_of_all_sessions(void **state)
     assert_int_equal(amb_purse_map_room(w->purse), AMB_QUOTA_NONE);
     amb_purse_map(w->purse, 5);
     assert_int_equal(amb_account_used(account, AMB_QUOTA_MAPPED), AMB_PURSE_PIECE);
-    limit(account, AMB_QUOTA_MAPPED, 4 * AMB_PURSE_PIECE);
+    quota_limit(account, AMB_QUOTA_MAPPED, 4 * AMB_PURSE_PIECE);
     assert_int_equal(amb_purse_map_room(w->purse), 4 * AMB_PURSE_PIECE - 5);
     amb_purse_map(w->purse, 4 * AMB_PURSE_PIECE);
     assert_int_equal(amb_account_used(&w->tenant->account, AMB_QUOTA_MAPPED), 5 * AMB_PURSE_PIECE);
     assert_in_range(amb_purse_map_room(w->purse), 0, AMB_PURSE_PIECE);
-    limit(account, AMB_QUOTA_MAPPED, 2 * AMB_PURSE_PIECE);
+    quota_limit(account, AMB_QUOTA_MAPPED, 2 * AMB_PURSE_PIECE);
     amb_purse_map(w->purse, UINT64_C(0) - 4 * AMB_PURSE_PIECE);
     assert_true(amb_account_used(account, AMB_QUOTA_MAPPED) <= 2 * AMB_PURSE_PIECE);
     amb_purse_map(w->purse, UINT64_C(0) - 5);

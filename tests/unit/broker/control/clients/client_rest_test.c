@@ -8,6 +8,7 @@
 #include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/control/clients/quotas.h"
+#include "tests/support/quota.h"
 #include "tests/unit/broker/control/clients/login_world.h"
 #include "wire/base/clock.h"
 
@@ -28,12 +29,8 @@ static struct amb_client *client_of(uint32_t uid, int *fd)
     assert_int_equal(client->state, AMB_CLIENT_LIVE);
     amb_control_free(stepped_hear(*fd)); /* Challenge */
     amb_control_free(stepped_hear(*fd)); /* Welcome */
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == AMB_QUOTA_REQUESTS ? RATE : AMB_QUOTA_NONE;
-    }
     assert_non_null(amb_client_account(client));
-    amb_account_limit(amb_client_account(client), "small", limits);
+    quota_limit(amb_client_account(client), AMB_QUOTA_REQUESTS, RATE);
     return client;
 }
 
@@ -203,11 +200,7 @@ static void test_without_a_limit_nobody_rests(void **state)
     (void)state;
     int fd;
     struct amb_client *client = client_of(1000, &fd);
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = AMB_QUOTA_NONE;
-    }
-    amb_account_limit(amb_client_account(client), "", limits);
+    quota_limit(amb_client_account(client), AMB_QUOTA_REQUESTS, AMB_QUOTA_NONE);
     for (unsigned i = 0; i < 30; i++) {
         stepped_say_body(fd, request, sizeof(request));
     }

@@ -7,6 +7,7 @@
 
 #include "broker/base/party.h"
 #include "broker/control/directory/queues.h"
+#include "tests/support/quota.h"
 #include "tests/unit/broker/control/clients/roles_world.h"
 
 #include <unistd.h>
@@ -15,15 +16,6 @@
     "roles = ( { name = \"camera\"; publish = ( \">\" ); subscribe = ( \">\" ); shared = ( \"s\" " \
     "); } );"
 #define CAROL "carol:plant:camera:-:-:uid/1002\n"
-
-static void limit(struct amb_account *account, enum amb_quota row, uint64_t most)
-{
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == (unsigned)row ? most : AMB_QUOTA_NONE;
-    }
-    amb_account_limit(account, "small", limits);
-}
 
 /* A client of that uid, in a process of its own. */
 static struct amb_client *process_of(uint32_t uid, pid_t pid, int *fd)
@@ -88,31 +80,31 @@ static void test_a_name_is_its_users_in_every_process(void **state)
     struct amb_client *alice = process_of(1000, 11, &fd);
     struct amb_party *party = amb_party_ref(alice->party);
     struct amb_account *account = amb_client_account(alice);
-    limit(account, AMB_QUOTA_NAMES, 1);
+    quota_limit(account, AMB_QUOTA_NAMES, 1);
     assert_int_equal(name(alice, fd, 0, "n"), AMB_OK);
     assert_int_equal(name(alice, fd, 1, "m"), AMB_ELIMIT);
     stepped_leave(alice, fd);
     assert_int_equal(used(account, AMB_QUOTA_NAMES), 1);
     alice = process_of(1000, 12, &fd);
-    limit(account, AMB_QUOTA_NAMES, 1);
+    quota_limit(account, AMB_QUOTA_NAMES, 1);
     assert_int_equal(name(alice, fd, 0, "n"), AMB_OK);
     assert_int_equal(used(account, AMB_QUOTA_NAMES), 1);
     assert_int_equal(used(account->above, AMB_QUOTA_NAMES), 1);
     stepped_leave(alice, fd);
     /* Of a name that they share it is the one who has it that is charged. */
     alice = process_of(1000, 12, &fd);
-    limit(account, AMB_QUOTA_NAMES, 2);
-    limit(account->above, AMB_QUOTA_NAMES, 2);
+    quota_limit(account, AMB_QUOTA_NAMES, 2);
+    quota_limit(account->above, AMB_QUOTA_NAMES, 2);
     assert_int_equal(name(alice, fd, 0, "s"), AMB_OK);
     stepped_leave(alice, fd);
     struct amb_client *carol = process_of(1002, 13, &fd);
-    limit(account->above, AMB_QUOTA_NAMES, 2);
+    quota_limit(account->above, AMB_QUOTA_NAMES, 2);
     assert_int_equal(name(carol, fd, 0, "m"), AMB_ELIMIT);
     assert_int_equal(name(carol, fd, 0, "s"), AMB_OK);
     assert_int_equal(used(account, AMB_QUOTA_NAMES), 1);
     assert_int_equal(used(account->above, AMB_QUOTA_NAMES), 2);
     stepped_leave(carol, fd);
-    limit(account->above, AMB_QUOTA_NAMES, AMB_QUOTA_NONE);
+    quota_limit(account->above, AMB_QUOTA_NAMES, AMB_QUOTA_NONE);
     amb_party_unref(&party);
 }
 
@@ -131,16 +123,16 @@ static void test_a_shared_durable_is_of_who_reads_it(void **state)
     stepped_leave(alice, fd);
     assert_int_equal(used(account, AMB_QUOTA_SUBSCRIPTIONS), 1);
     struct amb_client *carol = process_of(1002, 22, &fd);
-    limit(amb_client_account(carol), AMB_QUOTA_SUBSCRIPTIONS, 0);
+    quota_limit(amb_client_account(carol), AMB_QUOTA_SUBSCRIPTIONS, 0);
     assert_int_equal(durable(carol, fd, 0, "s"), AMB_ELIMIT);
-    limit(amb_client_account(carol), AMB_QUOTA_SUBSCRIPTIONS, 1);
-    limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, 1);
+    quota_limit(amb_client_account(carol), AMB_QUOTA_SUBSCRIPTIONS, 1);
+    quota_limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, 1);
     assert_int_equal(durable(carol, fd, 0, "s"), AMB_OK);
     assert_int_equal(used(account, AMB_QUOTA_SUBSCRIPTIONS), 0);
     assert_int_equal(used(account->above, AMB_QUOTA_SUBSCRIPTIONS), 1);
     assert_int_equal(durable(carol, fd, 1, "own"), AMB_ELIMIT);
     stepped_leave(carol, fd);
-    limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, AMB_QUOTA_NONE);
+    quota_limit(account->above, AMB_QUOTA_SUBSCRIPTIONS, AMB_QUOTA_NONE);
     assert_int_equal(
         amb_queues_remove_durable(&stepped_control()->directory, "s", NULL, AMB_TENANT_ANY),
         AMB_OK);
@@ -219,19 +211,19 @@ static void test_topics_are_within_the_quota_whatever_leaves_for_them(void **sta
     use(ALICE);
     struct amb_client *alice = process_of(1000, 51, &fd);
     struct amb_account *account = amb_client_account(alice);
-    limit(account, AMB_QUOTA_TOPICS, 2);
+    quota_limit(account, AMB_QUOTA_TOPICS, 2);
     assert_int_equal(topic(alice, fd, 1, AMB_PRIORITY_NORMAL), AMB_OK);
     assert_int_equal(topic(alice, fd, 2, AMB_PRIORITY_NORMAL), AMB_OK);
     close_pub(alice, fd, 1);
     /* The idle one that leaves is the one that it needs beside it. */
     assert_int_equal(topic(alice, fd, 101, AMB_PRIORITY_HIGH), AMB_ELIMIT);
     assert_true(used(account, AMB_QUOTA_TOPICS) <= 2);
-    limit(account, AMB_QUOTA_TOPICS, AMB_QUOTA_NONE);
+    quota_limit(account, AMB_QUOTA_TOPICS, AMB_QUOTA_NONE);
     for (uint32_t i = 3; i < 23; i++) {
         assert_int_equal(topic(alice, fd, i, AMB_PRIORITY_NORMAL), AMB_OK);
         close_pub(alice, fd, i);
     }
-    limit(account, AMB_QUOTA_TOPICS, 2);
+    quota_limit(account, AMB_QUOTA_TOPICS, 2);
     assert_int_equal(topic(alice, fd, 30, AMB_PRIORITY_NORMAL), AMB_ELIMIT);
     assert_in_range(used(account, AMB_QUOTA_TOPICS), 5, 6);
     assert_int_equal(topic(alice, fd, 30, AMB_PRIORITY_NORMAL), AMB_OK);

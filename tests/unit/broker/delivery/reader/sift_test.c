@@ -8,6 +8,7 @@
 #include "broker/base/party.h"
 #include "broker/shard/purse.h"
 #include "broker/topic/topic.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "wire/codec/props.h"
@@ -213,10 +214,6 @@ struct users {
 
 static void users_init(struct users *u, struct world *w, uint64_t limit)
 {
-    uint64_t limits[AMB_QUOTA_COUNT];
-    for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
-        limits[i] = i == AMB_QUOTA_FILTER_TESTS ? limit : AMB_QUOTA_NONE;
-    }
     assert_int_equal(amb_parties_init(&u->parties), AMB_OK);
     assert_int_equal(amb_tenants_init(&u->tenants), AMB_OK);
     assert_int_equal(amb_tenants_take(&u->tenants, "plant", &u->tenant), AMB_OK);
@@ -226,7 +223,7 @@ static void users_init(struct users *u, struct world *w, uint64_t limit)
         assert_int_equal(
             amb_parties_find(&u->parties, AMB_PARTY_NAMED | (i + 1), name, &u->party[i]), AMB_OK);
         amb_user_join(u->party[i]->user, u->tenant);
-        amb_account_limit(&u->party[i]->user->account, "small", limits);
+        quota_limit(&u->party[i]->user->account, AMB_QUOTA_FILTER_TESTS, limit);
         u->purse[i] = amb_purse_find(&w->h.shards[0], u->party[i]);
         assert_non_null(u->purse[i]);
         w->greedy[i]->session->sifter.purse = u->purse[i];
