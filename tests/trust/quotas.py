@@ -165,14 +165,13 @@ def check_rate(rig, cases, row, limit, size, slack):
     """Of a user by one session and by three, of a tenant: the rate is the limit's, and no lower."""
     each = 1 if row == "in_msgs" else size
     for users, owner in cases:
-        world = World(rig, row, limit)
-        world.watch(**owner)
+        world = World(rig, row, limit, **owner)
         clients = [world.client(user) for user in users]
         for number, client in enumerate(clients):
             client.say("pub", 0, f"r.{number}")
         for client in clients:
             client.process.tell(f"0 for 0 4 {size}")
-        sent = sum(int(client.process.line(60).split()[1]) for client in clients) * each
+        sent = sum(answers(clients)) * each
         # Slack of a client: its window, a batch that waits and the next one, and the burst.
         check(sent <= 4 * limit + slack * len(clients), f"{row}: {sent} of {limit} a second in 4 s")
         check(sent >= 4 * limit * 0.7, f"{row}: {sent} of {limit} a second in 4 s")
@@ -187,8 +186,7 @@ def check_host_bytes(rig, cases):
     """Logs fill up to the limit; the publisher waits, is told why, and goes on when they are read."""
     limit, size = 1 << 20, 8192
     for users, owner in cases:
-        world = World(rig, "host_bytes", limit)
-        world.watch(**owner)
+        world = World(rig, "host_bytes", limit, **owner)
         clients = [world.client(user) for user in users]
         for number, client in enumerate(clients):
             client.say("sub", 0, f"h.{number}", "credit=1")
@@ -218,8 +216,7 @@ def check_requests(rig, cases):
     """Sessions are not read for a while; that is the rate, and another user's sessions are as quick."""
     limit = 200
     for users, owner in cases:
-        world = World(rig, "requests", limit)
-        world.watch(**owner)
+        world = World(rig, "requests", limit, **owner)
         clients = [world.client(user) for user in users]
         free = world.client("free")
         for client in [*clients, free]:
@@ -250,8 +247,7 @@ def check_heap(rig, cases):
     """Sessions, subscriptions, queues: refused past the limit, all that is there goes on."""
     limit = 2 << 20
     for users, owner in cases:
-        world = World(rig, "heap", limit)
-        world.watch(**owner)
+        world = World(rig, "heap", limit, **owner)
         clients = [world.client(user) for user in users]
         feeder = world.client("feeder" if owner["of"] == "user" else "free")
         words = f'heap = {limit} of the {owner["of"]}\'s quota "small"'
@@ -298,8 +294,7 @@ def subscribe_some(client):
 def check_durables(rig):
     """Durable names cost their user heap while nobody uses them, and are refused past the limit."""
     limit = 1 << 20
-    world = World(rig, "heap", limit)
-    world.watch(of="user", user="one")
+    world = World(rig, "heap", limit, of="user", user="one")
     client = world.client("one")
     before, count = world.line()["used"], 0
     while count < 2000:
@@ -323,8 +318,7 @@ def check_leased(rig, cases):
     size, count = 1 << 20, 40
     for users, owner in cases:
         for limit in (64 << 10, 256 << 20):
-            world = World(rig, "leased", limit)
-            world.watch(**owner)
+            world = World(rig, "leased", limit, **owner)
             clients = [world.client(user) for user in users]
             for number, client in enumerate(clients):
                 client.say("pub", 0, f"l.{number}")
@@ -346,8 +340,7 @@ def check_lease_rate(rig, cases):
     """A user with a rate leases, and gets its slots back as the bill allows."""
     limit, size = 64 << 20, 256 << 10
     for users, owner in cases:
-        world = World(rig, "in_bytes", limit)
-        world.watch(**owner)
+        world = World(rig, "in_bytes", limit, **owner)
         clients = [world.client(user) for user in users]
         for number, client in enumerate(clients):
             client.say("pub", 0, f"l.{number}")
@@ -364,8 +357,7 @@ def check_lease_rate(rig, cases):
 
 def check_lease_host(rig):
     """Leases are host memory of their user: past host_bytes none, and below it they count."""
-    world = World(rig, "host_bytes", 96 << 20)
-    world.watch(of="user", user="one")
+    world = World(rig, "host_bytes", 96 << 20, of="user", user="one")
     client = world.client("one")
     client.say("pub", 0, "l.a")
     client.say("lease", 0, 20, 1 << 20, 30)
@@ -381,8 +373,7 @@ def check_mapped(rig, cases):
     """Messages that are held in place; past the limit they are copied."""
     size, limit, count = 64 << 10, 1 << 20, 64
     for users, owner in cases:
-        world = World(rig, "mapped", limit)
-        world.watch(**owner)
+        world = World(rig, "mapped", limit, **owner)
         feeder = world.client("feeder" if owner["of"] == "user" else "labfeeder")
         clients = [world.client(user) for user in users]
         for client in clients:
@@ -412,8 +403,7 @@ def check_filter_tests(rig, cases):
     """Subscriptions with filters pause; those without, and those of others, do not."""
     limit, count = 2000, 1500
     for users, owner in cases:
-        world = World(rig, "filter_tests", limit)
-        world.watch(**owner)
+        world = World(rig, "filter_tests", limit, **owner)
         feeder = world.client("feeder")
         readers = [world.client(user) for user in users]
         plain = world.client(users[0])
@@ -504,8 +494,9 @@ ROWS = {"subscriptions": Subscriptions, "publishers": Publishers, "topics": Topi
 class World:
     """A broker where one user has the limit, and one tenant."""
 
-    def __init__(self, rig, row, limit):
-        self.rig, self.row, self.limit = rig, row, limit
+    def __init__(self, rig, row, limit, **owner):
+        """owner: `line` and `leased` are of that account."""
+        self.row, self.limit, self.owner = row, limit, owner
         self.broker = Broker(
             rig,
             {"one": ("plant", "all", "small"), "free": ("plant", "all", "-"),
@@ -518,18 +509,14 @@ class World:
             ("-o", "limits.dedup_window=1s"))
         self.operator = self.broker.client("op")
         self.operator.say("sub", 0, "$SYS.quota.>")
-        self.owner = {}
 
     def client(self, user):
         return self.broker.client("labfeeder" if user == "feeder" and self.owner.get("of") == "tenant"
                                   else user)
 
-    def watch(self, **owner):
-        self.owner = owner
-
-    def line(self, key=None):
+    def line(self):
         rows = json.loads(self.operator.say("ask", "quotas"))["quotas"]
-        return next(row for row in rows if row["key"] == (key or self.row) and
+        return next(row for row in rows if row["key"] == self.row and
                     all(row[name] == value for name, value in self.owner.items()))
 
     def leased(self):
@@ -589,8 +576,7 @@ def check_others(world):
 
 def check_growth(rig):
     """Topics come that a wildcard matches: past the limit its client ends, and its publisher does not."""
-    world = World(rig, "pairs", LIMIT)
-    world.watch(of="user", user="one")
+    world = World(rig, "pairs", LIMIT, of="user", user="one")
     reader, feeder = world.client("one"), world.client("feeder")
     reader.say("sub", 0, "g.>")
     for number in range(LIMIT):
@@ -616,8 +602,7 @@ def check_growth(rig):
 
 def check_reload(rig):
     """Limits change while objects are there: fewer take nothing back, and more are there at once."""
-    world = World(rig, "publishers", 4)
-    world.watch(of="user", user="one")
+    world = World(rig, "publishers", 4, of="user", user="one")
     publishers = Publishers(world, ["one"])
     for _ in range(4):
         publishers.more()
@@ -643,8 +628,7 @@ def run(rig, options):
         cases = cases[1:]
     for row, kind in ROWS.items():
         for users, owner in cases if options.get("only", row) == row else ():
-            world = World(rig, row, LIMIT)
-            world.watch(**owner)
+            world = World(rig, row, LIMIT, **owner)
             check_row(world, users, f'{row} = {LIMIT} of the {owner["of"]}\'s quota "small"', kind)
             check_others(world)
             world.broker.stop()

@@ -154,7 +154,6 @@ class Trial:
         user = f"{self.other.name}{self.rng.choice((1, 2))}"
         self.tenant.writer.refuses("no user of that name", "ask", "user", "test", user, "publish", "a")
 
-
     def command(self):
         """Who may give commands has none for the other's sessions, users and durable names."""
         user = f"{self.other.name}{self.rng.choice((1, 2, 3))}"
