@@ -102,11 +102,16 @@ static void leave_go_on(struct amb_dir_topic *topic)
 }
 
 /* Those who read it by a wildcard find it again when it comes again. */
+static bool is_read_by_name(const struct amb_directory *directory,
+                            const struct amb_dir_topic *topic)
+{
+    return amb_patterns_name(&directory->patterns, topic->tenant, topic->name, topic->name_len) !=
+           NULL;
+}
+
 static bool topic_is_used(const struct amb_directory *directory, const struct amb_dir_topic *topic)
 {
-    return topic->publisher_count > 0 || topic->kin_count > 0 ||
-           amb_patterns_name(&directory->patterns, topic->tenant, topic->name, topic->name_len) !=
-               NULL;
+    return topic->publisher_count > 0 || topic->kin_count > 0 || is_read_by_name(directory, topic);
 }
 
 static void topic_leave(struct amb_directory *directory, struct amb_dir_topic *topic)
@@ -211,8 +216,7 @@ static const char *obstacle_to_leave(const struct amb_directory *directory,
     if (topic->publisher_count > 0) {
         return "somebody publishes to it";
     }
-    if (amb_patterns_name(&directory->patterns, topic->tenant, topic->name, topic->name_len) !=
-        NULL) {
+    if (is_read_by_name(directory, topic)) {
         return "somebody reads it by its name";
     }
     for (unsigned i = 0; i <= AMB_PRIORITY_LOW; i++) {

@@ -112,8 +112,8 @@ static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_
     take->loss = gap.why;
     if (gap.lost != UINT64_MAX) {
         queue->lost += gap.lost;
-        amb_stat_lost(queue->shard->stats, gap.lost - gap.expired - gap.purged, gap.expired,
-                      gap.purged, gap.other == AMB_LOSS_SLOW);
+        amb_stat_lost(queue->shard->stats, amb_gap_others(&gap), gap.expired, gap.purged,
+                      gap.other == AMB_LOSS_SLOW);
     }
 }
 

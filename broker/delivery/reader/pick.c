@@ -198,8 +198,7 @@ static uint64_t purged_between(const struct amb_topic_purge *purge, uint64_t fir
 
 static enum amb_loss loss_of(const struct amb_gap *gap)
 {
-    uint64_t others = gap->lost - gap->expired - gap->purged;
-    int kinds = (others > 0) + (gap->expired > 0) + (gap->purged > 0);
+    int kinds = (amb_gap_others(gap) > 0) + (gap->expired > 0) + (gap->purged > 0);
     return kinds > 1          ? AMB_LOSS_MIXED
            : gap->purged > 0  ? AMB_LOSS_PURGED
            : gap->expired > 0 ? AMB_LOSS_EXPIRED
@@ -234,7 +233,7 @@ void amb_pick_gap(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
     if (out->lost == UINT64_MAX) {
         return;
     }
-    uint64_t others = out->lost - out->expired - out->purged;
+    uint64_t others = amb_gap_others(out);
     sub->lost += out->lost;
     sub->lost_by[AMB_LOSS_EXPIRED] += out->expired;
     sub->lost_by[AMB_LOSS_PURGED] += out->purged;

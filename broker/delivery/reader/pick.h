@@ -28,6 +28,12 @@ struct amb_gap {
     enum amb_loss other; /* why those are lost that are neither */
 };
 
+/* How many are neither. */
+static inline uint64_t amb_gap_others(const struct amb_gap *gap)
+{
+    return gap->lost - gap->expired - gap->purged;
+}
+
 /* Takes the cursor into the entry to its first message: earlier ones are older than its
  * subscription. False: all of it is. */
 bool amb_pick_enter(struct amb_cursor *cursor, const struct amb_entry *entry);
