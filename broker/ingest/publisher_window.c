@@ -18,8 +18,8 @@
 #define WINDOW_FIRST_OF_MANY (UINT64_C(4) << 10)
 /* A publisher that waits gets so much beside what it waits for, if there is as much. */
 #define WINDOW_AHEAD (4 * (uint64_t)AMB_BATCH_BYTES)
-/* Of publishers whose windows a quota keeps shut so many are asked at a time. As many others come
- * that much later. One user may have thousands, and others need the worker. */
+/* Publishers whose windows a quota keeps shut: so many are asked at a time. The next ones are asked
+ * after the pause. One user may have thousands, and others need the worker. */
 #define SHUT_RETRIES 64u
 #define SHUT_PAUSE_NS (200 * AMB_NS_PER_US)
 

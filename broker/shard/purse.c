@@ -167,7 +167,7 @@ enum amb_quota amb_purse_obstacle(struct amb_purse *purse, uint64_t bytes, int64
                : AMB_QUOTA_HOST_BYTES;
 }
 
-/* Tests of so much of a second are put on the bill at once; at most so many. */
+/* Tests are put on the bill in pieces: that part of a second's, and TESTS_PIECE at most. */
 #define PIECES_A_SECOND 256u
 #define TESTS_PIECE 4096u
 
