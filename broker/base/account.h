@@ -110,11 +110,15 @@ static inline uint64_t amb_account_limit_of(const struct amb_account *account, e
 {
     return atomic_load_explicit(&account->limit[row], memory_order_relaxed);
 }
-/* Its own, or that of the account above. */
+/* Its own, or that of the account above. A message asks, so it is short without optimisation, too.
+ */
 static inline bool amb_account_has_limit(const struct amb_account *account, enum amb_quota row)
 {
-    while (account != NULL && amb_account_limit_of(account, row) == AMB_QUOTA_NONE) {
+    do {
+        if (atomic_load_explicit(&account->limit[row], memory_order_relaxed) != AMB_QUOTA_NONE) {
+            return true;
+        }
         account = account->above;
-    }
-    return account != NULL;
+    } while (account != NULL);
+    return false;
 }
