@@ -300,6 +300,26 @@ def test_a_lease_is_written_by_dlpack(conn):
         float(array[0, 0])  # The memory is there, whatever has become of it.
 
 
+@pytest.mark.parametrize("falls_back", ["copies", "cannot"])
+def test_a_lease_without_memory_for_its_array_is_no_copy(conn, monkeypatch, falls_back):
+    """As NumPy does where it has no memory for the buffer: it asks for the items, one by one."""
+    numpy = pytest.importorskip("numpy")
+    pub = conn.publisher("a")
+
+    def asarray(memory):
+        if falls_back == "cannot":
+            raise NotImplementedError("multi-dimensional sub-views are not implemented")
+        return numpy.array(memory)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ambroker._lease.numpy_or_none", lambda: type("Numpy", (), {"asarray": staticmethod(asarray)}))
+        with pytest.raises(MemoryError):
+            with pub.lease((3, 4), "f4"):
+                pass
+    with pub.lease((3, 4), "f4") as array:
+        array[:] = 7
+
+
 def test_the_package_leaves_numpy_to_the_first_lease(package):
     code = "import sys, ambroker; print('numpy' in sys.modules); import numpy"
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])

@@ -57,7 +57,16 @@ class Lease:
         if self._code == _BFLOAT:  # struct has no code for it
             raise TypeError("elements of this type have no array here: take the lease's memory")
         memory, numpy = memoryview(self._lease), numpy_or_none()
-        return memory if numpy is None else numpy.asarray(memory)
+        if numpy is None:
+            return memory
+        # Without memory for the buffer NumPy asks for its items, and copies them, or cannot.
+        try:
+            array = numpy.asarray(memory)
+        except NotImplementedError:
+            array = None
+        if array is None or array.base is None:
+            raise MemoryError("NumPy has no memory for an array of the lease")
+        return array
 
     def _close_array(self) -> None:
         array, self._array = self._array, None
