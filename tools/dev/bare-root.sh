@@ -82,6 +82,8 @@ fi
 # In namespaces of its own: these mounts are seen by nobody else.
 root=$AMB_BARE_ROOT_INSIDE
 mount -t proc proc "$root/proc"
+mkdir -p "$root/dev/shm"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" # as each Debian has it: the broker's counters are there
 mount -t devpts -o ptmxmode=0666 devpts "$root/dev/pts" # tests of programs that print to a terminal
 if [ -n "$AMB_BARE_ROOT_SYS" ]; then
     mount -t sysfs -o ro sysfs "$root/sys"
