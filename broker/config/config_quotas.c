@@ -2,13 +2,11 @@
 #include "broker/config/config_quotas.h"
 
 #include "broker/config/config_tenants.h"
-#include "wire/base/assert.h"
 #include "wire/config/config_build.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 #define LIMIT(row) (offsetof(struct amb_config_quota, limit) + (row) * sizeof(uint64_t))
 /* The key is not there. No limit is that large. */
 #define UNSET (AMB_QUOTA_NONE - 1)
@@ -81,8 +79,7 @@ const struct amb_config_key *amb_config_quota_keys(size_t *count)
 static enum amb_status quota_check(const struct amb_config_target *element)
 {
     const struct amb_config_quota *quota = element->base;
-    if (strspn(quota->name, LETTERS) == 0 ||
-        strspn(quota->name, LETTERS "0123456789-@") != strlen(quota->name)) {
+    if (!amb_config_name_is(quota->name)) {
         return amb_config_fail(element->build, element->place, element->path,
                                "not a name (allowed letters, digits and -_@, a letter first)");
     }

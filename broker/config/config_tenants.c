@@ -40,13 +40,16 @@ static bool is_operators(const char *name)
     return strcmp(name, AMB_USER_OPERATORS) == 0;
 }
 
+/* As the file of users has it: wire/auth/user_line.h. */
+bool amb_config_name_is(const char *name)
+{
+    return strspn(name, LETTERS) > 0 && strspn(name, LETTERS "0123456789-@") == strlen(name);
+}
+
 static enum amb_status tenant_check(const struct amb_config_target *element)
 {
     const struct amb_config_tenant *tenant = element->base;
-    /* As the file of users has it: wire/auth/user_line.h. */
-    bool is_name = strspn(tenant->name, LETTERS) > 0 &&
-                   strspn(tenant->name, LETTERS "0123456789-@") == strlen(tenant->name);
-    if (!is_operators(tenant->name) && !is_name) {
+    if (!is_operators(tenant->name) && !amb_config_name_is(tenant->name)) {
         return amb_config_fail(element->build, element->place, element->path,
                                "not a name (allowed letters, digits and -_@, a letter first; or "
                                "\"$\")");

@@ -12,6 +12,8 @@ extern const struct amb_config_elements amb_config_tenants_kind;
 
 /* The rows of one element: offsets into struct amb_config_tenant. */
 const struct amb_config_key *amb_config_tenant_keys(size_t *count);
+/* Is it the name of a tenant or of a quota? Its length aside, which its key limits. */
+bool amb_config_name_is(const char *name);
 /* Once all layers are there: orders tenants by name. */
 void amb_config_tenants_finish(struct amb_config_tenants *tenants);
 /* Once the users are there: a role with ucx, and several tenants; quotas that are not there. */
