@@ -331,9 +331,10 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
             return AMB_ENOMEM;
         }
     }
-    amb_config_roles_finish(&config->roles);
-    amb_config_tenants_finish(&config->tenants);
-    amb_config_quotas_finish(&config->quotas);
+    amb_config_elements_sort(&amb_config_roles_kind, config->roles.items, config->roles.count);
+    amb_config_elements_sort(&amb_config_tenants_kind, config->tenants.items,
+                             config->tenants.count);
+    amb_config_elements_sort(&amb_config_quotas_kind, config->quotas.items, config->quotas.count);
     enum amb_status status = amb_config_trust_finish(build);
     if (status == AMB_OK) {
         status = check_workers(build, machine);

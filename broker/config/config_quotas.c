@@ -4,7 +4,6 @@
 #include "broker/config/config_tenants.h"
 #include "wire/config/config_build.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LIMIT(row) (offsetof(struct amb_config_quota, limit) + (row) * sizeof(uint64_t))
@@ -98,25 +97,9 @@ const struct amb_config_elements amb_config_quotas_kind = {
 
 /* By name ------------------------------------------------------------------------------------- */
 
-static int compare_quotas(const void *a, const void *b)
-{
-    const struct amb_config_quota *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-void amb_config_quotas_finish(struct amb_config_quotas *quotas)
-{
-    if (quotas->count > 1) {
-        qsort(quotas->items, quotas->count, sizeof(quotas->items[0]), compare_quotas);
-    }
-}
-
 static const struct amb_config_quota *find(const struct amb_config_quotas *quotas, const char *name)
 {
-    const struct amb_config_quota wanted = {.name = name};
-    return quotas->count == 0 ? NULL
-                              : bsearch(&wanted, quotas->items, quotas->count,
-                                        sizeof(quotas->items[0]), compare_quotas);
+    return amb_config_elements_find(&amb_config_quotas_kind, quotas->items, quotas->count, name);
 }
 
 bool amb_config_quota_is_known(const struct amb_config_quotas *quotas, const char *name)

@@ -18,8 +18,6 @@ extern const struct amb_config_elements amb_config_quotas_kind;
 
 /* The rows of one element: offsets into struct amb_config_quota. */
 const struct amb_config_key *amb_config_quota_keys(size_t *count);
-/* Once all layers are there: orders quotas by name. */
-void amb_config_quotas_finish(struct amb_config_quotas *quotas);
 /* Is there a quota of that name? */
 bool amb_config_quota_is_known(const struct amb_config_quotas *quotas, const char *name);
 

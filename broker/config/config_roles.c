@@ -4,7 +4,6 @@
 #include "wire/codec/topic.h"
 #include "wire/config/config_build.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ROLE(member) offsetof(struct amb_role, member)
@@ -209,25 +208,9 @@ const struct amb_config_elements amb_config_roles_kind = {
 
 /* By name ------------------------------------------------------------------------------------- */
 
-static int compare_roles(const void *a, const void *b)
-{
-    const struct amb_role *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-void amb_config_roles_finish(struct amb_roles *roles)
-{
-    if (roles->count > 1) {
-        qsort(roles->items, roles->count, sizeof(roles->items[0]), compare_roles);
-    }
-}
-
 const struct amb_role *amb_config_role(const struct amb_roles *roles, const char *name)
 {
-    const struct amb_role wanted = {.name = name};
-    return roles->count == 0 ? NULL
-                             : bsearch(&wanted, roles->items, roles->count, sizeof(roles->items[0]),
-                                       compare_roles);
+    return amb_config_elements_find(&amb_config_roles_kind, roles->items, roles->count, name);
 }
 
 void amb_config_pattern_where(const struct amb_config_strings *patterns, size_t index, char *out,

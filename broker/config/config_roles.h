@@ -16,8 +16,6 @@ const struct amb_config_key *amb_config_role_keys(size_t *count);
 size_t amb_config_role_patterns(const struct amb_role *role);
 /* The level of that name; false: there is none. */
 bool amb_config_admin_level(const char *name, enum amb_admin *out);
-/* Once all layers are there: orders roles by name. */
-void amb_config_roles_finish(struct amb_roles *roles);
 
 /* The role of that name; NULL: there is none. */
 const struct amb_role *amb_config_role(const struct amb_roles *roles, const char *name);

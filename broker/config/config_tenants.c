@@ -5,7 +5,6 @@
 #include "broker/config/config_quotas.h"
 #include "wire/config/config_build.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
@@ -69,26 +68,10 @@ const struct amb_config_elements amb_config_tenants_kind = {
 
 /* By name ------------------------------------------------------------------------------------- */
 
-static int compare_tenants(const void *a, const void *b)
-{
-    const struct amb_config_tenant *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-void amb_config_tenants_finish(struct amb_config_tenants *tenants)
-{
-    if (tenants->count > 1) {
-        qsort(tenants->items, tenants->count, sizeof(tenants->items[0]), compare_tenants);
-    }
-}
-
 const struct amb_config_tenant *amb_config_tenant(const struct amb_config_tenants *tenants,
                                                   const char *name)
 {
-    const struct amb_config_tenant wanted = {.name = name};
-    return tenants->count == 0 ? NULL
-                               : bsearch(&wanted, tenants->items, tenants->count,
-                                         sizeof(tenants->items[0]), compare_tenants);
+    return amb_config_elements_find(&amb_config_tenants_kind, tenants->items, tenants->count, name);
 }
 
 bool amb_config_tenant_is_known(const struct amb_config_tenants *tenants, const char *name)

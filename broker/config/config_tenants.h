@@ -14,8 +14,6 @@ extern const struct amb_config_elements amb_config_tenants_kind;
 const struct amb_config_key *amb_config_tenant_keys(size_t *count);
 /* Is it the name of a tenant or of a quota? Its length aside, which its key limits. */
 bool amb_config_name_is(const char *name);
-/* Once all layers are there: orders tenants by name. */
-void amb_config_tenants_finish(struct amb_config_tenants *tenants);
 /* Once the users are there: a role with ucx, and several tenants; quotas that are not there. */
 AMB_MUST_CHECK enum amb_status amb_config_tenants_check(const struct amb_config_build *build);
 

@@ -5,6 +5,7 @@
 #include "wire/config/config_tree.h"
 #include "wire/config/config_value.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static enum amb_status set_group(const struct amb_config_target *element,
@@ -194,4 +195,36 @@ enum amb_status amb_config_elements_set(const struct amb_config_target *target,
         field_write(field, items, count);
     }
     return status;
+}
+
+/* ---- by name ---- */
+
+static int compare(const void *a, const void *b, void *kind)
+{
+    return strcmp(name_of(kind, a), name_of(kind, b));
+}
+
+void amb_config_elements_sort(const struct amb_config_elements *kind, void *items, size_t count)
+{
+    struct amb_config_elements own = *kind;
+    if (count > 1) {
+        qsort_r(items, count, kind->size, compare, &own);
+    }
+}
+
+const void *amb_config_elements_find(const struct amb_config_elements *kind, const void *items,
+                                     size_t count, const char *name)
+{
+    size_t from = 0, to = count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        const char *element = (const char *)items + middle * kind->size;
+        int order = strcmp(name, name_of(kind, element));
+        if (order == 0) {
+            return element;
+        }
+        from = order > 0 ? middle + 1 : from;
+        to = order < 0 ? middle : to;
+    }
+    return NULL;
 }

@@ -10,6 +10,8 @@
 
 #include "wire/config/config_build.h"
 
+#include <stddef.h>
+
 /* One kind of list. */
 struct amb_config_elements {
     const struct amb_config_key *(*keys)(size_t *count); /* offsets into one element */
@@ -26,3 +28,9 @@ struct amb_config_elements {
 /* The target is of type ELEMENTS. */
 AMB_MUST_CHECK enum amb_status amb_config_elements_set(const struct amb_config_target *target,
                                                        const struct amb_config_value *value);
+
+/* Orders a list by name, once all layers are there. */
+void amb_config_elements_sort(const struct amb_config_elements *kind, void *items, size_t count);
+/* The element of that name in a list that is in that order; NULL: there is none. */
+const void *amb_config_elements_find(const struct amb_config_elements *kind, const void *items,
+                                     size_t count, const char *name);

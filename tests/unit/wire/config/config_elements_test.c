@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules for topics: defaults, order, and texts that cannot be said. */
+#include "broker/config/config_tenants.h"
 #include "tests/support/config_try.h"
 
 static void test_a_rule_has_defaults(void **state)
@@ -149,6 +150,26 @@ static void test_an_option_gives_rules_in_libconfigs_syntax(void **state)
     try_refuse_with(&source, "-o topics: topics: wrong type (got 5");
 }
 
+/* In lists of each length: all that are there, and no other. */
+static void test_elements_are_found_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"m", "b", "z", "mm", "B", "a"};
+    struct amb_config_tenant items[6];
+    for (size_t count = 0; count <= 6; count++) {
+        for (size_t i = 0; i < count; i++) {
+            items[i] = (struct amb_config_tenant){.name = names[i]};
+        }
+        amb_config_elements_sort(&amb_config_tenants_kind, items, count);
+        for (size_t i = 0; i < 6; i++) {
+            const struct amb_config_tenant *found =
+                amb_config_elements_find(&amb_config_tenants_kind, items, count, names[i]);
+            assert_int_equal(found != NULL, i < count);
+            assert_true(found == NULL || strcmp(found->name, names[i]) == 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_a_rule_may_have_groups),
         cmocka_unit_test(test_bad_rules_are_refused),
         cmocka_unit_test(test_an_option_gives_rules_in_libconfigs_syntax),
+        cmocka_unit_test(test_elements_are_found_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
