@@ -6,14 +6,10 @@
 #include "broker/config/config_roles.h"
 #include "broker/config/config_schema_rule.h"
 #include "broker/config/config_tenants.h"
-#include "broker/config/config_trust.h"
 #include "wire/base/clock.h"
-#include "wire/codec/expect.h"
 #include "wire/config/config_elements.h"
 #include "wire/config/config_list.h"
 #include "wire/config/config_words.h"
-
-#include <string.h>
 
 #define KIB (UINT64_C(1) << 10)
 #define MIB (UINT64_C(1) << 20)
@@ -23,7 +19,6 @@
 #define SEC ((uint64_t)AMB_NS_PER_SEC)
 #define HOUR (3600 * SEC)
 #define FIELD(member) offsetof(struct amb_config, member)
-#define RULE(member) offsetof(struct amb_topic_rule, member)
 
 static const struct amb_config_word auto_words[] = {{"auto", 0, false}, {NULL, 0, false}};
 static const struct amb_config_word net_devices_words[] = {
@@ -57,16 +52,6 @@ static const struct amb_config_word format_words[] = {{"auto", AMB_LOG_FORMAT_AU
                                                       {"text", AMB_LOG_TEXT, false},
                                                       {"json", AMB_LOG_JSON, false},
                                                       {NULL, 0, false}};
-
-static const struct amb_config_elements topics_kind = {
-    .keys = amb_config_rule_keys,
-    .size = sizeof(struct amb_topic_rule),
-    .name = "match",
-    .name_offset = RULE(match),
-    .name_help = "a pattern as \"camera.>\"",
-    .example = "{ match = \"a.>\"; }",
-    .check = amb_config_trust_check,
-};
 
 /* Rows of one group stand together: the printers open and close groups as the paths change. */
 static const struct amb_config_key keys[] = {
@@ -356,7 +341,7 @@ static const struct amb_config_key keys[] = {
     {.path = "topics",
      .type = AMB_CONFIG_ELEMENTS,
      .apply = AMB_CONFIG_LIVE,
-     .elements = &topics_kind,
+     .elements = &amb_config_rules_kind,
      .offset = FIELD(topics),
      .default_text = "",
      .max = 1024,

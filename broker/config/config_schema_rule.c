@@ -186,3 +186,13 @@ const struct amb_config_key *amb_config_rule_keys(size_t *count)
     *count = sizeof(rule_keys) / sizeof(rule_keys[0]);
     return rule_keys;
 }
+
+const struct amb_config_elements amb_config_rules_kind = {
+    .keys = amb_config_rule_keys,
+    .size = sizeof(struct amb_topic_rule),
+    .name = "match",
+    .name_offset = RULE(match),
+    .name_help = "a pattern as \"camera.>\"",
+    .example = "{ match = \"a.>\"; }",
+    .check = amb_config_trust_check,
+};
