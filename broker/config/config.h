@@ -231,6 +231,7 @@ struct amb_config_limits {
 
 #define AMB_CONFIG_HTTP_AUTO "auto"
 #define AMB_HTTP_SUFFIX ".http" /* behind the name of the socket that it lies beside */
+#define AMB_HTTP_LISTENERS_MAX 8u
 /* Connections of HTTP at one time, and descriptors beside them. */
 #define AMB_HTTP_CONNECTIONS 64u
 #define AMB_HTTP_DESCRIPTORS 16u

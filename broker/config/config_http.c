@@ -4,10 +4,8 @@
 #include "broker/config/config_listen.h"
 #include "wire/base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#define HTTP_LISTENERS_MAX 8u
 /* With users the names of topics are not for everybody, and a reader of the socket sees them all.
  */
 #define MODE_WITH_USERS 0600
@@ -85,7 +83,7 @@ enum amb_status amb_config_http_finish(const struct amb_config_build *build)
     if (http->listen.count == 0) {
         return AMB_OK;
     }
-    struct amb_url *items = amb_config_alloc(build->store, HTTP_LISTENERS_MAX * sizeof(*items));
+    struct amb_url *items = amb_config_alloc(build->store, AMB_HTTP_LISTENERS_MAX * sizeof(*items));
     if (items == NULL) {
         return AMB_ENOMEM;
     }
