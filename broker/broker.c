@@ -2,7 +2,6 @@
 #include "broker/broker.h"
 
 #include "broker/audit/audit.h"
-#include "broker/auth/users.h"
 #include "broker/config/config.h"
 #include "broker/control/admin/admin.h"
 #include "broker/control/clients/client.h"
@@ -527,7 +526,6 @@ void amb_broker_drain(struct amb_broker *broker)
 struct reload {
     struct amb_mail mail;
     const struct amb_config *config; /* a reference */
-    struct amb_auth_users *users;    /* a reference */
     struct amb_audit_file audit;     /* where it is another one */
     bool has_audit;
 };
@@ -551,17 +549,17 @@ static void reload_arrived(struct amb_mail *mail, void *owner)
     struct reload *reload = AMB_CONTAINER_OF(mail, struct reload, mail);
     struct amb_control *control = owner;
     struct amb_broker *broker = AMB_CONTAINER_OF(control, struct amb_broker, control);
+    struct amb_auth_users *users = reload->config->auth.users;
     if (reload->has_audit) {
         use_audit(broker, reload);
     }
-    if (reload->users != NULL && control->handshakers == NULL &&
+    if (users != NULL && control->handshakers == NULL &&
         broker_start_handshakers(broker, reload->config) != AMB_OK) {
         amb_error("reload: users cannot log in by keys: no thread for signatures");
     }
     amb_control_use_config(control, reload->config);
-    amb_renew_users(control, reload->users);
+    amb_renew_users(control, users);
     amb_renew_quotas(control);
-    amb_auth_users_unref(&reload->users);
     amb_config_unref(&reload->config);
     free(reload);
 }
@@ -586,7 +584,6 @@ enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_co
     }
     keep_path(broker, path);
     reload->config = amb_config_ref(config);
-    reload->users = amb_auth_users_ref(config->auth.users);
     amb_log_set_level(config->log.level);
     amb_mail_post(&broker->control.inbox, &reload->mail, reload_arrived);
     return AMB_OK;
