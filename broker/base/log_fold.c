@@ -2,6 +2,7 @@
 #include "broker/base/log_fold.h"
 
 #include "wire/base/clock.h"
+#include "wire/base/hash.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -29,13 +30,17 @@ static _Atomic uint64_t waiting; /* lines that were counted and not told */
 /* The line that tells of a count is no event of its own. */
 static _Thread_local bool is_telling;
 
+/* Under the lock. Texts are told apart by it alone, so no peer that chooses a part of one may know
+ * the key. */
 static uint64_t hash_of(const char *text)
 {
-    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    static uint8_t key[16];
+    static bool has_key;
+    if (!has_key) {
+        amb_random_bytes(key, sizeof(key));
+        has_key = true;
     }
-    return hash;
+    return amb_siphash24(key, text, strlen(text));
 }
 
 static void tell(const struct row *row)

@@ -35,7 +35,7 @@ typedef void (*amb_log_fn)(enum amb_log_level level, const char *line, void *arg
 void amb_log_set_sink(amb_log_fn sink, void *arg);
 void amb_log_set_level(enum amb_log_level level);
 enum amb_log_level amb_log_level(void);
-/* Asked before each line; NULL: all are written. It may not log. Any time. */
+/* Asked before each line, also before one that it logs itself; NULL: all are written. Any time. */
 void amb_log_set_filter(amb_log_filter_fn filter);
 /* Any time. */
 void amb_log_set_format(enum amb_log_format format);
