@@ -123,7 +123,7 @@ void amb_config_print_example(FILE *out)
     (void)fprintf(
         out, "# SPDX-License-Identifier: Apache-2.0\n"
              "# Configuration of brokerd: every key with its default. Made from the schema in\n"
-             "# broker/config/config_schema.c; the reference is docs/config.md.\n"
+             "# broker/config; the reference is docs/config.md.\n"
              "# Check a file by: brokerd --config FILE --test-config\n"
              "# Sizes are \"64K\", \"64M\", \"1G\" (powers of 1024), times \"50us\", \"500ms\", "
              "\"5s\", \"2m\".\n"
@@ -139,9 +139,8 @@ void amb_config_print_reference(FILE *out)
     (void)fprintf(
         out,
         "# Configuration reference\n\n"
-        "Made from the schema in `broker/config/config_schema.c` (`broker-config-docs reference`); "
-        "edit "
-        "that, not this page.\n\n"
+        "Made from the schema in `broker/config` (`broker-config-docs reference`); edit that, not "
+        "this page.\n\n"
         "- The file is that of `--config`, else of `$AMB_CONFIG`, else "
         "`/etc/ambroker/broker.conf`. It is libconfig text; "
         "`brokerd --config FILE --test-config` checks one, "
@@ -183,21 +182,20 @@ void amb_config_print_reference(FILE *out)
 
 static void print_manual_head(FILE *out)
 {
-    (void)fputs(
-        ".\\\" SPDX-License-Identifier: Apache-2.0\n"
-        ".\\\" Made from the schema in broker/config/config_schema.c; edit that, not this page.\n"
-        ".Dd " AMB_MDOC_DATE "\n.Dt BROKER.CONF 5\n.Os\n"
-        ".Sh NAME\n.Nm broker.conf\n.Nd configuration of brokerd\n"
-        ".Sh DESCRIPTION\n"
-        "The file is libconfig text.\n"
-        "A group is written as name = { ... }, and its keys stand in it.\n"
-        "Options of\n.Xr brokerd 8\ngo before variables of the environment, as\n"
-        ".Ev AMBROKER_SERVER_WORKERS ,\nand these before the file.\n"
-        "Sizes are written as 64K, 64M or 1G, times as 50us, 500ms, 5s or 2m.\n"
-        "A wrong file is refused before any socket opens.\n"
-        "The entry Applies says when a changed value holds.\n"
-        ".Ss Keys\n",
-        out);
+    (void)fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n"
+                ".\\\" Made from the schema in broker/config; edit that, not this page.\n"
+                ".Dd " AMB_MDOC_DATE "\n.Dt BROKER.CONF 5\n.Os\n"
+                ".Sh NAME\n.Nm broker.conf\n.Nd configuration of brokerd\n"
+                ".Sh DESCRIPTION\n"
+                "The file is libconfig text.\n"
+                "A group is written as name = { ... }, and its keys stand in it.\n"
+                "Options of\n.Xr brokerd 8\ngo before variables of the environment, as\n"
+                ".Ev AMBROKER_SERVER_WORKERS ,\nand these before the file.\n"
+                "Sizes are written as 64K, 64M or 1G, times as 50us, 500ms, 5s or 2m.\n"
+                "A wrong file is refused before any socket opens.\n"
+                "The entry Applies says when a changed value holds.\n"
+                ".Ss Keys\n",
+                out);
 }
 
 void amb_config_print_manual(FILE *out)
