@@ -5,57 +5,27 @@
 #include "broker/auth/users.h"
 #include "broker/config/print/config_print.h"
 #include "tests/support/config_try.h"
+#include "tests/support/config_users.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
-
-static char path[] = "/tmp/amb-users-XXXXXX";
-
-static int setup(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 || close(fd) != 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
-static void write_users(const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, 0600), 0);
-}
 
 static const char *text_of(const char *more)
 {
     static char text[512];
-    (void)snprintf(text, sizeof(text), "auth = {\n  users = \"%s\";\n  %s };\n", path, more);
+    (void)snprintf(text, sizeof(text), "auth = {\n  users = \"%s\";\n  %s };\n", users_path, more);
     return text;
-}
-
-static void refuses(const char *text, const char *part)
-{
-    struct amb_config_source source = try_source(text);
-    try_refuse_with(&source, part);
 }
 
 static void test_a_users_file_makes_a_set(void **state)
 {
     (void)state;
-    write_users("a:t:-:-:-:uid/1\n");
+    users_write("a:t:-:-:-:uid/1\n");
     struct amb_config *config = try_accept(text_of(""));
     assert_int_equal(amb_auth_users_count(config->auth.users), 1);
     assert_true(amb_config_auth_asks(config));
@@ -75,36 +45,38 @@ static void test_a_wrong_one_is_told_by_key_and_line(void **state)
 {
     (void)state;
     char part[128];
-    write_users("a:t:-:-:-:uid/1\nb:t:-:-:-:uid/1\n");
-    (void)snprintf(part, sizeof(part), "configuration:2: auth.users: %s:2: the credential", path);
-    refuses(text_of(""), part);
-    write_users("a:t:-:-:-:uid/1\n");
-    assert_int_equal(chmod(path, 0660), 0);
-    (void)snprintf(part, sizeof(part), "auth.users: %s can be read by others", path);
-    refuses(text_of(""), part);
-    refuses("auth = { users = \"/nowhere/users\"; };", "auth.users: /nowhere/users cannot be read");
-    refuses("auth = { users = ( ); };", "auth.users");
+    users_write("a:t:-:-:-:uid/1\nb:t:-:-:-:uid/1\n");
+    (void)snprintf(part, sizeof(part), "configuration:2: auth.users: %s:2: the credential",
+                   users_path);
+    try_refuse_part(text_of(""), part);
+    users_write("a:t:-:-:-:uid/1\n");
+    assert_int_equal(chmod(users_path, 0660), 0);
+    (void)snprintf(part, sizeof(part), "auth.users: %s can be read by others", users_path);
+    try_refuse_part(text_of(""), part);
+    try_refuse_part("auth = { users = \"/nowhere/users\"; };",
+                    "auth.users: /nowhere/users cannot be read");
+    try_refuse_part("auth = { users = ( ); };", "auth.users");
 }
 
 static void test_a_token_does_not_go_with_users(void **state)
 {
     (void)state;
-    write_users("a:t:-:-:-:uid/1\n");
-    refuses(text_of("token = \"secret\";"), "auth.users: auth.token is set too");
-    refuses(text_of("token_file = \"/nowhere\";"), "auth.token_file");
+    users_write("a:t:-:-:-:uid/1\n");
+    try_refuse_part(text_of("token = \"secret\";"), "auth.users: auth.token is set too");
+    try_refuse_part(text_of("token_file = \"/nowhere\";"), "auth.token_file");
 }
 
 static void test_a_reload_sees_other_bytes_in_the_same_file(void **state)
 {
     (void)state;
     char restart[200], live[200];
-    write_users("a:t:-:-:-:uid/1\n");
+    users_write("a:t:-:-:-:uid/1\n");
     struct amb_config *before = try_accept(text_of(""));
     struct amb_config *same = try_accept(text_of(""));
     amb_config_diff(before, same, restart, sizeof(restart), live, sizeof(live));
     assert_string_equal(restart, "");
     assert_string_equal(live, "");
-    write_users("b:t:-:-:-:uid/2\na:t:-:-:-:uid/1\n");
+    users_write("b:t:-:-:-:uid/2\na:t:-:-:-:uid/1\n");
     struct amb_config_source source = try_source(text_of(""));
     source.former = before;
     struct amb_config *after = try_accept_source(&source);
@@ -130,14 +102,14 @@ static struct amb_config *reload(const struct amb_config *former, const char *te
 static void test_users_keep_their_numbers_while_there_is_no_file(void **state)
 {
     (void)state;
-    write_users("a:t:-:-:-:uid/1\nb:t:-:-:-:uid/2\n");
+    users_write("a:t:-:-:-:uid/1\nb:t:-:-:-:uid/2\n");
     struct amb_config *first = try_accept(text_of(""));
     uint32_t of_a = amb_auth_users_find(first->auth.users, "a")->number;
     struct amb_config *without = reload(first, "");
     amb_config_forget_users(first);
     amb_config_destroy(&first);
     assert_null(without->auth.users);
-    write_users("c:t:-:-:-:uid/3\nb:t:-:-:-:uid/2\na:t:-:-:-:uid/1\n");
+    users_write("c:t:-:-:-:uid/3\nb:t:-:-:-:uid/2\na:t:-:-:-:uid/1\n");
     struct amb_config *again = reload(without, text_of(""));
     assert_int_equal(amb_auth_users_find(again->auth.users, "a")->number, of_a);
     assert_int_not_equal(amb_auth_users_find(again->auth.users, "c")->number, of_a);
@@ -154,5 +126,5 @@ int main(void)
         cmocka_unit_test(test_a_reload_sees_other_bytes_in_the_same_file),
         cmocka_unit_test(test_users_keep_their_numbers_while_there_is_no_file),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, users_setup, users_teardown);
 }

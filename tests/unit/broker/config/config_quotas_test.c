@@ -3,36 +3,14 @@
 #include "broker/config/config_quotas.h"
 
 #include "tests/support/config_try.h"
+#include "tests/support/config_users.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static char path[] = "/tmp/amb-quotas-XXXXXX";
-
-static int setup(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 || close(fd) != 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
 
 static const char *with_users(const char *users, const char *more)
 {
-    static char text[1024];
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(users, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, 0600), 0);
-    (void)snprintf(text, sizeof(text), "auth = { users = \"%s\"; };\n%s\n", path, more);
-    return text;
+    users_write(users);
+    return users_named(more);
 }
 
 static void test_a_user_has_its_quota_then_the_default_then_what_is_built_in(void **state)
@@ -87,7 +65,7 @@ static void test_unknown_quotas_are_refused(void **state)
 {
     (void)state;
     char part[128];
-    (void)snprintf(part, sizeof(part), "%s:2: no quota is called \"tiny\"", path);
+    (void)snprintf(part, sizeof(part), "%s:2: no quota is called \"tiny\"", users_path);
     try_refuse_part(with_users("a:p:-:default:-:uid/1\nb:p:-:tiny:-:uid/2\n", ""), part);
     try_refuse_part(
         with_users("a:p:-:-:-:uid/1\n", "tenants = ( { name = \"p\"; quota = \"tiny\"; } );"),
@@ -108,5 +86,5 @@ int main(void)
         cmocka_unit_test(test_a_tenant_has_what_its_quota_names),
         cmocka_unit_test(test_unknown_quotas_are_refused),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, users_setup, users_teardown);
 }

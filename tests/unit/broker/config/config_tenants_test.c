@@ -3,41 +3,9 @@
 #include "broker/config/config_tenants.h"
 
 #include "tests/support/config_try.h"
+#include "tests/support/config_users.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static char path[] = "/tmp/amb-tenants-XXXXXX";
-
-static int setup(void **state)
-{
-    (void)state;
-    int fd = mkstemp(path);
-    return fd < 0 || close(fd) != 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
-static void write_users(const char *text)
-{
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(path, 0600), 0);
-}
-
-static const char *with_users(const char *more)
-{
-    static char text[1024];
-    (void)snprintf(text, sizeof(text), "auth = { users = \"%s\"; };\n%s\n", path, more);
-    return text;
-}
 
 static void test_tenants_are_found_by_name(void **state)
 {
@@ -58,13 +26,13 @@ static void test_a_user_of_an_unknown_tenant_is_told_by_its_line(void **state)
 {
     (void)state;
     char part[128];
-    write_users("op:$:-:-:-:uid/1\ncam:plant:-:-:-:uid/2\nx:lab:-:-:-:uid/3\n");
-    struct amb_config *config = try_accept(with_users("")); /* None is named: any will do. */
+    users_write("op:$:-:-:-:uid/1\ncam:plant:-:-:-:uid/2\nx:lab:-:-:-:uid/3\n");
+    struct amb_config *config = try_accept(users_named("")); /* None is named: any will do. */
     amb_config_destroy(&config);
-    config = try_accept(with_users("tenants = ( { name = \"plant\"; }, { name = \"lab\"; } );"));
+    config = try_accept(users_named("tenants = ( { name = \"plant\"; }, { name = \"lab\"; } );"));
     amb_config_destroy(&config);
-    (void)snprintf(part, sizeof(part), "%s:3: no tenant is called \"lab\"", path);
-    try_refuse_part(with_users("tenants = ( { name = \"plant\"; } );"), part);
+    (void)snprintf(part, sizeof(part), "%s:3: no tenant is called \"lab\"", users_path);
+    try_refuse_part(users_named("tenants = ( { name = \"plant\"; } );"), part);
 }
 
 static void test_ucx_and_two_tenants_need_a_word(void **state)
@@ -72,19 +40,19 @@ static void test_ucx_and_two_tenants_need_a_word(void **state)
     (void)state;
     static const char role[] = "roles = ( { name = \"fast\"; ucx = true; } );\n";
     char text[512];
-    write_users("op:$:-:-:-:uid/1\ncam:plant:fast:-:-:uid/2\n");
-    struct amb_config *config = try_accept(with_users(role)); /* Operators do not count. */
+    users_write("op:$:-:-:-:uid/1\ncam:plant:fast:-:-:uid/2\n");
+    struct amb_config *config = try_accept(users_named(role)); /* Operators do not count. */
     amb_config_destroy(&config);
-    write_users("op:$:-:-:-:uid/1\ncam:plant:fast:-:-:uid/2\nx:lab:-:-:-:uid/3\n");
-    try_refuse_part(with_users(role), "transports.share_process: role \"fast\" has ucx");
+    users_write("op:$:-:-:-:uid/1\ncam:plant:fast:-:-:uid/2\nx:lab:-:-:-:uid/3\n");
+    try_refuse_part(users_named(role), "transports.share_process: role \"fast\" has ucx");
     (void)snprintf(text, sizeof(text), "%stransports = { share_process = true; };", role);
-    config = try_accept(with_users(text));
+    config = try_accept(users_named(text));
     assert_true(config->share_process);
     amb_config_destroy(&config);
-    write_users("cam:plant:fast:-:-:uid/2\n");
+    users_write("cam:plant:fast:-:-:uid/2\n");
     (void)snprintf(text, sizeof(text), "%stenants = ( { name = \"plant\"; }, { name = \"b\"; } );",
                    role);
-    try_refuse_part(with_users(text), "as \"b\" and \"plant\"");
+    try_refuse_part(users_named(text), "as \"b\" and \"plant\"");
 }
 
 int main(void)
@@ -94,5 +62,5 @@ int main(void)
         cmocka_unit_test(test_a_user_of_an_unknown_tenant_is_told_by_its_line),
         cmocka_unit_test(test_ucx_and_two_tenants_need_a_word),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, users_setup, users_teardown);
 }
