@@ -92,6 +92,14 @@ static void forget(const struct world *world)
     }
 }
 
+/* All that are asked do, and the control thread reads it. */
+static void answer(struct world *world)
+{
+    (void)amb_inbox_run(&world->worker);
+    (void)amb_inbox_run(&world->maker);
+    (void)amb_inbox_run(&world->home);
+}
+
 static void test_the_watchdog_is_fed_when_all_have_answered(void **state)
 {
     (void)state;
@@ -141,9 +149,7 @@ static void test_a_thread_that_hangs_is_named_and_not_fed_for(void **state)
     world.now_ns = amb_clock_monotonic_ns() + WATCHDOG_NS / 4;
     run(&world);
     forget(&world);
-    (void)amb_inbox_run(&world.worker);
-    (void)amb_inbox_run(&world.maker);
-    (void)amb_inbox_run(&world.home);
+    answer(&world);
     assert_string_equal(heard(&world), "WATCHDOG=1");
     end(&world);
 }
@@ -156,9 +162,7 @@ static void test_a_late_answer_does_not_feed(void **state)
     world.now_ns -= WATCHDOG_NS;
     run(&world);
     forget(&world);
-    (void)amb_inbox_run(&world.worker);
-    (void)amb_inbox_run(&world.maker);
-    (void)amb_inbox_run(&world.home);
+    answer(&world);
     assert_string_equal(heard(&world), "");
     end(&world);
 }
@@ -176,17 +180,13 @@ static void test_after_a_late_answer_all_are_asked_at_once(void **state)
     run(&world);
     assert_int_equal(errors, 1 + 1);
     forget(&world);
-    (void)amb_inbox_run(&world.worker);
-    (void)amb_inbox_run(&world.maker);
-    (void)amb_inbox_run(&world.home);
+    answer(&world);
     assert_string_equal(heard(&world), "");
     assert_true(amb_service_due_ns(&world.service) <= now_ns);
     world.now_ns = now_ns;
     run(&world);
     forget(&world);
-    (void)amb_inbox_run(&world.worker);
-    (void)amb_inbox_run(&world.maker);
-    (void)amb_inbox_run(&world.home);
+    answer(&world);
     assert_string_equal(heard(&world), "WATCHDOG=1");
     end(&world);
 }
