@@ -3,8 +3,7 @@
 
     systemd_test.py
 """
-import ctypes
-import os
+import contextlib
 import select
 import signal
 import socket
@@ -13,9 +12,9 @@ import time
 
 import pytest
 
+from halt import halted
 from harness import check, patience, until
 
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WATCHDOG = 2.0
 
 
@@ -128,34 +127,16 @@ def test_a_drain_says_so_and_asks_for_time(rig, manager):
     check(broker.wait(60) == 0, broker.log())
 
 
-class Stopped:
-    """One thread of a process, by its name, stands still: without hooks in our code."""
-
-    def __init__(self, pid, name):
-        tasks = {open(f"/proc/{pid}/task/{task}/comm").read().strip(): int(task)
-                 for task in os.listdir(f"/proc/{pid}/task")}
-        self.task, self.libc = tasks[name], ctypes.CDLL(None, use_errno=True)
-
-    def _ptrace(self, request):
-        return self.libc.ptrace(request, self.task, None, None)
-
-    def __enter__(self):
-        if self._ptrace(PTRACE_SEIZE) != 0:
-            pytest.skip(f"no ptrace here: {os.strerror(ctypes.get_errno())}")
-        check(self._ptrace(PTRACE_INTERRUPT) == 0, "ptrace")
-        os.waitpid(self.task, 0x40000000)  # __WALL: it has stopped.
-        return self
-
-    def __exit__(self, *_):
-        check(self._ptrace(PTRACE_DETACH) == 0, "ptrace")
-
-
 @pytest.mark.parametrize("thread", ("amb-control", "amb-worker-0", "amb-worker-1", "amb-maker"))
 def test_a_thread_that_hangs_starves_the_watchdog(rig, manager, thread):
     broker = rig.broker("-o", "server.workers=2", env=manager.environment(WATCHDOG))
     manager.await_line("READY=1")
     check(manager.is_fed(WATCHDOG), f"without clients: {manager.heard}")
-    with Stopped(broker.pid, thread):
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(halted(broker.pid, thread))
+        except PermissionError as error:
+            pytest.skip(f"no ptrace here: {error}")
         manager.listen(0.1)  # One may have been under way.
         check(not manager.is_fed(1.5 * WATCHDOG), f"{thread} stands still: {manager.heard}")
     until(20, lambda: manager.is_fed(0.5), "fed again")
