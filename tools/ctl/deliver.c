@@ -8,6 +8,7 @@
 #include "tools/ctl/printed.h"
 #include "wire/auth/crypto.h"
 #include "wire/base/clock.h"
+#include "wire/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,7 +110,6 @@ static enum amb_exit save(const struct amb_deliver *d, const struct amb_msg *msg
 
 static bool sha256(EVP_MD_CTX *digest, const struct amb_msg *msg, char hex[SHA256_HEX])
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char raw[EVP_MAX_MD_SIZE];
     unsigned int len = 0;
     if (EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1 ||
@@ -117,11 +117,7 @@ static bool sha256(EVP_MD_CTX *digest, const struct amb_msg *msg, char hex[SHA25
         EVP_DigestFinal_ex(digest, raw, &len) != 1 || len * 2 + 1 != SHA256_HEX) {
         return false;
     }
-    for (unsigned int i = 0; i < len; i++) {
-        hex[2 * i] = digits[raw[i] >> 4];
-        hex[2 * i + 1] = digits[raw[i] & 15];
-    }
-    hex[2 * len] = '\0';
+    amb_text_format_hex(raw, len, hex);
     return true;
 }
 

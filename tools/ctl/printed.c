@@ -4,11 +4,14 @@
 #include "tools/cli/forms.h"
 #include "tools/common/shown.h"
 #include "wire/base/clock.h"
+#include "wire/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#define HEX_STEP ((size_t)256) /* bytes that are written as digits at once */
 
 void amb_print_bytes(bool is_terminal, const void *data, size_t len)
 {
@@ -75,10 +78,10 @@ const char *amb_time_text(int64_t time_ns, char out[AMB_TIME_TEXT_MAX])
 
 static void print_hex(const uint8_t *data, size_t len)
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < len; i++) {
-        (void)fputc(digits[data[i] >> 4], stdout);
-        (void)fputc(digits[data[i] & 15], stdout);
+    char text[2 * HEX_STEP + 1];
+    for (size_t at = 0; at < len; at += HEX_STEP) {
+        amb_text_format_hex(data + at, len - at < HEX_STEP ? len - at : HEX_STEP, text);
+        (void)fputs(text, stdout);
     }
 }
 
