@@ -3,7 +3,6 @@
 
 #include "tools/common/bytes_json.h"
 #include "tools/common/name.h"
-#include "tools/common/shown.h"
 #include "tools/ctl/message_json.h"
 #include "tools/ctl/printed.h"
 #include "wire/auth/crypto.h"
@@ -235,7 +234,7 @@ static void print_digest(const struct amb_msg *msg, const char *clean, const cha
         (void)snprintf(name, sizeof(name), "%" PRIu64 "-%s", amb_msg_seq(msg), clean);
     }
     (void)printf("%s  ", hex);
-    amb_shown_put(stdout, name, strlen(name), false);
+    amb_print_text(name);
     (void)fputc('\n', stdout);
 }
 

@@ -22,7 +22,7 @@ void amb_print_bytes(bool is_terminal, const void *data, size_t len)
     }
 }
 
-static void print_text(const char *text)
+void amb_print_text(const char *text)
 {
     amb_shown_put(stdout, text, strlen(text), false);
 }
@@ -31,7 +31,7 @@ static void print_text(const char *text)
  * '.'. */
 static void print_prop(const char *name, const char *value, size_t len)
 {
-    print_text(name);
+    amb_print_text(name);
     (void)fputc('=', stdout);
     amb_shown_put(stdout, value, len, false);
 }
@@ -49,7 +49,7 @@ static void print_props(const struct amb_msg *msg, const char *before)
 
 void amb_print_header(const struct amb_msg *msg)
 {
-    print_text(amb_msg_topic(msg));
+    amb_print_text(amb_msg_topic(msg));
     (void)printf(" seq=%" PRIu64 " size=%zu", amb_msg_seq(msg), amb_msg_size(msg));
     const char *key = amb_msg_key(msg), *type = amb_msg_content_type(msg);
     if (key != NULL) {
@@ -120,7 +120,7 @@ static void print_field(bool is_terminal, char field, const struct amb_msg *msg)
     default:
         break;
     }
-    print_text(text != NULL ? text : "");
+    amb_print_text(text != NULL ? text : "");
 }
 
 void amb_print_format(bool is_terminal, const char *format, const struct amb_msg *msg)

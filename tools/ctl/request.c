@@ -4,8 +4,8 @@
  */
 #include "tools/ctl/request.h"
 
-#include "tools/common/shown.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/printed.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -66,11 +66,7 @@ static enum amb_exit request(struct amb_ctl *ctl, const char *topic, const struc
         (void)snprintf(what, sizeof(what), "request %.255s", topic);
         return amb_ctl_fail(ctl, what, status);
     }
-    if (isatty(STDOUT_FILENO) == 1) {
-        amb_shown_put(stdout, amb_msg_data(reply), amb_msg_size(reply), true);
-    } else {
-        (void)fwrite(amb_msg_data(reply), 1, amb_msg_size(reply), stdout);
-    }
+    amb_print_bytes(isatty(STDOUT_FILENO) == 1, amb_msg_data(reply), amb_msg_size(reply));
     amb_msg_release(reply);
     return AMB_EXIT_OK;
 }

@@ -31,16 +31,11 @@ static json_t *event_of(const struct amb_msg *msg)
     return event;
 }
 
-static void print_text(const char *text)
-{
-    amb_shown_put(stdout, text, strlen(text), false);
-}
-
 /* Quoted where it could be taken for more than one value: names and reasons are others' words. */
 static void print_value(const char *text)
 {
     if (text[0] != '\0' && strpbrk(text, " \"=\\") == NULL) {
-        print_text(text);
+        amb_print_text(text);
         return;
     }
     (void)fputc('"', stdout);
@@ -64,7 +59,7 @@ static void print_event(json_t *event)
     json_t *value;
     (void)printf("%s ",
                  amb_time_text(json_integer_value(json_object_get(event, "time_ns")), time_text));
-    print_text(json_string_value(json_object_get(event, "event")));
+    amb_print_text(json_string_value(json_object_get(event, "event")));
     json_object_foreach(event, key, value)
     {
         if (strcmp(key, "event") == 0 || strcmp(key, "time_ns") == 0) {
@@ -73,12 +68,12 @@ static void print_event(json_t *event)
         const char *text = json_string_value(value);
         char *dumped = text != NULL ? NULL : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
         (void)fputc(' ', stdout);
-        print_text(key);
+        amb_print_text(key);
         (void)fputc('=', stdout);
         if (text != NULL) {
             print_value(text);
         } else {
-            print_text(dumped != NULL ? dumped : "");
+            amb_print_text(dumped != NULL ? dumped : "");
         }
         free(dumped);
     }
