@@ -19,8 +19,7 @@
 static enum amb_exit show(struct amb_ctl *ctl, const char *query)
 {
     struct amb_msg *answer;
-    int64_t timeout_ns = ctl->timeout_ns >= 0 ? ctl->timeout_ns : 5 * AMB_SEC;
-    enum amb_status status = amb_admin(ctl->conn, query, timeout_ns, &answer);
+    enum amb_status status = amb_admin(ctl->conn, query, amb_ctl_answer_ns(ctl), &answer);
     if (status != AMB_OK) {
         enum amb_exit failed = amb_ctl_fail(ctl, query, status);
         return status == AMB_ETIMEDOUT || status == AMB_ELOST

@@ -26,8 +26,8 @@ static bool take_limit(const struct amb_ctl *ctl, enum amb_judge judge, const ch
 static json_t *ask(struct amb_ctl *ctl, enum amb_judge judge, struct amb_judgement *out)
 {
     struct amb_msg *answer;
-    int64_t timeout_ns = ctl->timeout_ns >= 0 ? ctl->timeout_ns : 5 * AMB_SEC;
-    enum amb_status status = amb_admin(ctl->conn, amb_judge_query(judge), timeout_ns, &answer);
+    enum amb_status status =
+        amb_admin(ctl->conn, amb_judge_query(judge), amb_ctl_answer_ns(ctl), &answer);
     if (status != AMB_OK) {
         struct amb_error error = amb_last_error(ctl->conn);
         amb_judge_silence(judge, status == AMB_EFORBIDDEN,

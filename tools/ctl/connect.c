@@ -142,6 +142,11 @@ enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb
     return amb_exit_of(status);
 }
 
+int64_t amb_ctl_answer_ns(const struct amb_ctl *ctl)
+{
+    return ctl->timeout_ns >= 0 ? ctl->timeout_ns : 5 * AMB_SEC;
+}
+
 static int64_t remaining_ns(const struct amb_ctl *ctl)
 {
     if (ctl->timeout_ns < 0) {

@@ -26,6 +26,8 @@ enum amb_exit amb_ctl_close(struct amb_ctl *ctl, enum amb_exit code);
 /* Says "what: why" of a failed call and returns its exit code. */
 enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb_status status);
 
+/* How long the broker's answer to a question is waited for: --timeout, else 5 s. */
+int64_t amb_ctl_answer_ns(const struct amb_ctl *ctl);
 /* True once SIGINT or SIGTERM has come. */
 bool amb_ctl_stopped(void);
 /* Until the deadline, at most a slice; 0 if it has passed. */

@@ -14,7 +14,7 @@
 struct ping {
     struct amb_ctl *ctl;
     uint64_t count, answered;
-    int64_t interval_ns, timeout_ns;
+    int64_t interval_ns;
     int64_t least_ns, most_ns, sum_ns;
 };
 
@@ -48,7 +48,7 @@ static enum amb_status ping_once(struct ping *p, uint64_t number)
 {
     struct amb_msg *answer;
     int64_t begin_ns = amb_clock_monotonic_ns();
-    enum amb_status status = amb_admin(p->ctl->conn, "ping", p->timeout_ns, &answer);
+    enum amb_status status = amb_admin(p->ctl->conn, "ping", amb_ctl_answer_ns(p->ctl), &answer);
     if (status == AMB_OK) {
         int64_t took_ns = amb_clock_monotonic_ns() - begin_ns;
         amb_msg_release(answer);
@@ -97,7 +97,6 @@ enum amb_exit amb_ctl_ping(struct amb_ctl *ctl)
         .ctl = ctl,
         .count = amb_cli_number(ctl->line, "count", COUNT),
         .interval_ns = amb_cli_ns(ctl->line, "interval", AMB_SEC),
-        .timeout_ns = ctl->timeout_ns >= 0 ? ctl->timeout_ns : 5 * AMB_SEC,
     };
     enum amb_exit code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
