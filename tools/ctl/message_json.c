@@ -2,6 +2,7 @@
 #include "tools/ctl/message_json.h"
 
 #include "tools/common/bytes_json.h"
+#include "wire/config/config_words.h"
 
 #define TEXT_MAX 256u /* bytes of a name that is no UTF-8 */
 
@@ -22,7 +23,8 @@ json_t *amb_json_text(const char *text)
 
 static const char *priority_name(enum amb_priority priority)
 {
-    return priority == AMB_PRIORITY_HIGH ? "high" : priority == AMB_PRIORITY_LOW ? "low" : "normal";
+    const struct amb_config_word *word = amb_config_word_of(amb_config_priority_words, priority);
+    return word != NULL ? word->word : "normal";
 }
 
 /* An object with a member for each. */
