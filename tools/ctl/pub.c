@@ -45,8 +45,9 @@ struct pub {
     struct amb_ctl *ctl;
     const char *topic, *text;
     enum source source;
-    uint64_t count, size; /* count: of generated messages, or how often the files are sent */
-    bool has_count, has_name, wants_stats, wants_hold;
+    uint64_t count; /* how often each file or message is sent */
+    uint64_t size;  /* of a text, or of a generated message */
+    bool has_name, wants_stats, wants_hold;
     int64_t ttl_ns; /* 0: for ever */
     const char *key, *name;
     enum amb_confirm confirm; /* DEFAULT: nothing is printed of it */
@@ -200,9 +201,8 @@ static enum amb_exit publish_file(struct pub *p, const char *path)
 
 static enum amb_exit publish_files(struct pub *p)
 {
-    uint64_t rounds = p->has_count ? p->count : 1;
     enum amb_exit code = AMB_EXIT_OK;
-    for (uint64_t r = 0; r < rounds && code == AMB_EXIT_OK; r++) {
+    for (uint64_t r = 0; r < p->count && code == AMB_EXIT_OK; r++) {
         size_t at = 0;
         const char *path;
         while (code == AMB_EXIT_OK && (path = amb_cli_next(p->ctl->line, "file", &at)) != NULL) {
@@ -264,7 +264,23 @@ static enum amb_status may_go_on(const struct pub *p)
     return amb_ctl_slice_ns(p->ctl) == 0 ? AMB_ETIMEDOUT : AMB_OK;
 }
 
-/* The first 8 bytes count the messages from 0, the others are a fixed pattern. */
+/* The same message `count` times. number: the part of it that counts them from 0, or NULL. */
+static enum amb_exit publish_copies(struct pub *p, const uint8_t *data, uint8_t *number)
+{
+    enum amb_status status = AMB_OK;
+    for (uint64_t i = 0; i < p->count && status == AMB_OK; i++) {
+        if (number != NULL) {
+            memcpy(number, &i, sizeof(i));
+        }
+        status = may_go_on(p);
+        if (status == AMB_OK) {
+            status = send_copy(p, data, (size_t)p->size);
+        }
+    }
+    return status == AMB_OK ? AMB_EXIT_OK : fail(p, status);
+}
+
+/* The first 8 bytes count the messages, the others are a fixed pattern. */
 static enum amb_exit publish_generated(struct pub *p)
 {
     size_t len = (size_t)p->size;
@@ -274,30 +290,9 @@ static enum amb_exit publish_generated(struct pub *p)
         return AMB_EXIT_SOFTWARE;
     }
     fill(data, len);
-    enum amb_status status = AMB_OK;
-    for (uint64_t i = 0; i < p->count && status == AMB_OK; i++) {
-        if (len >= sizeof(i)) {
-            memcpy(data, &i, sizeof(i));
-        }
-        status = may_go_on(p);
-        if (status == AMB_OK) {
-            status = send_copy(p, data, len);
-        }
-    }
+    enum amb_exit code = publish_copies(p, data, len >= sizeof(uint64_t) ? data : NULL);
     free(data);
-    return status == AMB_OK ? AMB_EXIT_OK : fail(p, status);
-}
-
-static enum amb_exit publish_text(struct pub *p)
-{
-    enum amb_status status = AMB_OK;
-    for (uint64_t i = 0; i < p->count && status == AMB_OK; i++) {
-        status = may_go_on(p);
-        if (status == AMB_OK) {
-            status = send_copy(p, (const uint8_t *)p->text, strlen(p->text));
-        }
-    }
-    return status == AMB_OK ? AMB_EXIT_OK : fail(p, status);
+    return code;
 }
 
 /* A person at a terminal may not know that this program waits for words. */
@@ -355,9 +350,8 @@ static enum amb_exit publish_lines(struct pub *p)
 
 static uint64_t expected_bytes(const struct pub *p)
 {
-    if (p->source != SOURCE_FILES) {
-        uint64_t size = p->source == SOURCE_TEXT ? strlen(p->text) : p->size;
-        return p->source == SOURCE_TEXT || p->source == SOURCE_GENERATED ? p->count * size : 0;
+    if (p->source == SOURCE_TEXT || p->source == SOURCE_GENERATED) {
+        return p->count * p->size;
     }
     uint64_t sum = 0;
     size_t at = 0;
@@ -368,7 +362,7 @@ static uint64_t expected_bytes(const struct pub *p)
             sum += (uint64_t)st.st_size;
         }
     }
-    return sum * (p->has_count ? p->count : 1);
+    return sum * p->count;
 }
 
 static enum amb_exit wait_for_subscribers(struct pub *p)
@@ -449,7 +443,7 @@ static enum amb_exit publish_all(struct pub *p)
         code = publish_generated(p);
         break;
     case SOURCE_TEXT:
-        code = publish_text(p);
+        code = publish_copies(p, (const uint8_t *)p->text, NULL);
         break;
     case SOURCE_LINES:
         code = publish_lines(p);
@@ -535,14 +529,13 @@ static void take_options(struct pub *p)
     const struct amb_cli_line *line = p->ctl->line;
     p->topic = line->args[0];
     p->text = line->arg_count > 1 ? line->args[1] : amb_cli_text(line, "text");
-    p->has_count = amb_cli_has(line, "count");
-    p->source = amb_cli_has(line, "file")                   ? SOURCE_FILES
-                : p->text != NULL                           ? SOURCE_TEXT
-                : amb_cli_has(line, "lines")                ? SOURCE_LINES
-                : p->has_count || amb_cli_has(line, "size") ? SOURCE_GENERATED
-                                                            : SOURCE_INPUT;
+    p->source = amb_cli_has(line, "file")                                 ? SOURCE_FILES
+                : p->text != NULL                                         ? SOURCE_TEXT
+                : amb_cli_has(line, "lines")                              ? SOURCE_LINES
+                : amb_cli_has(line, "count") || amb_cli_has(line, "size") ? SOURCE_GENERATED
+                                                                          : SOURCE_INPUT;
     p->count = amb_cli_number(line, "count", 1);
-    p->size = amb_cli_number(line, "size", 64);
+    p->size = p->source == SOURCE_TEXT ? strlen(p->text) : amb_cli_number(line, "size", 64);
     p->rate = amb_cli_rate(line, "rate", 0);
     p->wait_subscribers = (uint32_t)amb_cli_number(line, "wait-subscribers", 0);
     p->key = amb_cli_text(line, "key");
