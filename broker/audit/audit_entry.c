@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/audit/audit_entry.h"
 
-#include "wire/base/clock.h"
 #include "wire/base/text.h"
 
 #include <jansson.h>
 #include <stdio.h>
-#include <time.h>
 
 static void put_time(json_t *line, int64_t time_ns)
 {
     char text[64];
-    time_t seconds = (time_t)(time_ns / AMB_NS_PER_SEC);
-    struct tm tm = {0};
-    (void)gmtime_r(&seconds, &tm);
-    size_t len = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(text + len, sizeof(text) - len, ".%03dZ",
-                   (int)(time_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS));
+    amb_text_format_date(time_ns, 3, text, sizeof(text));
     (void)json_object_set_new(line, "time", json_string(text));
 }
 

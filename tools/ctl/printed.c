@@ -3,13 +3,11 @@
 
 #include "tools/cli/forms.h"
 #include "tools/common/shown.h"
-#include "wire/base/clock.h"
 #include "wire/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define HEX_STEP ((size_t)256) /* bytes that are written as digits at once */
 
@@ -63,19 +61,6 @@ void amb_print_header(const struct amb_msg *msg)
     print_props(msg, " ");
 }
 
-const char *amb_time_text(int64_t time_ns, char out[AMB_TIME_TEXT_MAX])
-{
-    time_t seconds = (time_t)(time_ns / AMB_SEC);
-    struct tm parts;
-    char text[24];
-    if (gmtime_r(&seconds, &parts) == NULL ||
-        strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts) == 0) {
-        text[0] = '\0';
-    }
-    (void)snprintf(out, AMB_TIME_TEXT_MAX, "%s.%09dZ", text, (int)(time_ns % AMB_SEC));
-    return out;
-}
-
 static void print_hex(const uint8_t *data, size_t len)
 {
     char text[2 * HEX_STEP + 1];
@@ -87,7 +72,7 @@ static void print_hex(const uint8_t *data, size_t len)
 
 static void print_field(bool is_terminal, char field, const struct amb_msg *msg)
 {
-    char time_text[AMB_TIME_TEXT_MAX];
+    char date[AMB_TEXT_MAX];
     const char *text = "";
     switch (field) {
     case 'p':
@@ -112,7 +97,8 @@ static void print_field(bool is_terminal, char field, const struct amb_msg *msg)
         text = amb_msg_key(msg);
         break;
     case 'I':
-        text = amb_time_text(amb_msg_time(msg), time_text);
+        amb_text_format_date(amb_msg_time(msg), 9, date, sizeof(date));
+        text = date;
         break;
     case 'h':
         text = amb_msg_path(msg);

@@ -8,9 +8,6 @@
 #include <amb/amb.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#define AMB_TIME_TEXT_MAX 40u /* "2026-11-27T09:05:00.000000001Z" */
 
 /* The bytes; on a terminal those that would drive it are shown as '.'. */
 void amb_print_bytes(bool is_terminal, const void *data, size_t len);
@@ -20,5 +17,3 @@ void amb_print_text(const char *text);
 void amb_print_header(const struct amb_msg *msg);
 /* The fields and texts of a format that tools/cli/forms.h has found good. */
 void amb_print_format(bool is_terminal, const char *format, const struct amb_msg *msg);
-/* ns since 1970, in UTC with nine digits. Returns out. */
-const char *amb_time_text(int64_t time_ns, char out[AMB_TIME_TEXT_MAX]);

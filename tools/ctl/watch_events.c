@@ -6,6 +6,7 @@
 #include "tools/common/shown.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/printed.h"
+#include "wire/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,11 +55,12 @@ static void print_value(const char *text)
 /* "TIME NAME key=value ..." */
 static void print_event(json_t *event)
 {
-    char time_text[AMB_TIME_TEXT_MAX];
+    char date[AMB_TEXT_MAX];
     const char *key;
     json_t *value;
-    (void)printf("%s ",
-                 amb_time_text(json_integer_value(json_object_get(event, "time_ns")), time_text));
+    amb_text_format_date(json_integer_value(json_object_get(event, "time_ns")), 9, date,
+                         sizeof(date));
+    (void)printf("%s ", date);
     amb_print_text(json_string_value(json_object_get(event, "event")));
     json_object_foreach(event, key, value)
     {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/base/log.h"
 #include "wire/base/clock.h"
+#include "wire/base/text.h"
 #include "wire/base/utf8.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 1024
@@ -166,17 +166,7 @@ static int priority_of(enum amb_log_level level)
 
 static void say_when(char *out, size_t size)
 {
-    int64_t now_ns = amb_clock_realtime_ns();
-    time_t seconds = (time_t)(now_ns / AMB_NS_PER_SEC);
-    struct tm tm;
-    if (gmtime_r(&seconds, &tm) == NULL) {
-        memset(&tm, 0, sizeof(tm));
-    }
-    char when[32];
-    if (strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
-        when[0] = '\0';
-    }
-    (void)snprintf(out, size, "%s.%03dZ", when, (int)(now_ns % AMB_NS_PER_SEC / AMB_NS_PER_MS));
+    amb_text_format_date(amb_clock_realtime_ns(), 3, out, size);
 }
 
 /* The line as the inside of a JSON string: amb_log_write has left no control characters. A byte

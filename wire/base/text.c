@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define DISTANCE_LENGTH_MAX 96u
 
@@ -134,6 +135,20 @@ void amb_text_format_time(int64_t ns, char *out, size_t size)
         return;
     }
     format_with_units((uint64_t)ns, time_units, UNITS(time_units), out, size);
+}
+
+void amb_text_format_date(int64_t time_ns, unsigned digits, char *out, size_t size)
+{
+    time_t seconds = (time_t)(time_ns / AMB_NS_PER_SEC);
+    int64_t fraction = time_ns % AMB_NS_PER_SEC;
+    struct tm tm = {0};
+    char date[AMB_TEXT_MAX] = "";
+    (void)gmtime_r(&seconds, &tm); /* Years that 64 bits of nanoseconds have are no error. */
+    (void)strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+    for (unsigned i = digits; i < 9; i++) {
+        fraction /= 10;
+    }
+    (void)snprintf(out, size, "%s.%0*dZ", date, (int)digits, (int)fraction);
 }
 
 const char *amb_text_show(const char *text, char *out, size_t size)

@@ -23,6 +23,8 @@ bool amb_text_parse_time(const char *text, int64_t *out_ns);
 /* The shortest exact form, as the parsers above take it. */
 void amb_text_format_size(uint64_t bytes, char *out, size_t size);
 void amb_text_format_time(int64_t ns, char *out, size_t size);
+/* A time since 1970 in UTC, as "2026-11-27T09:05:00.123Z", with 1 to 9 digits behind the point. */
+void amb_text_format_date(int64_t time_ns, unsigned digits, char *out, size_t size);
 /* Two digits of 0-9, a-f for each byte. out has 2 * len + 1 bytes. */
 void amb_text_format_hex(const void *bytes, size_t len, char *out);
 

@@ -130,6 +130,21 @@ static void test_shown_text_is_printable_and_cut(void **state)
     assert_string_equal(amb_text_show("a\nb\x1b\xff", out, sizeof(out)), "a?b??");
 }
 
+static void test_dates_have_as_many_digits_as_asked_for(void **state)
+{
+    (void)state;
+    char out[AMB_TEXT_MAX];
+    const int64_t time_ns = INT64_C(1795770300012345678);
+    amb_text_format_date(time_ns, 9, out, sizeof(out));
+    assert_string_equal(out, "2026-11-27T09:05:00.012345678Z");
+    amb_text_format_date(time_ns, 3, out, sizeof(out));
+    assert_string_equal(out, "2026-11-27T09:05:00.012Z");
+    amb_text_format_date(0, 1, out, sizeof(out));
+    assert_string_equal(out, "1970-01-01T00:00:00.0Z");
+    amb_text_format_date(INT64_MAX, 9, out, sizeof(out));
+    assert_string_equal(out, "2262-04-11T23:47:16.854775807Z");
+}
+
 static void test_bytes_are_two_digits_each(void **state)
 {
     (void)state;
@@ -192,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_formatted_values_parse_back),
         cmocka_unit_test(test_formatted_values_are_short),
         cmocka_unit_test(test_shown_text_is_printable_and_cut),
+        cmocka_unit_test(test_dates_have_as_many_digits_as_asked_for),
         cmocka_unit_test(test_bytes_are_two_digits_each),
         cmocka_unit_test(test_visible_text_has_no_blank_and_nothing_beyond_ascii),
         cmocka_unit_test(test_a_list_has_whole_words),
