@@ -2,6 +2,7 @@
 #include "tools/cli/complete.h"
 
 #include "tools/cli/walk.h"
+#include "wire/base/text.h"
 
 #include <string.h>
 
@@ -12,19 +13,10 @@ struct asking {
     amb_cli_live_fn live;
 };
 
-static bool is_plain(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 void amb_cli_candidate(struct amb_cli_candidates *to, const char *text, const char *help)
 {
-    if (text[0] != '\0' && strncmp(text, to->start, strlen(to->start)) == 0 && is_plain(text)) {
+    if (text[0] != '\0' && strncmp(text, to->start, strlen(to->start)) == 0 &&
+        !amb_text_has_control(text, strlen(text))) {
         (void)fprintf(to->out, "%s%s\t%s\n", to->lead, text, help);
     }
 }

@@ -188,6 +188,16 @@ bool amb_text_is_visible(const void *text, size_t len)
     return true;
 }
 
+bool amb_text_has_control(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool amb_text_list_has(const char *list, const char *word)
 {
     size_t len = strlen(word);

@@ -37,6 +37,9 @@ const char *amb_text_show(const char *text, char *out, size_t size);
 /* Does each byte print, as ASCII, and is none a blank? */
 bool amb_text_is_visible(const void *text, size_t len);
 
+/* Has it a control character of ASCII? */
+bool amb_text_has_control(const char *text, size_t len);
+
 /* Is the word one of a list as "tcp,self"? */
 bool amb_text_list_has(const char *list, const char *word);
 

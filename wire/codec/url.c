@@ -5,6 +5,7 @@
  */
 #include "wire/codec/url.h"
 
+#include "wire/base/text.h"
 #include "wire/codec/expect.h"
 
 #include <arpa/inet.h>
@@ -78,10 +79,8 @@ static enum amb_status parse_path(struct parser *parser, struct piece path)
         return refuse(parser, "unix:// needs an absolute path, as in unix:///run/x.sock, not",
                       path);
     }
-    for (size_t i = 0; i < path.len; i++) {
-        if ((unsigned char)path.text[i] < 0x20 || path.text[i] == 0x7f) {
-            return refuse(parser, "control character in path", path);
-        }
+    if (amb_text_has_control(path.text, path.len)) {
+        return refuse(parser, "control character in path", path);
     }
     if (!copy_piece(path, parser->url.path, sizeof(parser->url.path))) {
         return refuse(parser, "path longer than 107 bytes:", path);

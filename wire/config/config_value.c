@@ -185,10 +185,8 @@ static const char *text_problem(const struct amb_config_key *key, const char *te
     if (len > key->max) {
         return "too long";
     }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
-            return "has a control character";
-        }
+    if (amb_text_has_control(text, len)) {
+        return "has a control character";
     }
     if (strcmp(key->path, "match") == 0) {
         return amb_pattern_check(text, len, &reason) == AMB_OK ? NULL : reason;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/admin/command.h"
 
+#include "wire/base/text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -57,13 +59,8 @@ static bool take_text(const char **rest, struct amb_command *out)
     }
     const char *text = *rest + 4;
     size_t len = strlen(text);
-    if (len == 0 || len > AMB_COMMAND_TEXT_MAX) {
+    if (len == 0 || len > AMB_COMMAND_TEXT_MAX || amb_text_has_control(text, len)) {
         return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
-            return false;
-        }
     }
     memcpy(out->text, text, len + 1);
     *rest = text + len;

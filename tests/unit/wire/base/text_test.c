@@ -167,6 +167,17 @@ static void test_visible_text_has_no_blank_and_nothing_beyond_ascii(void **state
     assert_true(amb_text_is_visible("", 0));
 }
 
+static void test_control_characters_of_ascii(void **state)
+{
+    (void)state;
+    assert_false(amb_text_has_control("", 0));
+    assert_false(amb_text_has_control(" ~\x80\xff", 4));
+    assert_true(amb_text_has_control("a\0", 2));
+    assert_true(amb_text_has_control("\x1f", 1));
+    assert_true(amb_text_has_control("a\x7f", 2));
+    assert_false(amb_text_has_control("a\x7f", 1));
+}
+
 static void test_a_list_has_whole_words(void **state)
 {
     (void)state;
@@ -210,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_dates_have_as_many_digits_as_asked_for),
         cmocka_unit_test(test_bytes_are_two_digits_each),
         cmocka_unit_test(test_visible_text_has_no_blank_and_nothing_beyond_ascii),
+        cmocka_unit_test(test_control_characters_of_ascii),
         cmocka_unit_test(test_a_list_has_whole_words),
         cmocka_unit_test(test_distance_counts_edits_up_to_its_limit),
     };
