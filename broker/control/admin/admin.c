@@ -50,33 +50,33 @@ static void note(const struct running *running, const char *result, const char *
     (void)snprintf(out->why, sizeof(out->why), "%s", why == NULL ? "" : why);
 }
 
-/* The end of it: a line in both logs, an answer. text: what is to be said of it. */
+/* The end of it: a line in both logs, an event, an answer. text: what is to be said of it, or
+ * NULL. */
 static void finish(struct running *running, enum amb_status status, uint64_t count,
                    const char *text)
 {
     struct amb_client *client = running->client;
     struct amb_audit_entry entry;
     bool is_done = status == AMB_OK;
-    note(running, is_done ? "done" : "failed", text, &entry);
+    const char *result = is_done ? "done" : "failed", *before = text == NULL ? "" : ": ";
+    text = text == NULL ? "" : text;
+    note(running, result, text, &entry);
     amb_record_note(client->control, &entry);
-    amb_info("client %" PRIu64 " (%s): %s: %s%s%s", client->id, entry.user, running->words,
-             is_done ? "done" : "failed", text == NULL ? "" : ": ", text == NULL ? "" : text);
+    amb_info("client %" PRIu64 " (%s): %s: %s%s%s", client->id, entry.user, running->words, result,
+             before, text);
     amb_events_publish(client->control, amb_tenant_number(client->tenant), "$SYS.command",
                        !amb_events_are_wanted(client->control)
                            ? NULL
                            : json_pack("{s:s, s:s, s:I, s:s, s:s}", "command", running->words,
                                        "user", entry.user, "client", (json_int_t)client->id,
-                                       "result", is_done ? "done" : "failed", "note",
-                                       text == NULL ? "" : text));
+                                       "result", result, "note", text));
     if (client->state == AMB_CLIENT_LIVE && is_done) {
         amb_status_reply(client, running->id,
                          json_pack("[{s:s, s:s, s:I, s:I, s:s}]", "command", running->words,
-                                   "result", "done", "clients", (json_int_t)count, "messages",
-                                   (json_int_t)running->messages, "note",
-                                   text == NULL ? "" : text));
+                                   "result", result, "clients", (json_int_t)count, "messages",
+                                   (json_int_t)running->messages, "note", text));
     } else if (client->state == AMB_CLIENT_LIVE) {
-        amb_client_send_error(client, running->id, status, "%s: %s", running->words,
-                              text == NULL ? "" : text);
+        amb_client_send_error(client, running->id, status, "%s: %s", running->words, text);
     }
     free(running);
     amb_client_end_work(client);
