@@ -5,9 +5,6 @@
 #include "tools/ctl/judge.h"
 
 #include <stdio.h>
-#include <string.h>
-
-static const char *const names[] = {"ready", "health", "lag", "memory", "loss", "queues"};
 
 /* False: it has been said. */
 static bool take_limit(const struct amb_ctl *ctl, enum amb_judge judge, const char *name,
@@ -17,7 +14,7 @@ static bool take_limit(const struct amb_ctl *ctl, enum amb_judge judge, const ch
     if (text == NULL || amb_judge_limit(judge, text, out)) {
         return true;
     }
-    amb_tool_error("check %s --%s '%.80s': takes %s", names[judge], name, text,
+    amb_tool_error("check %s --%s '%.80s': takes %s", ctl->line->args[0], name, text,
                    amb_judge_takes(judge));
     return false;
 }
@@ -44,25 +41,21 @@ static json_t *ask(struct amb_ctl *ctl, enum amb_judge judge, struct amb_judgeme
     return value;
 }
 
-static void print(const struct amb_ctl *ctl, enum amb_judge judge,
-                  const struct amb_judgement *judgement)
+static void print(const struct amb_ctl *ctl, const struct amb_judgement *judgement)
 {
     if (!ctl->is_json) {
         (void)printf("%s\n", judgement->text);
         return;
     }
-    amb_ctl_print(ctl, json_pack("{s:s, s:s, s:f, s:f, s:f, s:s}", "check", names[judge], "state",
-                                 amb_judge_state(judgement->state), "value", judgement->value,
-                                 "warn", judgement->warn, "critical", judgement->critical, "text",
-                                 judgement->text));
+    amb_ctl_print(ctl, json_pack("{s:s, s:s, s:f, s:f, s:f, s:s}", "check", ctl->line->args[0],
+                                 "state", amb_judge_state(judgement->state), "value",
+                                 judgement->value, "warn", judgement->warn, "critical",
+                                 judgement->critical, "text", judgement->text));
 }
 
 enum amb_exit amb_ctl_check(struct amb_ctl *ctl)
 {
-    enum amb_judge judge = AMB_JUDGE_READY;
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        judge = strcmp(names[i], ctl->line->args[0]) == 0 ? (enum amb_judge)i : judge;
-    }
+    enum amb_judge judge = amb_judge_named(ctl->line->args[0]);
     double warn, critical;
     struct amb_judgement judgement;
     amb_judge_limits(judge, &warn, &critical);
@@ -70,7 +63,7 @@ enum amb_exit amb_ctl_check(struct amb_ctl *ctl)
         return AMB_EXIT_USAGE;
     }
     if (warn > critical) {
-        amb_tool_error("check %s --warn: is above --critical", names[judge]);
+        amb_tool_error("check %s --warn: is above --critical", ctl->line->args[0]);
         return AMB_EXIT_USAGE;
     }
     enum amb_exit code = amb_ctl_connect(ctl);
@@ -88,7 +81,7 @@ enum amb_exit amb_ctl_check(struct amb_ctl *ctl)
         }
         (void)amb_ctl_close(ctl, AMB_EXIT_SOFTWARE);
     }
-    print(ctl, judge, &judgement);
+    print(ctl, &judgement);
     static const enum amb_exit codes[] = {AMB_EXIT_OK, AMB_EXIT_WARNING, AMB_EXIT_CRITICAL,
                                           AMB_EXIT_UNKNOWN};
     return codes[judgement.state];

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum unit {
     UNIT_NONE,
@@ -33,6 +34,16 @@ static const struct kind {
 };
 
 static const char *const perf_units[] = {"", "s", "B", "%", "c"};
+
+enum amb_judge amb_judge_named(const char *name)
+{
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (strcasecmp(kinds[i].name, name) == 0) {
+            return (enum amb_judge)i;
+        }
+    }
+    return AMB_JUDGE_READY;
+}
 
 const char *amb_judge_query(enum amb_judge judge)
 {

@@ -35,6 +35,8 @@ struct amb_judgement {
     char text[256]; /* "LOSS WARNING - 12 messages lost | lost=12c;0;1000;0" */
 };
 
+/* The check of that name, "loss", which the table of command lines has found good. */
+enum amb_judge amb_judge_named(const char *name);
 /* "WARNING", static. */
 const char *amb_judge_state(enum amb_judge_state state);
 /* The question to the broker, "workers". */

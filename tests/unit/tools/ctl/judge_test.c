@@ -21,6 +21,15 @@ static void check(enum amb_judge judge, const char *answer, double warn, double 
     json_decref(value);
 }
 
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ready", "health", "lag", "memory", "loss", "queues"};
+    for (unsigned i = AMB_JUDGE_READY; i <= AMB_JUDGE_QUEUES; i++) {
+        assert_int_equal(amb_judge_named(names[i]), i);
+    }
+}
+
 static void test_each_figure(void **state)
 {
     (void)state;
@@ -104,6 +113,7 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_each_figure),
         cmocka_unit_test(test_a_limit_is_not_beyond_itself),
         cmocka_unit_test(test_an_answer_without_the_figure),
