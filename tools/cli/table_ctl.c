@@ -432,7 +432,7 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl topics rm camera.1"},
     {.name = "queues redeliver",
      .args = durable_args,
-     .help = "have all messages of a durable name come again at once that wait for an "
+     .help = "deliver again, at once, the messages of a durable name that wait for an "
              "acknowledgement",
      .more = "Each counts as delivered once more.",
      .example = "broker-ctl queues redeliver billing"},
