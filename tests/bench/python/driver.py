@@ -116,10 +116,10 @@ def specs(system, cell, board_path, address):
     workload, size, readers, form, way = cell
     names = roles(cell)
     for slot, role in enumerate(names):
+        heard_by = [len(names) - 1] if role == "echo" else list(range(readers))
         yield {"system": system.name, "role": role, "form": form, "way": way, "workload": workload,
                "size": SIZES[size], "window": window_of(SIZES[size], system.window_most), "slot": slot,
-               "readers": list(range(readers)), "slots": len(names), "ping": len(names) - 1,
-               "board": str(board_path), "address": address}
+               "readers": heard_by, "slots": len(names), "board": str(board_path), "address": address}
 
 
 def wait_for(condition, parties, seconds, text):

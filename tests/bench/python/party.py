@@ -5,7 +5,7 @@
     party.py SPEC
 
 SPEC: answer (a path, for one line of JSON), role, system, form (sync, aio), way (call, many, lease), workload, size,
-window, slot, readers (their slots), slots, board (its path), address (of the system).
+window, slot, readers (the slots of those who read what it writes), slots, board (its path), address (of the system).
 """
 import asyncio
 import json
@@ -17,7 +17,7 @@ import numpy
 
 import gauge
 import systems
-from board import (Board, COUNT, DONE, END, GIL, HEARD, HELLO, MEASURE, READY, RING, STOP, WAIT, Payloads, Tally)
+from board import (Board, DONE, END, GIL, HEARD, HELLO, MEASURE, READY, RING, STOP, WAIT, Payloads, Tally)
 
 BATCH = 512  # messages of one call, where a call takes many
 _AGAIN_SECONDS = 0.02  # between two greetings
@@ -70,8 +70,7 @@ class Party:
         if self.payloads.is_small:
             self.tally.odd(data)
         else:
-            words = reader.words_of(data)
-            self.tally.large(words)
+            self.tally.large(reader.words_of(data))
         if self.tally.heard:
             self.board.put(self.slot, HEARD, 1)
             self.tally.heard = False
@@ -81,9 +80,7 @@ class Party:
 
 def write_sync(party, writer):
     board, payloads = party.board, party.payloads
-    while board.state == WAIT:
-        time.sleep(0.001)
-    tell_sync(party, writer, HELLO)
+    greet_sync(party, writer)
     arrays, wrapped = ([], []) if payloads.is_small else party.buffers(writer)
     sent = 0
     while (room := board.room(sent, party.readers, party.window)) is not None:
@@ -117,6 +114,13 @@ def write_large_sync(party, writer, seq, arrays, wrapped):
     writer.send(wrapped[at])
 
 
+def greet_sync(party, writer):
+    """Once all are there."""
+    while party.board.state == WAIT:
+        time.sleep(0.001)
+    tell_sync(party, writer, HELLO)
+
+
 def tell_sync(party, writer, value):
     """Says it until everybody has heard it."""
     payload = party.special(writer, value)
@@ -128,9 +132,7 @@ def tell_sync(party, writer, value):
 
 async def write_aio(party, writer):
     board, payloads = party.board, party.payloads
-    while board.state == WAIT:
-        await asyncio.sleep(0.001)
-    await tell_aio(party, writer, HELLO)
+    await greet_aio(party, writer)
     arrays, wrapped = ([], []) if payloads.is_small else party.buffers(writer)
     sent = 0
     while (room := board.room(sent, party.readers, party.window)) is not None:
@@ -162,6 +164,12 @@ async def write_large_aio(party, writer, seq, arrays, wrapped):
     at = seq % len(arrays)
     party.write(arrays[at], seq)
     await writer.send(wrapped[at])
+
+
+async def greet_aio(party, writer):
+    while party.board.state == WAIT:
+        await asyncio.sleep(0.001)
+    await tell_aio(party, writer, HELLO)
 
 
 async def tell_aio(party, writer, value):
@@ -283,26 +291,39 @@ def finish(party):
 
 # ---- there and back ----
 
-class Turns:
-    """The measured side of a ping-pong: times of its round trips, and whether each came back as it went."""
+def seq_of(party, reader, data):
+    if party.payloads.is_small:
+        data = data if reader.bytes_of is None else reader.bytes_of(data)
+        return int.from_bytes(data[:8], "little")
+    return int(reader.words_of(data)[0])
 
-    def __init__(self, party, reader):
-        self.board, self.reader, self.is_small = party.board, reader, party.payloads.is_small
-        self.slot = party.slot
+
+class Turns:
+    """The measured side of a ping-pong: what goes, times of round trips, and whether each came back as it went."""
+
+    def __init__(self, party, writer, reader):
+        self.party, self.board, self.reader, self.slot = party, party.board, reader, party.slot
+        self.array = None if party.payloads.is_small else numpy.zeros(party.spec["size"] // 8, "u8")
+        self.payload = None if self.array is None else writer.wrap(self.array)
+        self.out = None  # the sequence that is under way
         self.times = []
         self.turns = self.damaged = 0
 
-    def is_back(self, data, seq):
-        """Is it the answer to that? A greeting is none, and is passed over."""
-        if self.is_small:
-            data = data if self.reader.bytes_of is None else self.reader.bytes_of(data)
-            back = int.from_bytes(data[:8], "little")
-        else:
-            back = int(self.reader.words_of(data)[0])
+    def next(self):
+        """The payload of the next turn."""
+        if self.array is None:
+            self.out = self.turns % RING
+            return self.party.payloads.ring[self.out]
+        self.array[0] = self.out = self.turns
+        return self.payload
+
+    def is_back(self, data):
+        """Is it what went out? A greeting is not, and is passed over."""
+        back = seq_of(self.party, self.reader, data)
         if back == HELLO:
             self.board.put(self.slot, HEARD, 1)
             return False
-        self.damaged += back != seq
+        self.damaged += back != self.out
         return True
 
     def took(self, nanoseconds):
@@ -323,119 +344,70 @@ class Turns:
 
 
 def ping_sync(party, writer, reader):
-    board, turns = party.board, Turns(party, reader)
-    payload, array = ping_payload(party, writer)
+    board, turns, clock = party.board, Turns(party, writer, reader), time.perf_counter_ns
     greet_sync(party, writer)
     while not board.get(party.slot, HEARD):
-        turns.is_back(reader.recv(), None)
-    clock, seq = time.perf_counter_ns, 0
+        turns.is_back(reader.recv())
     while board.state != STOP:
-        if array is None:
-            payload = party.payloads.ring[seq % RING]
-        else:
-            array[0] = seq
+        payload = turns.next()
         before = clock()
         writer.send(payload)
         data = reader.recv()
         after = clock()
-        while not turns.is_back(data, seq % RING if array is None else seq):
+        while not turns.is_back(data):
             data = reader.recv()
         del data
         turns.took(after - before)
-        seq += 1
-    board.sent = seq
+    board.sent = turns.turns
     tell_sync(party, writer, END)
     return turns.result()
 
 
-def ping_payload(party, writer):
-    if party.payloads.is_small:
-        return None, None
-    array = numpy.zeros(party.spec["size"] // 8, "u8")
-    return writer.wrap(array), array
-
-
-def greet_sync(party, writer):
-    while party.board.state == WAIT:
-        time.sleep(0.001)
-    tell_sync(party, writer, HELLO)
-
-
 def echo_sync(party, writer, reader):
     """Sends back what it gets, as it got it; a greeting makes it greet until that is heard."""
-    hello = party.special(writer, HELLO)
-    ping = party.spec["ping"]
-    is_greeted = False
     while True:
         data = reader.recv()
-        kind = kind_of(party, reader, data)
-        if kind == END:
+        seq = seq_of(party, reader, data)
+        if seq == END:
             return finish(party)
-        if kind == HELLO:
+        if seq == HELLO:
             party.board.put(party.slot, HEARD, 1)
-            while not is_greeted:
-                writer.send(hello)
-                writer.burst()
-                time.sleep(_AGAIN_SECONDS)
-                is_greeted = party.board.get(ping, HEARD)
+            tell_sync(party, writer, HELLO)
             continue
         writer.send(reader.forward(data))
         writer.burst()
         party.tally.received += 1
 
 
-def kind_of(party, reader, data):
-    """Its sequence."""
-    if party.payloads.is_small:
-        data = data if reader.bytes_of is None else reader.bytes_of(data)
-        return int.from_bytes(data[:8], "little")
-    return int(reader.words_of(data)[0])
-
-
 async def ping_aio(party, writer, reader):
-    board, turns = party.board, Turns(party, reader)
-    payload, array = ping_payload(party, writer)
-    while board.state == WAIT:
-        await asyncio.sleep(0.001)
-    await tell_aio(party, writer, HELLO)
+    board, turns, clock = party.board, Turns(party, writer, reader), time.perf_counter_ns
+    await greet_aio(party, writer)
     while not board.get(party.slot, HEARD):
-        turns.is_back(await reader.recv(), None)
-    clock, seq = time.perf_counter_ns, 0
+        turns.is_back(await reader.recv())
     while board.state != STOP:
-        if array is None:
-            payload = party.payloads.ring[seq % RING]
-        else:
-            array[0] = seq
+        payload = turns.next()
         before = clock()
         await writer.send(payload)
         data = await reader.recv()
         after = clock()
-        while not turns.is_back(data, seq % RING if array is None else seq):
+        while not turns.is_back(data):
             data = await reader.recv()
         del data
         turns.took(after - before)
-        seq += 1
-    board.sent = seq
+    board.sent = turns.turns
     await tell_aio(party, writer, END)
     return turns.result()
 
 
 async def echo_aio(party, writer, reader):
-    hello = party.special(writer, HELLO)
-    ping = party.spec["ping"]
-    is_greeted = False
     while True:
         data = await reader.recv()
-        kind = kind_of(party, reader, data)
-        if kind == END:
+        seq = seq_of(party, reader, data)
+        if seq == END:
             return finish(party)
-        if kind == HELLO:
+        if seq == HELLO:
             party.board.put(party.slot, HEARD, 1)
-            while not is_greeted:
-                await writer.send(hello)
-                await writer.burst()
-                await asyncio.sleep(_AGAIN_SECONDS)
-                is_greeted = party.board.get(ping, HEARD)
+            await tell_aio(party, writer, HELLO)
             continue
         await writer.send(reader.forward(data))
         await writer.burst()
