@@ -42,42 +42,16 @@ class _Reader(Reader):
         self.words_of = _words_of
 
 
-class _Writer(Writer):
-    def __init__(self, pub):
-        self.pub, self.send, self.send_many = pub, pub.send, pub.send_many
-
-    def wrap(self, array):
-        return array
-
-    def lease(self, words):
-        return self.pub.lease(words, "u8")
+def _writing(writer, end):
+    """By a publisher, or a channel's end."""
+    writer.send, writer.wrap = end.send, lambda array: array
+    return writer
 
 
-class _AioWriter(AioWriter):
-    def __init__(self, pub):
-        self.pub, self.send, self.send_many = pub, pub.send, pub.send_many
-
-    def wrap(self, array):
-        return array
-
-    def lease(self, words):
-        return self.pub.lease(words, "u8")
-
-
-class _ChannelWriter(Writer):
-    def __init__(self, channel):
-        self.send = channel.send
-
-    def wrap(self, array):
-        return array
-
-
-class _AioChannelWriter(AioWriter):
-    def __init__(self, channel):
-        self.send = channel.send
-
-    def wrap(self, array):
-        return array
+def _publishing(writer, pub):
+    writer.send_many = pub.send_many
+    writer.lease = lambda words: pub.lease(words, "u8")
+    return _writing(writer, pub)
 
 
 class _Landing(Reader):
@@ -93,8 +67,6 @@ class _Landing(Reader):
 
 # Nothing is dropped: a reader that lags holds the writer, as it does with most of the others.
 _READ = {"policy": "block", "block": 60}
-
-
 _TRIES, _TRY_SECONDS = 500, 0.02
 
 
@@ -116,7 +88,7 @@ class Client:
         self._conn = ambroker.connect(spec["address"]["url"], name=f"bench-{spec['role']}-{os.getpid()}")
 
     def writer(self, topic):
-        return _Writer(self._conn.publisher(topic))
+        return _publishing(Writer(), self._conn.publisher(topic))
 
     def reader(self, topic):
         return _Reader(self._conn.subscribe(topic, **_READ))
@@ -134,7 +106,7 @@ class Client:
             return reader.place
 
         reader.recv = recv
-        return _ChannelWriter(channel), reader
+        return _writing(Writer(), channel), reader
 
     def close(self):
         self._conn.close()
@@ -150,7 +122,7 @@ class AioClient:
         self._conn = await ambroker.aio.connect(self._spec["address"]["url"])
 
     async def writer(self, topic):
-        return _AioWriter(await self._conn.publisher(topic))
+        return _publishing(AioWriter(), await self._conn.publisher(topic))
 
     async def reader(self, topic):
         return _Reader(await self._conn.subscribe(topic, **_READ))
@@ -176,7 +148,7 @@ class AioClient:
             return reader.place
 
         reader.recv = recv
-        return _AioChannelWriter(channel), reader
+        return _writing(AioWriter(), channel), reader
 
     async def close(self):
         await self._conn.close()
