@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be measured."""
 
+FIELDS = ("workload", "size", "readers", "form", "way")  # of a cell
 SIZES = {"64": 64, "64k": 64 << 10, "1m": 1 << 20, "64m": 64 << 20}
 
 
@@ -17,6 +18,10 @@ def cells():
     out += [("send_recv", size, 1, form, "call") for size in SIZES for form in ("sync", "aio")]
     out += [("face", size, 1, "c", way) for size in SIZES for way in ("call", "lease") if (size, way) != ("64", "lease")]
     return out
+
+
+def cell_of(row):
+    return tuple(row[field] for field in FIELDS)
 
 
 def name_of(cell):

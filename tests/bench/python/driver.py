@@ -18,7 +18,7 @@ import gauge
 import systems
 import table
 from board import Board, COUNT, GIL, MEASURE, READY, STOP, WARM, window_of
-from cells import SIZES, cells, name_of
+from cells import FIELDS, SIZES, cell_of, cells, name_of
 
 HERE = pathlib.Path(__file__).resolve().parent
 ONE_WAY = ("pubsub", "handover")
@@ -224,7 +224,7 @@ def run_face(options, cell, folder):
 
 def run(options, system, cell):
     """A row: its figures, or `not run` and why."""
-    row = dict(zip(("workload", "size", "readers", "form", "way"), cell)) | {"system": system.name}
+    row = dict(zip(FIELDS, cell)) | {"system": system.name}
     why = missing(system, options)
     if why:
         return row | {"not run": why}
@@ -244,18 +244,13 @@ def run(options, system, cell):
             return row | {"not run": f"{type(error).__name__}: {error}"}
 
 
-def noise(row):
-    """The share of the machine that others took; the C programs do not say."""
-    return row.get("others") or 0.0
-
-
 def merged(rows):
     """The row of all rounds: medians of the figures of those with the least work of others beside them, the worst of
     counts, the rest of the first."""
     ran = [row for row in rows if "not run" not in row]
     if not ran:
         return rows[0]
-    whole = [row for row in ran if noise(row) <= min(map(noise, ran)) + NOISE]
+    whole = [row for row in ran if table.noise(row) <= min(map(table.noise, ran)) + NOISE]
     out = dict(whole[0])
     for key, value in out.items():
         values = [row[key] for row in whole if isinstance(row.get(key), (int, float))]
@@ -293,7 +288,7 @@ def versions(options):
 
 def line_of(row):
     """A row for somebody who watches."""
-    head = f"{name_of([row[key] for key in ('workload', 'size', 'readers', 'form', 'way')])} {row['system']}"
+    head = f"{name_of(cell_of(row))} {row['system']}"
     if "not run" in row:
         return f"{head}: not run: {row['not run']}"
     rate = f"{row['p50_us']} us" if "p50_us" in row else f"{row['msgs_per_s']:.4g}/s, {row['mb_per_s']:.4g} MB/s"
@@ -317,7 +312,7 @@ class Options:
 
 
 def key_of(row):
-    return tuple(row[key] for key in ("workload", "size", "readers", "form", "way", "system"))
+    return *cell_of(row), row["system"]
 
 
 def measure_all(args, options):

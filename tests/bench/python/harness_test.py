@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 numpy = pytest.importorskip("numpy")
 
+import cells  # noqa: E402
 import comm  # noqa: E402
 import gauge  # noqa: E402
 import merge  # noqa: E402
@@ -130,8 +131,7 @@ def test_gil(way, low, high):
 
 
 def row_of(system, cell, **figures):
-    keys = ("workload", "size", "readers", "form", "way")
-    return dict(zip(keys, cell)) | {"system": system, "lost": 0, "disordered": 0, "damaged": 0} | figures
+    return dict(zip(cells.FIELDS, cell)) | {"system": system, "lost": 0, "disordered": 0, "damaged": 0} | figures
 
 
 def test_table():

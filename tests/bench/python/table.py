@@ -2,11 +2,13 @@
 """The target table: ours beside the best of the peers in the same run."""
 import dataclasses
 
+from cells import cell_of, name_of
+
 OTHERS_MAX = 0.15
 OURS = ("ambroker", "ambroker-tcp")
 UCXX = ("ucxx-",)
 UCXX_BLOCKING = ("ucxx-tag-shm", "ucxx-tag-tcp")
-SHOWN = {"msgs_per_s": ("messages/s", 1), "mb_per_s": ("MB/s", 1), "p50_us": ("us, p50", 1)}
+UNITS = {"msgs_per_s": "messages/s", "mb_per_s": "MB/s", "p50_us": "us, p50"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +22,6 @@ class Target:
     key: str
     op: str
     target: float
-    of: str = "ambroker"
 
 
 PEERS = ("zmq-", "redis-", "nats", "nng-", "zenoh")
@@ -73,8 +74,7 @@ def is_bad(row):
 
 
 def _matches(row, cell):
-    parts = (row["workload"], row["size"], row["readers"], row["form"], row["way"])
-    return all(want is None or want == part for want, part in zip(cell, parts))
+    return all(want is None or want == part for want, part in zip(cell, cell_of(row)))
 
 
 def _best(rows, cell, systems, target):
@@ -91,9 +91,13 @@ def number(value):
     return f"{value:.3g}"
 
 
+def noise(row):
+    """The share of the machine that others took."""
+    return row.get("others") or 0.0
+
+
 def is_noisy(row):
-    """Did others take more than 15 % of the machine?"""
-    return (row.get("others") or 0) > OTHERS_MAX
+    return noise(row) > OTHERS_MAX
 
 
 def shown(row, key):
@@ -104,8 +108,8 @@ def shown(row, key):
 def judged(rows):
     """[(target, our row, their row, ratio, met)]; None where a side is missing."""
     out = []
+    mine = [row for row in rows if row["system"] == "ambroker"]
     for target in targets():
-        mine = [row for row in rows if row["system"] == target.of]
         ours = _best(mine, target.ours, ("ambroker",), target)
         theirs = _best(rows, target.theirs, target.systems, target)
         if ours and theirs:
@@ -121,7 +125,7 @@ def text(rows):
     """As a page has it."""
     lines = ["| cell | | beside | ours | ratio | target | met |", "|---|---|---|---|---|---|---|"]
     for target, ours, theirs, ratio, met in judged(rows):
-        unit = SHOWN[target.key][0]
+        unit = UNITS[target.key]
         here = shown(ours, target.key) if ours else "-"
         there = f"{theirs['system']} {shown(theirs, target.key)}" if theirs else "-"
         if theirs and theirs["workload"] == "face":
@@ -135,6 +139,6 @@ def text(rows):
     bad = [row for row in ran if is_bad(row)]
     lines.append("")
     lines.append(f"{len(ran)} cells ran. Lost, damaged or out of order: {len(bad)}.")
-    lines += [f"- {row['workload']}.{row['size']}.{row['readers']}.{row['form']}.{row['way']} {row['system']}: "
+    lines += [f"- {name_of(cell_of(row))} {row['system']}: "
               f"{row['lost']} lost, {row['disordered']} out of order, {row['damaged']} damaged" for row in bad]
     return "\n".join(lines)

@@ -23,7 +23,6 @@ class System:
     workloads: tuple = ("pubsub", "latency", "send_recv")
     fans: bool = True  # one writer reaches several readers
     window_most: int = 32768
-    has_broker: bool = True
 
 
 class Writer:

@@ -10,7 +10,7 @@ import numpy
 from .common import Reader, System, Writer
 
 SYSTEMS = [System("iceoryx2", "iceoryx", ("iceoryx2",), forms=("sync",), ways=("lease",), window_most=64,
-                  has_broker=False, workloads=("pubsub", "handover"))]
+                  workloads=("pubsub", "handover"))]
 
 
 @contextlib.contextmanager

@@ -5,8 +5,7 @@ import contextlib
 from .common import AioWriter, Reader, System, Writer, free_port
 
 _BUFFER = 8000
-SYSTEMS = [System(f"nng-{kind}", "nng", ("pynng",), has_broker=False, window_most=_BUFFER // 2)
-           for kind in ("ipc", "tcp")]
+SYSTEMS = [System(f"nng-{kind}", "nng", ("pynng",), window_most=_BUFFER // 2) for kind in ("ipc", "tcp")]
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import numpy
 
 from .common import Reader, System, Writer
 
-SYSTEMS = [System("mp-queue", "queues", forms=("sync",), fans=False, has_broker=False)]
+SYSTEMS = [System("mp-queue", "queues", forms=("sync",), fans=False)]
 _spawn = multiprocessing.get_context("spawn")
 
 

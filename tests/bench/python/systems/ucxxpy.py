@@ -16,7 +16,7 @@ _NEEDS = ("ucxx",)
 # ucxx needs TCP to connect, and UCX has no shared memory for endpoints that handle errors.
 _TLS = {"shm": "sm,tcp,self", "tcp": "tcp,self"}
 _AM, _POLL = "am", "polling"
-SYSTEMS = [System(f"ucxx-{how}", "ucxxpy", _NEEDS, forms=forms, fans=False, has_broker=False)
+SYSTEMS = [System(f"ucxx-{how}", "ucxxpy", _NEEDS, forms=forms, fans=False)
            for how, forms in (("tag-shm", ("sync",)), ("tag-tcp", ("sync", "aio")), ("tag-polling-shm", ("sync",)),
                               ("am-tcp", ("aio",)))]
 _LISTENERS = ("pub", "ping")

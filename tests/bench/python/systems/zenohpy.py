@@ -12,9 +12,9 @@ from .common import Reader, System, Writer, free_port
 
 _NEEDS = ("zenoh",)
 SYSTEMS = [
-    System("zenoh-unix", "zenohpy", _NEEDS, forms=("sync",), has_broker=False),
-    System("zenoh-tcp", "zenohpy", _NEEDS, forms=("sync",), has_broker=False),
-    System("zenoh-shm", "zenohpy", _NEEDS, forms=("sync",), ways=("call", "lease"), has_broker=False,
+    System("zenoh-unix", "zenohpy", _NEEDS, forms=("sync",)),
+    System("zenoh-tcp", "zenohpy", _NEEDS, forms=("sync",)),
+    System("zenoh-shm", "zenohpy", _NEEDS, forms=("sync",), ways=("call", "lease"),
            workloads=("pubsub", "latency", "send_recv", "handover")),
 ]
 _QUEUE = 1 << 15

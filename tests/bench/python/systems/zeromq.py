@@ -6,12 +6,7 @@ import sys
 
 from .common import AioWriter, Reader, System, Writer, free_port, running
 
-_NEEDS = ("zmq",)
-SYSTEMS = [
-    System("zmq-ipc", "zeromq", _NEEDS), System("zmq-tcp", "zeromq", _NEEDS),
-    System("zmq-direct-ipc", "zeromq", _NEEDS, has_broker=False),
-    System("zmq-direct-tcp", "zeromq", _NEEDS, has_broker=False),
-]
+SYSTEMS = [System(name, "zeromq", ("zmq",)) for name in ("zmq-ipc", "zmq-tcp", "zmq-direct-ipc", "zmq-direct-tcp")]
 _LARGE = 64 << 10  # from here on the frame is the caller's memory
 _PROXY = """
 import sys, zmq
