@@ -112,3 +112,13 @@ PyObject *amb_py_raise_of(const struct amb_py_state *state, enum amb_status stat
     struct amb_error error = amb_last_error(conn);
     return amb_py_raise(state, status, error.status == status ? error.text : NULL);
 }
+
+PyObject *amb_py_take_raised(void)
+{
+    PyObject *type, *exception, *trace;
+    PyErr_Fetch(&type, &exception, &trace);
+    PyErr_NormalizeException(&type, &exception, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return exception;
+}

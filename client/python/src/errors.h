@@ -15,3 +15,5 @@ PyObject *amb_py_raise(const struct amb_py_state *state, enum amb_status status,
 /* The same with the connection's last error, where that is of the same status. */
 PyObject *amb_py_raise_of(const struct amb_py_state *state, enum amb_status status,
                           const struct amb_conn *conn);
+/* The raised exception, which is the caller's then and raised no more. There is one. */
+PyObject *amb_py_take_raised(void);

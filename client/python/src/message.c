@@ -168,6 +168,15 @@ static PyObject *message_tobytes(PyObject *object, PyObject *Py_UNUSED(unused))
                         : NULL;
 }
 
+/* A function of a module of the package, with the message. */
+static PyObject *call_package(const char *name, const char *function, PyObject *object)
+{
+    PyObject *module = PyImport_ImportModule(name);
+    PyObject *result = module != NULL ? PyObject_CallMethod(module, function, "O", object) : NULL;
+    Py_XDECREF(module);
+    return result;
+}
+
 static PyObject *message_object(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     const struct amb_py_message *self = amb_py_message_of(object);
@@ -176,19 +185,13 @@ static PyObject *message_object(PyObject *object, PyObject *Py_UNUSED(unused))
                             "to load a pickle is to run its writer's code: subscribe with "
                             "trust_pickle=True where the writers may");
     }
-    PyObject *objects = PyImport_ImportModule("ambroker._objects");
-    PyObject *loaded = objects != NULL ? PyObject_CallMethod(objects, "load", "O", object) : NULL;
-    Py_XDECREF(objects);
-    return loaded;
+    return call_package("ambroker._objects", "load", object);
 }
 
 static PyObject *message_array(PyObject *object, void *closure)
 {
     (void)closure;
-    PyObject *arrays = PyImport_ImportModule("ambroker._arrays");
-    PyObject *array = arrays != NULL ? PyObject_CallMethod(arrays, "of", "O", object) : NULL;
-    Py_XDECREF(arrays);
-    return array;
+    return call_package("ambroker._arrays", "of", object);
 }
 
 /* ---- the flat bytes ---- */

@@ -2,6 +2,7 @@
 #include "client/python/src/source.h"
 
 #include "client/python/src/dtype.h"
+#include "client/python/src/errors.h"
 #include "client/python/src/keywords.h"
 #include "client/python/src/message.h"
 #include "client/python/src/wait.h"
@@ -191,13 +192,9 @@ static void explain(void)
     if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_RuntimeError)) {
         return;
     }
-    PyObject *type, *exception, *trace;
-    PyErr_Fetch(&type, &exception, &trace);
-    PyErr_NormalizeException(&type, &exception, &trace);
+    PyObject *exception = amb_py_take_raised();
     PyErr_Format(PyExc_ValueError, "the array's library does not hand it out: %S", exception);
-    Py_XDECREF(type);
     Py_XDECREF(exception);
-    Py_XDECREF(trace);
 }
 
 /* The capsule is held, not taken over: its end gives the array back. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/python/src/wait.h"
 
+#include "client/python/src/errors.h"
 #include "client/python/src/news.h"
 
 #include <sys/syscall.h>
@@ -76,15 +77,11 @@ void amb_py_put_off(enum amb_status status)
         }
         return;
     }
-    PyObject *type, *exception, *trace;
-    PyErr_Fetch(&type, &exception, &trace);
-    PyErr_NormalizeException(&type, &exception, &trace);
+    PyObject *exception = amb_py_take_raised();
     if (Py_AddPendingCall(raise_late, exception) != 0) { /* 32 others wait already. */
         Py_XDECREF(exception);
         PyErr_SetInterrupt();
     }
-    Py_XDECREF(type);
-    Py_XDECREF(trace);
 }
 
 /* The calls that this thread is inside of, where Python may run: handlers, and hooks for events. */
