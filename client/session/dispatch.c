@@ -206,9 +206,8 @@ static bool read_some(struct amb_conn *conn)
         return false;
     }
     if (fd_count != 0) {
-        int former = conn->control.passed_fd;
+        amb_conn_close_fd(&conn->control.passed_fd);
         conn->control.passed_fd = fd;
-        amb_conn_close_fd(&former);
     }
     conn->control.heard_ns = amb_clock_monotonic_ns();
     size_t used = 0;
