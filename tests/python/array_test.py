@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays in and out: NumPy's through the buffer protocol, array interface and DLPack, and leases."""
-import os
 import subprocess
 import sys
 import threading
@@ -140,7 +139,7 @@ def test_a_message_as_an_array(conn):
         msg.array
 
 
-def test_a_message_without_numpy_is_a_memoryview(package, broker):
+def test_a_message_without_numpy_is_a_memoryview(environment, broker):
     code = f"""
 import sys
 sys.modules["numpy"] = None
@@ -152,9 +151,8 @@ with ambroker.connect({broker.url()!r}) as conn:
     with conn.publisher("a").lease(3) as array:
         print(type(array).__name__)
 """
-    path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path},
-                          capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True,
+                          timeout=60)
     assert done.stdout == "memoryview\nmemoryview\n"
 
 
@@ -320,9 +318,8 @@ def test_a_lease_without_memory_for_its_array_is_no_copy(conn, monkeypatch, fall
         array[:] = 7
 
 
-def test_the_package_leaves_numpy_to_the_first_lease(package):
+def test_the_package_leaves_numpy_to_the_first_lease(environment):
     code = "import sys, ambroker; print('numpy' in sys.modules); import numpy"
-    path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path},
-                          capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True,
+                          timeout=60)
     assert done.stdout == "False\n"

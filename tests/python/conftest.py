@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package of the build, a connection to a broker of the test's on each link."""
 import importlib
+import os
 import pathlib
 import sys
 
@@ -14,6 +15,13 @@ def package(request, build):
     if not (folder / "ambroker").exists():
         pytest.skip(f"no Python package in {folder}")
     return folder
+
+
+@pytest.fixture
+def environment(build, package):
+    """Of a program: the package, and the broker of the build."""
+    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "AMBROKER_BIN": str(build / "broker")}
 
 
 @pytest.fixture

@@ -77,9 +77,14 @@ def consumer(build):
 
 
 @pytest.fixture
-def conn(ambroker, rig):
+def broker(rig):
+    """It has memory of the fake driver's GPU."""
     rig.env |= {"AMB_CUDA_LIBRARY": DRIVER, "FAKECUDA_MEMORY": "1G", "FAKECUDA_MACHINE": os.environ["FAKECUDA_MACHINE"]}
-    broker = rig.broker("-o", "memory.cuda.size=64M", "-o", "memory.cuda.devices=0", "-o", "memory.host.size=256M")
+    return rig.broker("-o", "memory.cuda.size=64M", "-o", "memory.cuda.devices=0", "-o", "memory.host.size=256M")
+
+
+@pytest.fixture
+def conn(ambroker, broker):
     with ambroker.connect(broker.url(), name="cuda") as connection:
         yield connection
 
@@ -289,13 +294,10 @@ def test_torch_like_streams_are_taken(conn, consumer):
         conn.subscribe("a", mem="cuda:0", stream="one")
 
 
-def test_the_program_of_the_docs(package, rig):
+def test_the_program_of_the_docs(environment, rig, broker):
     """docs/examples/python/cuda.py"""
     pytest.importorskip("numpy")
-    rig.env |= {"AMB_CUDA_LIBRARY": DRIVER, "FAKECUDA_MEMORY": "1G", "FAKECUDA_MACHINE": os.environ["FAKECUDA_MACHINE"]}
-    broker = rig.broker("-o", "memory.cuda.size=64M", "-o", "memory.cuda.devices=0", "-o", "memory.host.size=256M")
     program = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples" / "python" / "cuda.py"
-    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=False,
-                          env={**os.environ, **rig.env, "PYTHONPATH": path, "AMB_URL": broker.url()})
+                          env={**environment, **rig.env, "AMB_URL": broker.url()})
     assert (done.stdout, done.returncode) == ("cuda:0 (512, 512)\nweights.two 262144.0\n", 0), done.stderr

@@ -55,13 +55,6 @@ PRINTED = {
 }
 
 
-@pytest.fixture
-def environment(build, package):
-    """Of a program: the package, and the broker of the build."""
-    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "AMBROKER_BIN": str(build / "broker")}
-
-
 def run(program, environment):
     done = subprocess.run([sys.executable, "-X", "dev", program], capture_output=True, text=True,
                           timeout=WAIT, check=False, env=environment)
