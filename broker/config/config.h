@@ -235,7 +235,6 @@ struct amb_config_limits {
 /* Connections of HTTP at one time, and descriptors beside them. */
 #define AMB_HTTP_CONNECTIONS 64u
 #define AMB_HTTP_DESCRIPTORS 16u
-#define AMB_HTTP_LISTENERS_MAX 8u
 
 struct amb_config_http {
     struct amb_config_strings listen; /* as they were written */
