@@ -155,8 +155,14 @@ def publish_last(load, seconds):
     finish(load.pubs[-1], seconds)
 
 
-def stop_some(load, dice):
-    """Subscribers fall behind, so that something is dropped."""
+def dropped(load):
+    return sum(row["dropped"] for row in load.broker.ask("workers"))
+
+
+def stop_some(load, dice, first):
+    """Subscribers fall behind: `first` has been stopped since before the first message, until 100 are dropped."""
+    until(60, lambda: dropped(load) >= 100 or not any(pub.is_running() for pub in load.pubs), "100 are dropped")
+    first.signal(signal.SIGCONT)
     while any(pub.is_running() for pub in load.pubs):
         sub = dice.choice(load.subs)
         sub.signal(signal.SIGSTOP)
@@ -248,6 +254,9 @@ def test(rig, options):
     load = Load(rig, broker, options)
     for number in range(CLIENTS):
         load.subscribe(number)
+    first = dice.choice(load.subs)
+    if drops:
+        first.signal(signal.SIGSTOP)
     for number in range(CLIENTS):
         load.publish(number)
     is_killed = options.get("end", "kill") != "term"
@@ -255,7 +264,7 @@ def test(rig, options):
     restarts = killed["broker"]
     check(is_killed or restarts > 0, "no broker was asked to end: too few messages for that")
     if drops:
-        stop_some(load, dice)
+        stop_some(load, dice, first)
     for pub in load.pubs:
         if pub not in load.killed:
             finish(pub, seconds)

@@ -150,7 +150,7 @@ def test_limits(rig):
     ]
 
     def in_use():  # The idle ones have a message each, too.
-        return sum(t["messages"] for t in broker.ask("topics") if t["topic"].startswith("topic."))
+        return sum(t.get("messages", 0) for t in broker.ask("topics") if t["topic"].startswith("topic."))
 
     until(10, lambda: in_use() == 3, "three topics in use")
     got, text = ctl.run("pub", "topic.more", "--count", 1)
