@@ -16,6 +16,7 @@ static const char *const keys[AMB_QUOTA_COUNT] = {
     [AMB_QUOTA_TOPICS] = "topics",
     [AMB_QUOTA_PUBLISHERS] = "publishers",
     [AMB_QUOTA_HOST_BYTES] = "host_bytes",
+    [AMB_QUOTA_GPU_BYTES] = "gpu_bytes",
     [AMB_QUOTA_IN_MSGS] = "in_msgs",
     [AMB_QUOTA_IN_BYTES] = "in_bytes",
     [AMB_QUOTA_REQUESTS] = "requests",

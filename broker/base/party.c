@@ -255,6 +255,21 @@ void amb_party_end_lease(struct amb_party **party, uint64_t bytes)
     }
 }
 
+void amb_party_lease_gpu(struct amb_party *party, uint64_t bytes)
+{
+    if (party != NULL) {
+        amb_account_add(&party->user->account, AMB_QUOTA_GPU_BYTES, bytes);
+    }
+}
+
+void amb_party_end_lease_gpu(struct amb_party **party, uint64_t bytes)
+{
+    if (*party != NULL) {
+        amb_account_sub(&(*party)->user->account, AMB_QUOTA_GPU_BYTES, bytes);
+        amb_party_unref(party);
+    }
+}
+
 void amb_party_kept(struct amb_party *party, uint64_t bytes)
 {
     if (party != NULL) {

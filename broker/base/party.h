@@ -156,4 +156,7 @@ static inline bool amb_user_has_room(const struct amb_user *user, enum amb_share
  * party may be NULL. */
 void amb_party_lease(struct amb_party *party, uint64_t bytes);
 void amb_party_end_lease(struct amb_party **party, uint64_t bytes);
+/* The same for one in GPU memory, which is gone when its lease is. */
+void amb_party_lease_gpu(struct amb_party *party, uint64_t bytes);
+void amb_party_end_lease_gpu(struct amb_party **party, uint64_t bytes);
 void amb_party_kept(struct amb_party *party, uint64_t bytes);

@@ -48,6 +48,9 @@ static const struct amb_config_key quota_keys[] = {
     ROW(AMB_QUOTA_HOST_BYTES, "host_bytes",
         "Host memory of what it publishes: logs, history, what waits, and open windows. Past it no "
         "window opens, and the publisher waits."),
+    ROW(AMB_QUOTA_GPU_BYTES, "gpu_bytes",
+        "GPU memory of the broker that it leases, or that its messages lie in. Past it payloads go "
+        "through host memory."),
     ROW(AMB_QUOTA_IN_MSGS, "in_msgs",
         "Messages a second that it publishes. Past it windows open later."),
     ROW(AMB_QUOTA_IN_BYTES, "in_bytes",
@@ -134,6 +137,7 @@ static uint64_t built_in(const struct amb_config *config, unsigned row)
     case AMB_QUOTA_TOPICS:
     case AMB_QUOTA_PUBLISHERS:
     case AMB_QUOTA_HOST_BYTES:
+    case AMB_QUOTA_GPU_BYTES:
     case AMB_QUOTA_LEASED:
     case AMB_QUOTA_MAPPED:
     case AMB_QUOTA_IN_MSGS:

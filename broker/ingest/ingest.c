@@ -174,7 +174,9 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
         return AMB_ENOTSUP; /* Its faults are told as of any other. */
     }
     struct amb_segment_lease *lease = amb_gpuslot_find(shard, frame->data_len);
-    if (lease == NULL || !amb_gpu_pool_claim(lease->segment->gpu, session->tenant)) {
+    if (lease == NULL ||
+        (session->purse != NULL && !amb_purse_may_land(session->purse, lease->slot)) ||
+        !amb_gpu_pool_claim(lease->segment->gpu, session->tenant)) {
         return AMB_ENOTSUP;
     }
     enum amb_status status = amb_publisher_admit(publisher, frame);
@@ -191,6 +193,10 @@ enum amb_status amb_ingest_device(struct amb_session *session, const struct amb_
         return AMB_OK;
     }
     device_place(entry, lease);
+    if (session->purse != NULL) {
+        ingest_charge(session->purse, entry, entry->payload.buf.cap);
+        amb_purse_land(session->purse, lease->slot);
+    }
     if (device_meta(frame, meta, len, entry) != AMB_OK) {
         amb_list_remove(&entry->pending);
         amb_entry_give_up(entry, shard);

@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/shard/purse.h"
+#include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "wire/base/assert.h"
 
@@ -61,11 +62,30 @@ struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shar
     return shadow;
 }
 
+void amb_entry_charge_copy(struct amb_entry *copy, const struct amb_entry *of)
+{
+    while (of->purse == NULL && of->parent != NULL) {
+        of = of->parent;
+    }
+    /* That one is there for as long as its entry is, and so is its user. */
+    struct amb_purse *purse =
+        of->purse == NULL ? NULL : amb_purse_find(copy->home, of->purse->party);
+    if (purse != NULL) {
+        copy->purse = purse;
+        copy->purse_bytes = copy->payload.buf.cap;
+        amb_purse_hold(purse, copy->purse_bytes);
+        amb_purse_unref(&purse);
+    }
+}
+
 /* At home, at zero references. */
 static inline void entry_dispose(struct amb_entry *entry, struct amb_shard *home)
 {
     struct amb_entry *parent = entry->parent;
     if (entry->purse != NULL) {
+        if (amb_payload_is_landed(&entry->payload)) {
+            amb_purse_lift(entry->purse, entry->payload.commit.lease->slot);
+        }
         amb_purse_let_go(entry->purse, entry->purse_bytes);
     }
     amb_payload_end(&entry->payload, home);

@@ -123,6 +123,10 @@ static inline void amb_entry_in_buffer(struct amb_entry *entry, enum amb_payload
     entry->charge = buf->cap + sizeof(*entry);
 }
 
+/* The buffer of `copy` is host memory of whoever published `of`, of which it is a copy. On the
+ * worker of `copy`, which has a reference to `of`. Without memory for a purse it is nobody's. */
+void amb_entry_charge_copy(struct amb_entry *copy, const struct amb_entry *of);
+
 /* Its data lies in slots of that segment (SLOTS, LANDED), for which it is charged so many bytes;
  * its buffer has the meta. */
 static inline void amb_entry_in_slots(struct amb_entry *entry, enum amb_payload_kind kind,

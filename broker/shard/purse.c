@@ -58,6 +58,8 @@ static void put_on_bill(struct amb_purse *purse, int64_t now_ns)
 
 static void purse_end(struct amb_purse *purse)
 {
+    amb_assert(purse->gpu == 0); /* Each of its slots has host bytes beside it. */
+    amb_account_sub(purse->account, AMB_QUOTA_GPU_BYTES, purse->gpu_taken);
     amb_account_sub(purse->account, AMB_QUOTA_HOST_BYTES, purse->taken);
     amb_list_remove(&purse->node);
     amb_party_unref(&purse->party);
@@ -206,23 +208,61 @@ void amb_purse_note_blocked(struct amb_purse *purse, enum amb_quota row, int64_t
     }
 }
 
-uint64_t amb_purse_map_room(const struct amb_purse *purse)
+/* How many more of that row there may be, with what was taken and is not in use. */
+static uint64_t room(const struct amb_purse *purse, enum amb_quota row, uint64_t used,
+                     uint64_t taken)
 {
-    if (!amb_account_has_limit(purse->account, AMB_QUOTA_MAPPED)) {
+    if (!amb_account_has_limit(purse->account, row)) {
         return AMB_QUOTA_NONE;
     }
-    uint64_t left = amb_account_left(purse->account, AMB_QUOTA_MAPPED);
-    uint64_t here = purse->mapped_taken - purse->mapped;
+    uint64_t left = amb_account_left(purse->account, row), here = taken - used;
     return left > AMB_QUOTA_NONE - here ? AMB_QUOTA_NONE : left + here;
+}
+
+/* Whole pieces of what is in use are taken, and no more. */
+static void settle(struct amb_account *account, enum amb_quota row, uint64_t used, uint64_t *taken)
+{
+    uint64_t wanted = (used + AMB_PURSE_PIECE - 1) / AMB_PURSE_PIECE * AMB_PURSE_PIECE;
+    if (wanted > *taken) {
+        amb_account_add(account, row, wanted - *taken);
+    } else {
+        amb_account_sub(account, row, *taken - wanted);
+    }
+    *taken = wanted;
+}
+
+uint64_t amb_purse_map_room(const struct amb_purse *purse)
+{
+    return room(purse, AMB_QUOTA_MAPPED, purse->mapped, purse->mapped_taken);
 }
 
 void amb_purse_map_settle(struct amb_purse *purse)
 {
-    uint64_t wanted = (purse->mapped + AMB_PURSE_PIECE - 1) / AMB_PURSE_PIECE * AMB_PURSE_PIECE;
-    if (wanted > purse->mapped_taken) {
-        amb_account_add(purse->account, AMB_QUOTA_MAPPED, wanted - purse->mapped_taken);
-    } else {
-        amb_account_sub(purse->account, AMB_QUOTA_MAPPED, purse->mapped_taken - wanted);
+    settle(purse->account, AMB_QUOTA_MAPPED, purse->mapped, &purse->mapped_taken);
+}
+
+bool amb_purse_may_land(struct amb_purse *purse, uint64_t bytes)
+{
+    if (room(purse, AMB_QUOTA_GPU_BYTES, purse->gpu, purse->gpu_taken) >= bytes) {
+        return true;
     }
-    purse->mapped_taken = wanted;
+    (void)amb_account_refuses(purse->account, AMB_QUOTA_GPU_BYTES, bytes);
+    return false;
+}
+
+void amb_purse_land(struct amb_purse *purse, uint64_t bytes)
+{
+    purse->gpu += bytes;
+    if (purse->gpu > purse->gpu_taken) {
+        settle(purse->account, AMB_QUOTA_GPU_BYTES, purse->gpu, &purse->gpu_taken);
+    }
+}
+
+void amb_purse_lift(struct amb_purse *purse, uint64_t bytes)
+{
+    amb_assert(purse->gpu >= bytes);
+    purse->gpu -= bytes;
+    if (purse->gpu_taken - purse->gpu > (purse->refs > 0 ? AMB_PURSE_SPARE : 0)) {
+        settle(purse->account, AMB_QUOTA_GPU_BYTES, purse->gpu, &purse->gpu_taken);
+    }
 }

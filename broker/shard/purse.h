@@ -48,6 +48,7 @@ struct amb_purse {
     uint64_t tests;                /* of filters: the same */
     bool is_sifting_late;          /* the bill for tests was not over when it was last asked */
     uint64_t mapped, mapped_taken; /* held in place by its sessions; of the account, in pieces */
+    uint64_t gpu, gpu_taken;       /* slots in GPU memory that its messages lie in: the same */
 };
 
 /* Has its user quotas? NULL: no. */
@@ -115,6 +116,15 @@ static inline void amb_purse_map(struct amb_purse *purse, uint64_t bytes)
         amb_purse_map_settle(purse); /* A difference below 0 is a huge number, too. */
     }
 }
+
+/*
+ * GPU memory: slots of the worker's own that messages lie in (gpuslot.h). A message asks whether
+ * one of that size may be taken; AMB_QUOTA_GPU_BYTES counts the refusal. Its entry lets go of the
+ * slot first, then of its host bytes. So the purse is there for as long as the slot is.
+ */
+bool amb_purse_may_land(struct amb_purse *purse, uint64_t bytes);
+void amb_purse_land(struct amb_purse *purse, uint64_t bytes);
+void amb_purse_lift(struct amb_purse *purse, uint64_t bytes);
 
 /* A batch has come. */
 static inline void amb_purse_note(struct amb_purse *purse, uint32_t msgs, uint64_t bytes)

@@ -39,6 +39,7 @@ static void lease_destroy(struct amb_segment_lease *lease)
     }
     amb_shard_segment_unmade(shard, lease->segment);
     if (is_gpu) {
+        amb_party_end_lease_gpu(&lease->gpu_party, size);
         amb_segment_destroy(&lease->segment);
         free(lease);
         return;
@@ -211,6 +212,11 @@ enum amb_status amb_segment_lease_open_gpu(struct amb_shard *shard, struct amb_l
     if (size > most - book->gpu_bytes) {
         return AMB_ELIMIT;
     }
+    struct amb_account *account = book->party == NULL ? NULL : &book->party->user->account;
+    if (amb_account_full(account, AMB_QUOTA_GPU_BYTES, size) != NULL) {
+        *why = "limit: bytes that a quota allows (gpu_bytes)";
+        return AMB_ELIMIT;
+    }
     struct amb_segment_lease *lease;
     status = lease_make(shard, pool, size, slots, &lease);
     if (status != AMB_OK) {
@@ -219,6 +225,8 @@ enum amb_status amb_segment_lease_open_gpu(struct amb_shard *shard, struct amb_l
     }
     lease_enter(lease, shard, book, slot, slots);
     lease->state = AMB_LEASE_OFFERED;
+    lease->gpu_party = amb_party_ref(book->party);
+    amb_party_lease_gpu(book->party, size);
     book->gpu_bytes += size;
     *out = lease;
     return AMB_OK;

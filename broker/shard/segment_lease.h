@@ -66,6 +66,7 @@ struct amb_segment_lease {
     uint32_t commits;                    /* that name it and are not over */
     bool is_quarantined;                 /* its client's process may still write there */
     bool is_own;                         /* the shard's */
+    struct amb_party *gpu_party;         /* charged for its GPU memory; NULL: host, or is_own */
     int64_t used_ns;                     /* of the shard's own: when a slot of it was taken last, */
     int64_t spoiled_ns;                  /* when a transfer into it failed; 0: never */
     /* of_book: of book->leases, or of shard->gpuslots.leases, where it is the shard's own.

@@ -61,6 +61,7 @@ static bool compact_foreign(struct amb_topic *topic, uint64_t position, struct a
     copy->home = shard;
     copy->payload.kind = AMB_PAYLOAD_BUFFER;
     entry_copy_to(copy, &to);
+    amb_entry_charge_copy(copy, entry);
     amb_log_replace(&topic->log, position, copy);
     amb_entry_unref(entry, shard);
     return true;

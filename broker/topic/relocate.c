@@ -39,6 +39,7 @@ bool amb_relocate_leased(struct amb_topic *topic, uint64_t position, bool reclai
         amb_pool_put(&shard->entries.pool, copy);
         return false;
     }
+    amb_entry_charge_copy(copy, entry);
     amb_log_replace(&topic->log, position, copy);
     if (topic->keys != NULL) {
         amb_keys_moved(topic->keys, entry, copy);

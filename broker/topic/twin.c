@@ -70,6 +70,7 @@ static struct amb_entry *twin_create(struct amb_shard *shard, const struct amb_e
     twin->above = entry->above;
     twin->time_ns = entry->time_ns;
     twin_write_meta(entry, twin->payload.buf.data + entry->data_len);
+    amb_entry_charge_copy(twin, entry);
     return twin;
 }
 

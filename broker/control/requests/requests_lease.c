@@ -135,24 +135,28 @@ static bool quota_allows(struct amb_client *client, uint64_t id,
                          const Amb__Control__LeaseOpen *open)
 {
     struct amb_account *account = amb_client_account(client);
-    uint64_t bytes = 0;
+    bool is_gpu = open->device[0] != '\0';
+    uint64_t bytes = 0, leased = 0;
     if (account == NULL || __builtin_mul_overflow(open->slot, (uint64_t)open->slots, &bytes)) {
         return true; /* The worker refuses what is too large. */
     }
+    leased = amb_account_used(account, AMB_QUOTA_LEASED) +
+             (is_gpu ? amb_account_used(account, AMB_QUOTA_GPU_BYTES) : 0);
     const struct {
         enum amb_quota row;
         uint64_t wanted, used;
-    } asks[] = {{AMB_QUOTA_LEASED, bytes, 0},
-                {AMB_QUOTA_HOST_BYTES, bytes, 0},
-                {AMB_QUOTA_IN_BYTES, bytes, amb_account_used(account, AMB_QUOTA_LEASED)},
+    } asks[] = {{AMB_QUOTA_LEASED, is_gpu ? 0 : bytes, 0},
+                {AMB_QUOTA_HOST_BYTES, is_gpu ? 0 : bytes, 0},
+                {AMB_QUOTA_GPU_BYTES, is_gpu ? bytes : 0, 0},
+                {AMB_QUOTA_IN_BYTES, bytes, leased},
                 {AMB_QUOTA_IN_MSGS, open->slots, 0}};
     for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
         char text[AMB_QUOTA_TEXT_MAX];
         enum amb_quota row = asks[i].row;
         const struct amb_account *full =
-            row == AMB_QUOTA_LEASED || row == AMB_QUOTA_HOST_BYTES
-                ? amb_account_refuses(account, row, asks[i].wanted)
-                : amb_account_past(account, row, asks[i].used + asks[i].wanted);
+            row == AMB_QUOTA_IN_BYTES || row == AMB_QUOTA_IN_MSGS
+                ? amb_account_past(account, row, asks[i].used + asks[i].wanted)
+                : amb_account_refuses(account, row, asks[i].wanted);
         if (full != NULL) {
             amb_client_send_error(client, id, AMB_ELIMIT, "lease: %s",
                                   amb_quota_text(full, row, text));
@@ -173,7 +177,7 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
                                   : "only over the ring, by clients on the broker's host");
         return;
     }
-    if (open->device[0] == '\0' && !quota_allows(client, id, open)) {
+    if (!quota_allows(client, id, open)) {
         return;
     }
     struct amb_control *control = client->control;

@@ -138,6 +138,7 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     } else {
         letter_refer(to, letter, entry);
     }
+    amb_entry_charge_copy(to, entry);
     return to;
 }
 

@@ -3,37 +3,26 @@
  * Windows of publishers whose user has a quota. They are granted as far as it goes, and then they
  * wait, at nobody else's cost. The quota itself is purse_test.c.
  */
-#include "broker/base/party.h"
-#include "broker/session/session.h"
-#include "broker/shard/purse.h"
 #include "tests/support/quota.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
 struct owner {
-    struct amb_parties parties;
-    struct amb_tenants tenants;
-    struct amb_party *party;
+    struct quota_user user;
     struct shard_client *client; /* its publisher has the handle 0 */
 };
 
 static void limit(struct owner *o, enum amb_quota row, uint64_t most)
 {
-    quota_limit(&o->party->user->account, row, most);
+    quota_limit(o->user.account, row, most);
 }
 
 static void owner_init(struct owner *o, struct world *w, enum amb_quota row, uint64_t most)
 {
-    struct amb_tenant *tenant;
     *o = (struct owner){.client = shard_client_create(&w->h, 0, NULL)};
-    assert_int_equal(amb_parties_init(&o->parties), AMB_OK);
-    assert_int_equal(amb_tenants_init(&o->tenants), AMB_OK);
-    assert_int_equal(amb_tenants_take(&o->tenants, "plant", &tenant), AMB_OK);
-    assert_int_equal(amb_parties_find(&o->parties, AMB_PARTY_NAMED | 1, "1", &o->party), AMB_OK);
-    amb_user_join(o->party->user, tenant);
+    quota_user_init(&o->user);
     limit(o, row, most);
-    o->client->session->purse = amb_purse_find(&w->h.shards[0], o->party);
-    assert_non_null(o->client->session->purse);
+    quota_user_owns(&o->user, o->client->session);
     client_open_pub(o->client, 0, w->topic, false);
     harness_settle(&w->h);
 }
@@ -42,10 +31,7 @@ static void owner_fini(struct owner *o)
 {
     client_close(o->client, false);
     harness_settle(o->client->harness);
-    assert_int_equal(amb_account_used(&o->party->user->account, AMB_QUOTA_HOST_BYTES), 0);
-    amb_party_unref(&o->party);
-    amb_parties_fini(&o->parties);
-    amb_tenants_fini(&o->tenants);
+    quota_user_fini(&o->user);
 }
 
 /* There is room for what it waits for, and none for the whole window. More segments would not help.
@@ -60,7 +46,7 @@ static void test_a_window_past_the_quota_takes_no_more_memory(void **state)
     client_want(o.client, 0, 100 * KIB);
     harness_settle(&w->h);
     assert_true(o.client->pubs[0].window >= 100 * KIB);
-    assert_true(amb_account_used(&o.party->user->account, AMB_QUOTA_HOST_BYTES) <= 200 * KIB);
+    assert_true(amb_account_used(o.user.account, AMB_QUOTA_HOST_BYTES) <= 200 * KIB);
     assert_int_equal(pool->segment_bytes, before);
     owner_fini(&o);
 }
@@ -101,7 +87,7 @@ static void test_publishers_past_a_quota_wait_outside_of_turns(void **state)
     owner_init(&o, w, AMB_QUOTA_IN_MSGS, 0);
     for (unsigned i = 0; i < MANY; i++) {
         many[i] = shard_client_create(&w->h, 0, NULL);
-        many[i]->session->purse = amb_purse_find(shard, o.party);
+        many[i]->session->purse = amb_purse_find(shard, o.user.party);
         client_open_pub(many[i], 0, w->topic, false);
         client_want(many[i], 0, 1 * KIB);
     }
@@ -135,11 +121,11 @@ static void test_slots_come_back_where_leases_take_all_they_can(void **state)
     struct client_lease lease;
     struct owner o;
     owner_init(&o, w, AMB_QUOTA_HOST_BYTES, 4096 * KIB);
-    o.client->session->party = o.client->session->book.party = amb_party_ref(o.party);
+    o.client->session->party = o.client->session->book.party = amb_party_ref(o.user.party);
     o.client->session->may_map = true;
     client_close_pub(o.client, 0);
     harness_settle(&w->h);
-    assert_int_equal(amb_account_used(&o.party->user->account, AMB_QUOTA_HOST_BYTES), 0);
+    assert_int_equal(amb_account_used(o.user.account, AMB_QUOTA_HOST_BYTES), 0);
     uint32_t slots = 64;
     while (client_lease_open(o.client, 64 * KIB, slots, &lease) != AMB_OK) {
         slots--;

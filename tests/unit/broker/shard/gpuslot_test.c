@@ -13,6 +13,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/segment_lease.h"
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_gpu.h"
 
 #include <sched.h>
@@ -631,6 +632,31 @@ static void test_a_lost_device_refuses_what_comes_and_takes_no_more(void **state
     expect_all_back(w);
 }
 
+static void test_a_quota_bounds_what_lies_there(void **state)
+{
+    struct world *w = *state;
+    struct quota_user user;
+    quota_user_init(&user);
+    quota_limit(user.account, AMB_QUOTA_GPU_BYTES, 2 * AMB_PURSE_PIECE);
+    client_close(w->p, false); /* Its windows are nobody's. */
+    harness_settle(&w->h);
+    w->p = shard_client_create(&w->h, 0, &(struct client_options){.link_copy = copy});
+    quota_user_owns(&user, w->p->session);
+    client_open_pub(w->p, 0, w->topic, true);
+    client_subscribe(w->gpu, 0, w->topic, &(struct amb_subscription_options){.mem = AMB_MEM_CUDA});
+    harness_settle(&w->h);
+    for (uint64_t i = 1; i <= 3; i++) { /* Each has a slot of 64 KiB; the third has none. */
+        publish(w, 0, 48000);
+        await(w, w->gpu, i);
+        assert_int_equal(received(w), i < 2 ? i : 2);
+    }
+    assert_int_equal(amb_account_used(user.account, AMB_QUOTA_GPU_BYTES), 2 * AMB_PURSE_PIECE);
+    assert_int_equal(atomic_load(&user.account->refused[AMB_QUOTA_GPU_BYTES]), 1);
+    client_close(w->p, false); /* They outlive their session. */
+    expect_all_back(w);
+    quota_user_fini(&user);
+}
+
 int main(void)
 {
     (void)setenv(AMB_CUDA_LIBRARY_ENV, AMB_FAKECUDA, 1);
@@ -663,6 +689,8 @@ int main(void)
         TEST(test_a_record_is_as_long_as_its_head_says),
         TEST(test_sessions_end_while_it_comes),
         TEST(test_a_lost_device_refuses_what_comes_and_takes_no_more),
+        TEST(test_a_quota_bounds_what_lies_there),
+        TEST_THREE(test_a_quota_bounds_what_lies_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,29 @@ static void test_bytes_in_place_are_of_all_sessions(void **state)
     amb_purse_map(w->purse, UINT64_C(0) - 5);
 }
 
+static void test_slots_on_a_gpu_are_taken_in_pieces_too(void **state)
+{
+    struct world *w = *state;
+    struct amb_account *account = &w->one->user->account;
+    assert_true(amb_purse_may_land(w->purse, UINT64_C(1) << 40));
+    quota_limit(account, AMB_QUOTA_GPU_BYTES, 4 * AMB_PURSE_PIECE);
+    assert_true(amb_purse_may_land(w->purse, 4 * AMB_PURSE_PIECE));
+    assert_false(amb_purse_may_land(w->purse, 4 * AMB_PURSE_PIECE + 1));
+    assert_int_equal(atomic_load(&account->refused[AMB_QUOTA_GPU_BYTES]), 1);
+    amb_purse_hold(w->purse, 1);
+    amb_purse_land(w->purse, 3 * AMB_PURSE_PIECE + 1);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_GPU_BYTES), 4 * AMB_PURSE_PIECE);
+    assert_true(amb_purse_may_land(w->purse, AMB_PURSE_PIECE - 1));
+    assert_false(amb_purse_may_land(w->purse, AMB_PURSE_PIECE));
+    amb_purse_unref(&w->purse); /* Its message outlives the last session. */
+    struct amb_purse *purse = AMB_CONTAINER_OF(w->shard.purses.next, struct amb_purse, node);
+    amb_purse_lift(purse, 3 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_account_used(account, AMB_QUOTA_GPU_BYTES), AMB_PURSE_PIECE);
+    amb_purse_lift(purse, 1);
+    amb_purse_let_go(purse, 1);
+    assert_true(amb_list_is_empty(&w->shard.purses));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +271,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_windows_are_small_beside_a_rate, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bytes_in_place_are_of_all_sessions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_slots_on_a_gpu_are_taken_in_pieces_too, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "broker/topic/compact.h"
 #include "broker/topic/topic.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 
@@ -109,6 +110,15 @@ static void test_what_is_of_another_worker_moves_to_the_logs_own(void **state)
 {
     (void)state;
     struct world *w = begin(2, 1, false);
+    struct quota_user user;
+    quota_user_init(&user);
+    client_close_pub(w->publisher, 0);
+    client_close_pub(w->publisher, 1);
+    harness_settle(&w->h);
+    quota_user_owns(&user, w->publisher->session);
+    client_open_pub(w->publisher, 0, w->often, false);
+    client_open_pub(w->publisher, 1, w->rarely, false);
+    harness_settle(&w->h);
     strew(w);
     assert_true(w->h.shards[0].memory.bufpool.sparse_slabs > MESSAGES / RARE / 2);
     assert_int_equal(amb_bufpool_used(&w->h.shards[1].memory.bufpool), 0);
@@ -118,7 +128,11 @@ static void test_what_is_of_another_worker_moves_to_the_logs_own(void **state)
     assert_true(amb_bufpool_used(&w->h.shards[1].memory.bufpool) > 0);
     assert_true(amb_stat_get(&w->h.shards[1].stats->compacted) > 0);
     harness_check(&w->h);
+    client_close(w->publisher, false); /* A copy is its user's, wherever it lies. */
+    harness_settle(&w->h);
+    assert_true(amb_account_used(user.account, AMB_QUOTA_HOST_BYTES) >= harness_used(&w->h));
     read_the_rest(w);
+    quota_user_fini(&user);
     end(w);
 }
 

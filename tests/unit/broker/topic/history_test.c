@@ -8,6 +8,7 @@
 #include "broker/topic/history.h"
 #include "broker/topic/replay.h"
 #include "broker/topic/topic.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "tests/support/shard/shard_lease.h"
@@ -297,6 +298,9 @@ static void test_a_reader_of_history_may_go_at_any_time(void **state)
 static void test_history_does_not_stay_in_its_publishers_slots(void **state)
 {
     struct world *w = *state;
+    struct quota_user user;
+    quota_user_init(&user);
+    quota_user_owns(&user, w->p->session);
     struct amb_topic *home = begin(w, "ten");
     struct client_lease lease;
     assert_int_equal(client_lease_open(w->p, 64 << 10, 32, &lease), AMB_OK);
@@ -315,6 +319,13 @@ static void test_history_does_not_stay_in_its_publishers_slots(void **state)
     expect_from(w, AMB_START_FIRST, 0, 1, 10, 0);
     expect_from(w, AMB_START_LAST, 0, 10, 1, 0);
     client_lease_fini(&lease);
+    /* The copies, on another worker, are still host memory of their user, and outlive it. */
+    client_close(w->p, false);
+    harness_settle(&w->h);
+    assert_true(amb_account_used(user.account, AMB_QUOTA_HOST_BYTES) >= 10 * 20000);
+    harness_forget(&w->h);
+    harness_settle(&w->h);
+    quota_user_fini(&user);
 }
 
 static void test_what_cannot_be_known_is_said_so(void **state)

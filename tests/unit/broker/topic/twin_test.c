@@ -6,12 +6,15 @@
  */
 #include "broker/topic/twin.h"
 
+#include "broker/base/party.h"
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
+#include "broker/session/session.h"
 #include "broker/shard/segment_lease.h"
 #include "tests/fakecuda/fakecuda.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_gpu.h"
 
 #include <sched.h>
@@ -499,6 +502,38 @@ static void test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it(void **
     assert_int_equal(amb_gpu_pool_used(&w->gpus.pools[0]), 0);
 }
 
+static void test_a_quota_bounds_what_is_leased_of_a_pool(void **state)
+{
+    struct world *w = *state;
+    struct amb_session *session = w->p->session;
+    struct amb_parties parties;
+    struct amb_party *party;
+    struct amb_segment_lease *lease;
+    const char *why = "";
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
+    session->party = session->book.party = amb_party_ref(party);
+    quota_limit(&party->user->account, AMB_QUOTA_GPU_BYTES, AMB_GPU_UNIT - 1);
+    assert_int_equal(amb_segment_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0],
+                                                SLOT, 1, &lease, &why),
+                     AMB_ELIMIT);
+    assert_non_null(strstr(why, "gpu_bytes"));
+    quota_limit(&party->user->account, AMB_QUOTA_GPU_BYTES, AMB_GPU_UNIT);
+    assert_int_equal(amb_segment_lease_open_gpu(session->shard, &session->book, &w->gpus.pools[0],
+                                                SLOT, 1, &lease, &why),
+                     AMB_OK);
+    uint64_t size = lease->segment->size;
+    assert_int_equal(amb_account_used(&party->user->account, AMB_QUOTA_GPU_BYTES), size);
+    client_close(w->p, true); /* Its process may still write there. */
+    harness_settle(&w->h);
+    assert_int_equal(amb_account_used(&party->user->account, AMB_QUOTA_GPU_BYTES), size);
+    client_die(w->p);
+    harness_settle(&w->h);
+    assert_int_equal(amb_account_used(&party->user->account, AMB_QUOTA_GPU_BYTES), 0);
+    amb_party_unref(&party);
+    amb_parties_fini(&parties);
+}
+
 /* In a process of its own: a device that is lost stays so, with all that was made in it. */
 static void lose_the_device(struct world *w)
 {
@@ -568,6 +603,7 @@ int main(void)
         TEST(test_a_topic_that_verifies_takes_no_gpu_memory),
         TEST(test_payloads_that_failed_are_refused_in_their_turn),
         TEST(test_half_of_a_pool_is_one_clients_and_it_comes_back_with_it),
+        TEST(test_a_quota_bounds_what_is_leased_of_a_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
