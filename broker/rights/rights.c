@@ -160,11 +160,37 @@ static const struct amb_right *list_find(const struct amb_right_list *list, cons
     return NULL;
 }
 
+const char *amb_rights_of_dead(const char *pattern, size_t *len)
+{
+    size_t prefix = sizeof(AMB_DEADLETTER_PREFIX) - 1;
+    if (*len <= prefix || memcmp(pattern, AMB_DEADLETTER_PREFIX, prefix) != 0) {
+        return NULL;
+    }
+    *len -= prefix;
+    return pattern + prefix;
+}
+
+static const struct amb_right *deny_find(const struct amb_right_list *deny, const char *asked,
+                                         size_t len)
+{
+    const struct amb_right *line = list_find(deny, asked, len);
+    const char *dead = amb_rights_of_dead(asked, &len);
+    return line != NULL || dead == NULL ? line : list_find(deny, dead, len);
+}
+
+static bool deny_meets(const struct amb_right *deny, const char *pattern, size_t len)
+{
+    size_t dead_len = len;
+    const char *dead = amb_rights_of_dead(pattern, &dead_len);
+    return amb_pattern_meets(deny->pattern, deny->len, pattern, len) ||
+           (dead != NULL && amb_pattern_meets(deny->pattern, deny->len, dead, dead_len));
+}
+
 /* False: refused by that line, or because there is none. */
 static bool side_allows(const struct amb_rights_side *side, const char *asked, size_t len,
                         const struct amb_right **by)
 {
-    *by = list_find(&side->deny, asked, len);
+    *by = deny_find(&side->deny, asked, len);
     if (*by != NULL) {
         return false;
     }
@@ -192,7 +218,7 @@ enum amb_rights_answer amb_rights_subscribe(const struct amb_rights *rights, con
     bool is_allowed = rights == NULL || side_allows(&rights->subscribe, pattern, len, &line);
     for (uint32_t i = 0; is_allowed && rights != NULL && i < rights->subscribe.deny.count; i++) {
         const struct amb_right *deny = &rights->subscribe.deny.items[i];
-        if (amb_pattern_meets(deny->pattern, deny->len, pattern, len)) {
+        if (deny_meets(deny, pattern, len)) {
             line = amb_rights_cut_is_empty(cut) ? deny : line;
             cut->bits[i / 64] |= UINT64_C(1) << i % 64;
         }
@@ -212,7 +238,7 @@ bool amb_rights_cuts_out(const struct amb_rights *rights, const struct amb_right
         for (uint64_t left = cut->bits[word]; left != 0; left &= left - 1) {
             const struct amb_right *deny =
                 &rights->subscribe.deny.items[word * 64 + (unsigned)__builtin_ctzll(left)];
-            if (amb_pattern_matches(deny->pattern, deny->len, topic, len)) {
+            if (deny_meets(deny, topic, len)) {
                 return true;
             }
         }

@@ -6,6 +6,8 @@
  *   subscribe   A pattern has to lie within one allow. A deny within which it lies refuses it.
  * Denies that it meets narrow it: the directory never connects it to topics that these match.
  *
+ * A deny is one of dead letters, too: that of a.> refuses $DLQ.a.b, and narrows $DLQ.>.
+ *
  * Allows add up over all roles, and any deny wins. A wildcard in the first token matches no topic
  * of the broker ($SYS, $DLQ), in an allow as in a deny.
  *
@@ -74,6 +76,10 @@ enum amb_rights_answer {
     AMB_RIGHTS_NARROWED,
     AMB_RIGHTS_WHOLE,
 };
+
+/* The part of a topic or pattern of dead letters that is of their messages, and its length; NULL:
+ * it is none. */
+const char *amb_rights_of_dead(const char *pattern, size_t *len);
 
 /* Patterns in all lists of the roles; more than AMB_ROLE_PATTERNS_MAX are too many for a user. */
 size_t amb_rights_count(const struct amb_rights_of *of);

@@ -22,15 +22,31 @@ static bool list_covers(const struct amb_right_list *list, const struct amb_righ
     return false;
 }
 
-static bool list_meets(const struct amb_right_list *list, const struct amb_right *right)
+/* Does a deny take something of what a line of that list allows, messages or their dead letters? */
+static bool deny_meets(const struct amb_right *deny, const struct amb_right_list *allow)
 {
-    for (uint32_t i = 0; i < list->count; i++) {
-        const struct amb_right *other = &list->items[i];
-        if (amb_pattern_meets(other->pattern, other->len, right->pattern, right->len)) {
+    for (uint32_t i = 0; i < allow->count; i++) {
+        const struct amb_right *line = &allow->items[i];
+        size_t len = line->len;
+        const char *dead = amb_rights_of_dead(line->pattern, &len);
+        if (amb_pattern_meets(line->pattern, line->len, deny->pattern, deny->len) ||
+            (dead != NULL && amb_pattern_meets(dead, len, deny->pattern, deny->len))) {
             return true;
         }
     }
     return false;
+}
+
+/* Was all that the line covers denied? */
+static bool denies_cover(const struct amb_right_list *deny, const struct amb_right *line,
+                         uint32_t *from)
+{
+    struct amb_right letters = *line;
+    size_t len = line->len;
+    letters.pattern = amb_rights_of_dead(line->pattern, &len);
+    letters.len = (uint32_t)len;
+    return list_covers(deny, line, from) ||
+           (letters.pattern != NULL && list_covers(deny, &letters, from));
 }
 
 static bool side_loses(const struct amb_rights_side *former, const struct amb_rights_side *later)
@@ -39,14 +55,14 @@ static bool side_loses(const struct amb_rights_side *former, const struct amb_ri
     for (uint32_t i = 0; i < former->allow.count; i++) {
         const struct amb_right *allow = &former->allow.items[i];
         if (!list_covers(&later->allow, allow, &in_allow) &&
-            !list_covers(&former->deny, allow, &in_deny)) {
+            !denies_cover(&former->deny, allow, &in_deny)) {
             return true;
         }
     }
     in_deny = 0;
     for (uint32_t i = 0; i < later->deny.count; i++) {
         const struct amb_right *deny = &later->deny.items[i];
-        if (!list_covers(&former->deny, deny, &in_deny) && list_meets(&former->allow, deny)) {
+        if (!denies_cover(&former->deny, deny, &in_deny) && deny_meets(deny, &former->allow)) {
             return true;
         }
     }

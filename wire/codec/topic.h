@@ -35,6 +35,7 @@ bool amb_topic_is_reserved(const char *topic, size_t len);
  * to one that they know, and one subscription reads it: no pattern with a wildcard matches it.
  */
 #define AMB_INBOX_PREFIX "$INBOX."
+#define AMB_DEADLETTER_PREFIX "$DLQ." /* in front of the topic of a message that is dead */
 #define AMB_INBOX_TOKEN_MIN 32u
 /* A topic or pattern as it may be shown: a program that knows an inbox's name may write to it. */
 const char *amb_topic_shown(const char *name);

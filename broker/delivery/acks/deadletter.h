@@ -19,8 +19,6 @@
 
 #include <stdint.h>
 
-#define AMB_DEADLETTER_PREFIX "$DLQ."
-
 struct amb_entry;
 struct amb_shard;
 struct amb_topic;

@@ -57,6 +57,10 @@ static void lines_are_compared(void **state)
         {{{NULL, NULL, "a.b"}}, {{NULL, NULL, "=a.*"}}, false},
         {{{NULL, NULL, "a.>"}}, {{NULL, NULL, "a.>", "a.x.>"}}, true},
         {{{NULL, NULL, "a.>", "a.x.>"}}, {{NULL, NULL, "a.>"}}, false},
+        {{{NULL, NULL, "$DLQ.>"}}, {{NULL, NULL, "$DLQ.>", "a.>"}}, true}, /* of letters, too */
+        {{{NULL, NULL, "$DLQ.b"}}, {{NULL, NULL, "$DLQ.b", "a.>"}}, false},
+        {{{NULL, NULL, "$DLQ.a.b", "a.>"}}, {{NULL, NULL, NULL, NULL}}, false},
+        {{{NULL, NULL, "$DLQ.>", "a.>"}}, {{NULL, NULL, "$DLQ.>", "$DLQ.a.b"}}, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (loses(&cases[i].former, &cases[i].later) != cases[i].is_lost) {

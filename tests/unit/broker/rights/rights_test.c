@@ -104,6 +104,30 @@ static void a_deny_refuses_or_narrows_and_says_so(void **state)
     amb_rights_unref(&rights);
 }
 
+static void a_deny_is_one_of_dead_letters_too(void **state)
+{
+    (void)state;
+    struct try_role role = {.role = {.name = "r"}};
+    try_add(&role, 0, "$DLQ.>");
+    try_add(&role, 1, "cfg.secret.>");
+    try_add(&role, 2, "$DLQ.>");
+    try_add(&role, 3, "cfg.secret.>");
+    struct amb_rights *rights = rights_of(&role.role, "u", "t");
+    struct amb_rights_cut cut;
+    const struct amb_right *by = NULL;
+    assert_int_equal(amb_rights_subscribe(rights, "$DLQ.>", 6, &cut, &by), AMB_RIGHTS_NARROWED);
+    assert_string_equal(by->pattern, "cfg.secret.>");
+    assert_true(amb_rights_cuts_out(rights, &cut, "$DLQ.cfg.secret.a", 17));
+    assert_false(amb_rights_cuts_out(rights, &cut, "$DLQ.cfg.public.a", 17));
+    assert_false(amb_rights_cuts_out(rights, &cut, "$DLQ.a", 6));
+    assert_int_equal(subscribes(rights, "$DLQ.cfg.secret.*"), AMB_RIGHTS_NO);
+    assert_int_equal(subscribes(rights, "$DLQ.*.public"), AMB_RIGHTS_WHOLE);
+    assert_int_equal(subscribes(rights, "$DLQ.cfg.*.a"), AMB_RIGHTS_NARROWED);
+    assert_false(may_publish(rights, "$DLQ.cfg.secret.a"));
+    assert_true(may_publish(rights, "$DLQ.cfg.public.a"));
+    amb_rights_unref(&rights);
+}
+
 static void a_wildcard_in_front_is_for_no_topic_of_the_broker(void **state)
 {
     (void)state;
@@ -233,6 +257,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_roles_allow_nothing),
         cmocka_unit_test(names_of_the_user_and_its_tenant_are_tokens),
         cmocka_unit_test(a_deny_refuses_or_narrows_and_says_so),
+        cmocka_unit_test(a_deny_is_one_of_dead_letters_too),
         cmocka_unit_test(a_wildcard_in_front_is_for_no_topic_of_the_broker),
         cmocka_unit_test(rights_of_roles_add_up),
         cmocka_unit_test(too_many_patterns_and_long_names_are_refused),
