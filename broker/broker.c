@@ -601,6 +601,7 @@ struct reloaded {
     struct amb_mail mail;
     uint64_t upto;
     bool is_done;
+    char *rows; /* or NULL */
     char text[];
 };
 
@@ -609,11 +610,13 @@ static void reloaded_arrived(struct amb_mail *mail, void *owner)
     struct reloaded *reloaded = AMB_CONTAINER_OF(mail, struct reloaded, mail);
     struct amb_broker_stats *stats = ((struct amb_control *)owner)->stats;
     amb_stat_add(reloaded->is_done ? &stats->reloads : &stats->reloads_refused, 1);
-    amb_admin_reloaded(owner, reloaded->upto, reloaded->is_done, reloaded->text);
+    amb_admin_reloaded(owner, reloaded->upto, reloaded->is_done, reloaded->text, reloaded->rows);
+    free(reloaded->rows);
     free(reloaded);
 }
 
-void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done, const char *text)
+void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done, const char *text,
+                         const char *rows)
 {
     struct reloaded *reloaded = malloc(sizeof(*reloaded) + strlen(text) + 1);
     if (reloaded == NULL) {
@@ -622,6 +625,7 @@ void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done,
     }
     reloaded->upto = upto;
     reloaded->is_done = is_done;
+    reloaded->rows = rows == NULL ? NULL : strdup(rows);
     memcpy(reloaded->text, text, strlen(text) + 1);
     amb_mail_post(&broker->control.inbox, &reloaded->mail, reloaded_arrived);
 }

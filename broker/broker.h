@@ -38,8 +38,9 @@ AMB_MUST_CHECK enum amb_status amb_broker_reload(struct amb_broker *broker,
 /* How many reloads clients have asked for by now. A reload that begins later is theirs, too. */
 uint64_t amb_broker_reloads_asked(const struct amb_broker *broker);
 /* One has ended. upto: what the former had said when it began. text: what is in force, or why
- * nothing has changed. */
-void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done, const char *text);
+ * nothing has changed. rows: the same as JSON; NULL: no memory. */
+void amb_broker_reloaded(struct amb_broker *broker, uint64_t upto, bool is_done, const char *text,
+                         const char *rows);
 /* For commands of clients. hooks live as long as the broker. */
 void amb_broker_use_hooks(struct amb_broker *broker, const struct amb_control_hooks *hooks);
 /* From here on the service manager is told of the state, and its watchdog is fed. Once; notify

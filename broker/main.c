@@ -14,9 +14,10 @@
 #include "broker/eof.h"
 #include "broker/quick.h"
 #include "broker/resources.h"
+#include "broker/settings.h"
 #include "broker/signals.h"
-#include "wire/auth/crypto.h"
 #include "wire/base/clock.h"
+#include "wire/base/list.h"
 #include "wire/base/log.h"
 #include "wire/config/transports.h"
 #include "wire/link/ucxlib/ucx_process.h"
@@ -39,23 +40,18 @@ __attribute__((visibility("default"))) const char *malloc_conf =
     "narenas:8,background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:0";
 #endif
 
-/* Of the changes that a reload tells. */
-#define DIFF_MAX 2048u
 /* The time that a service manager is asked to grant the start, and more of it for the memory. */
 #define START_US 120000000ULL
 #define START_US_EACH_MIB 2000ULL
 
-/* The things that HUP needs to read the configuration again. The machine is as it was at start: the
- * numbers that "auto" has become are in use, whatever has been done to our quotas since. */
 struct program {
     struct amb_command_line line;
-    struct amb_config_machine machine;
-    struct amb_config_source source;
-    struct amb_config *config; /* in force */
-    struct amb_config *first;  /* that the broker was started with; NULL: it is that one */
+    struct amb_settings settings;
     struct amb_broker *broker;
     struct amb_signals signals;
     struct amb_control_hooks hooks;
+    struct amb_inbox jobs; /* for the configuration, of clients */
+    bool is_over;          /* the broker has ended: jobs that are left are not done */
     struct amb_notify notify;
     uint64_t reloads_upto; /* so many of those that clients asked for were answered */
     int out;               /* for the ready line; -1: none */
@@ -79,117 +75,72 @@ static int show_help(void)
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Reads and checks everything that can be wrong before a socket opens. */
-static enum amb_status load_config(const struct amb_config_source *source, char *error,
-                                   size_t error_size, struct amb_config **out)
-{
-    struct amb_config *config = NULL;
-    if (!amb_crypto_begin()) {
-        (void)snprintf(error, error_size, "no memory for libcrypto");
-        return AMB_ENOMEM;
-    }
-    enum amb_status status = amb_config_create(source, error, error_size, &config);
-    if (status != AMB_OK) {
-        return status;
-    }
-    struct amb_transports transports;
-    status =
-        amb_transports_init(&transports, &config->transports, config->store, "", error, error_size);
-    if (status != AMB_OK) {
-        amb_config_destroy(&config);
-        return status;
-    }
-    *out = config;
-    return AMB_OK;
-}
-
 static void on_drain(void *arg)
 {
     struct program *program = arg;
     amb_broker_drain(program->broker);
 }
 
-static void use_format(const struct amb_config *config)
-{
-    int format = config->log.format;
-    if (format == AMB_LOG_FORMAT_AUTO) {
-        format = amb_log_is_journal(getenv("JOURNAL_STREAM")) ? AMB_LOG_JOURNAL : AMB_LOG_TEXT;
-    }
-    amb_log_set_format((enum amb_log_format)format);
-}
-
-/* The broker reads what only a restart changes in its first configuration. Of each other it has
- * references, and the last one frees it. */
-static bool adopt_config(struct program *program, struct amb_config *config, char *error,
-                         size_t error_size)
-{
-    if (amb_broker_reload(program->broker, config, error, error_size) != AMB_OK) {
-        return false;
-    }
-    if (program->first == NULL) {
-        program->first = program->config;
-        amb_config_forget_users(program->first);
-    } else {
-        amb_config_destroy(&program->config);
-    }
-    program->config = config;
-    use_format(config);
-    return true;
-}
-
-static bool refuse_reload(char *text, size_t size, const char *how, const char *why)
-{
-    (void)snprintf(text, size, "reload refused%s: %s", how, why);
-    return false;
-}
-
-/* As a whole or not at all. text: what is in force, or why nothing has changed. */
-static bool reload(struct program *program, char *text, size_t size)
-{
-    char error[AMB_CONFIG_ERROR_MAX] = "", restart[DIFF_MAX], live[DIFF_MAX];
-    struct amb_config *config = NULL;
-    program->source.former = program->config;
-    if (load_config(&program->source, error, sizeof(error), &config) != AMB_OK) {
-        return refuse_reload(text, size, ", the configuration in force stays", error);
-    }
-    amb_config_diff(program->config, config, restart, sizeof(restart), live, sizeof(live));
-    bool is_adopted = false, is_good = true;
-    if (restart[0] != '\0') {
-        is_good = refuse_reload(text, size, " as a whole, these need a restart", restart);
-    } else if (live[0] == '\0') {
-        (void)snprintf(text, size, "reload: the configuration is valid and unchanged");
-    } else if (adopt_config(program, config, error, sizeof(error))) {
-        (void)snprintf(text, size, "reload: in force from now on: %s", live);
-        is_adopted = true;
-    } else {
-        is_good = refuse_reload(text, size, ", the configuration in force stays", error);
-    }
-    if (is_good) {
-        amb_info("%s", text);
-    }
-    if (!is_adopted) {
-        amb_config_destroy(&config);
-    }
-    return is_good;
-}
-
 static void on_reload(void *arg)
 {
     struct program *program = arg;
-    char text[DIFF_MAX + AMB_CONFIG_ERROR_MAX + 64];
+    struct amb_settings_result result;
     uint64_t upto = amb_broker_reloads_asked(program->broker);
     amb_notify_send(&program->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
                     (long long)(amb_clock_monotonic_ns() / AMB_NS_PER_US));
-    bool is_done = reload(program, text, sizeof(text));
+    amb_settings_reload(&program->settings, program->broker, &result);
     /* A client has its own answer. For a signal there is the log alone, each time. */
-    if (!is_done && upto != program->reloads_upto) {
-        amb_error("%s", text);
-    } else if (!is_done) {
-        amb_log_answer(AMB_LOG_ERROR, "%s", text);
+    if (!result.is_good && upto != program->reloads_upto) {
+        amb_error("%s", result.text);
+    } else if (!result.is_good) {
+        amb_log_answer(AMB_LOG_ERROR, "%s", result.text);
     }
     program->reloads_upto = upto;
-    amb_broker_reloaded(program->broker, upto, is_done, text);
+    char *rows = result.rows == NULL ? NULL : json_dumps(result.rows, JSON_COMPACT);
+    amb_broker_reloaded(program->broker, upto, result.is_good, result.text, rows);
+    free(rows);
+    json_decref(result.rows);
     amb_notify_send_surely(&program->notify, "READY=1"); /* Also with the former configuration. */
+}
+
+static void do_task(struct program *program, const struct amb_config_job *job,
+                    struct amb_settings_result *out)
+{
+    struct amb_settings *settings = &program->settings;
+    switch (job->task) {
+    case AMB_CONFIG_TASK_SHOW:
+    case AMB_CONFIG_TASK_DEFAULTS:
+        amb_settings_show(settings, job->task == AMB_CONFIG_TASK_DEFAULTS, out);
+        break;
+    case AMB_CONFIG_TASK_DIFF:
+    case AMB_CONFIG_TASK_TEST:
+        amb_settings_compare(settings, job->text, job->task == AMB_CONFIG_TASK_TEST, out);
+        break;
+    case AMB_CONFIG_TASK_SET:
+        amb_settings_set(settings, program->broker, job->text, out);
+        break;
+    }
+}
+
+static void job_arrived(struct amb_mail *mail, void *owner)
+{
+    struct program *program = owner;
+    struct amb_config_job *job = AMB_CONTAINER_OF(mail, struct amb_config_job, mail);
+    struct amb_settings_result result = {.text = "the broker ends"};
+    if (!program->is_over) {
+        do_task(program, job, &result);
+    }
+    job->is_done = result.is_good;
+    job->note = strdup(result.text);
+    job->rows = result.rows == NULL ? NULL : json_dumps(result.rows, JSON_COMPACT);
+    json_decref(result.rows);
+    amb_mail_post(job->to, &job->mail, job->done);
+}
+
+static void on_call(void *arg)
+{
+    struct program *program = arg;
+    (void)amb_inbox_run(&program->jobs);
 }
 
 static void on_reopen(void *arg)
@@ -211,6 +162,13 @@ static void ask_to_drain(void *arg)
     amb_signals_drain(&program->signals);
 }
 
+static void ask_for_config(void *arg, struct amb_config_job *job)
+{
+    struct program *program = arg;
+    amb_mail_post(&program->jobs, &job->mail, job_arrived);
+    amb_signals_call(&program->signals);
+}
+
 static void warn_about_environment(void)
 {
     static const struct {
@@ -230,9 +188,9 @@ static void warn_about_environment(void)
 
 static void say_what_starts(const struct program *program)
 {
-    const struct amb_config *config = program->config;
+    const struct amb_config *config = program->settings.config;
     char text[256];
-    const char *path = program->source.path;
+    const char *path = program->settings.source.path;
     amb_info("brokerd %s starts as %s with %u workers, configuration %s", AMB_VERSION,
              config->server.name, (unsigned)config->server.workers,
              path == NULL ? "built in" : path);
@@ -312,21 +270,27 @@ static int serve(struct program *program, struct amb_signals *signals)
 
 static int run_broker(struct program *program)
 {
-    static const struct amb_signals_events events = {on_drain, on_reload, on_reopen};
+    static const struct amb_signals_events events = {on_drain, on_reload, on_reopen, on_call};
     char error[AMB_CONFIG_ERROR_MAX] = "";
     struct amb_signals *signals = &program->signals;
     /* Memory that is to be found, or a GPU, may take longer than the manager's patience. */
     amb_notify_send(&program->notify, "STATUS=starting\nEXTEND_TIMEOUT_USEC=%llu",
-                    START_US + (unsigned long long)(program->config->memory.host.size >> 20) *
-                                   START_US_EACH_MIB);
+                    START_US +
+                        (unsigned long long)(program->settings.config->memory.host.size >> 20) *
+                            START_US_EACH_MIB);
+    if (amb_inbox_init(&program->jobs, program) != AMB_OK) {
+        amb_error("cannot start: too few descriptors");
+        return EXIT_FAILURE;
+    }
     enum amb_status status =
-        amb_broker_start(program->config, error, sizeof(error), &program->broker);
+        amb_broker_start(program->settings.config, error, sizeof(error), &program->broker);
     if (status != AMB_OK) {
         amb_error("cannot start: %s", error[0] == '\0' ? amb_status_text(status) : error);
         return exit_status_of(status);
     }
     if (amb_signals_start(signals, &events, program) == AMB_OK) {
-        program->hooks = (struct amb_control_hooks){ask_to_reload, ask_to_drain, program};
+        program->hooks =
+            (struct amb_control_hooks){ask_to_reload, ask_to_drain, ask_for_config, program};
         amb_broker_use_hooks(program->broker, &program->hooks);
         say_ready(program->broker, program->out);
         if (amb_notify_is_used(&program->notify)) {
@@ -335,12 +299,16 @@ static int run_broker(struct program *program)
         }
         int result = serve(program, signals);
         amb_signals_detach(signals);
+        program->is_over = true;
+        (void)amb_inbox_run(&program->jobs);
         amb_broker_destroy(&program->broker);
         amb_signals_stop(signals);
+        amb_inbox_fini(&program->jobs);
         amb_info("ended");
         return result;
     }
     amb_broker_destroy(&program->broker);
+    amb_inbox_fini(&program->jobs);
     return EXIT_FAILURE;
 }
 
@@ -348,24 +316,25 @@ static int use_config(struct program *program)
 {
     char error[AMB_CONFIG_ERROR_MAX] = "";
     if (program->line.action == AMB_COMMAND_LINE_TEST_CONFIG) {
-        (void)printf("%s: the configuration is valid\n",
-                     program->source.path == NULL ? "built in" : program->source.path);
+        (void)printf("%s: the configuration is valid\n", program->settings.source.path == NULL
+                                                             ? "built in"
+                                                             : program->settings.source.path);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     if (program->line.action == AMB_COMMAND_LINE_PRINT_CONFIG) {
-        amb_config_print(program->config, stdout);
+        amb_config_print(program->settings.config, stdout);
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    if (amb_resources_check(program->config, error, sizeof(error)) != AMB_OK) {
+    if (amb_resources_check(program->settings.config, error, sizeof(error)) != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);
         return EX_CONFIG;
     }
-    if (amb_resources_make_folders(program->config, error, sizeof(error)) != AMB_OK) {
+    if (amb_resources_make_folders(program->settings.config, error, sizeof(error)) != AMB_OK) {
         (void)fprintf(stderr, "brokerd: %s\n", error);
         return EX_UNAVAILABLE;
     }
-    amb_log_set_level(program->config->log.level);
-    use_format(program->config);
+    amb_log_set_level(program->settings.config->log.level);
+    amb_settings_use_format(program->settings.config);
     say_what_starts(program);
     return run_broker(program);
 }
@@ -380,7 +349,7 @@ static int run_program(struct program *program)
     if (line->action == AMB_COMMAND_LINE_VERSION) {
         return show_version();
     }
-    program->source = (struct amb_config_source){
+    program->settings.source = (struct amb_config_source){
         .dev = line->dev,
         .path = line->config,
         .environment = (const char *const *)environ,
@@ -388,14 +357,14 @@ static int run_program(struct program *program)
         .option_count = line->setting_count,
         .listen = line->listen,
         .listen_count = line->listen_count,
-        .machine = &program->machine,
+        .machine = &program->settings.machine,
         .quick = line->action == AMB_COMMAND_LINE_RUN ? amb_quick_start : NULL,
     };
-    amb_config_machine_read(&program->machine);
+    amb_config_machine_read(&program->settings.machine);
     if (line->action == AMB_COMMAND_LINE_RUN) {
         program->out = keep_stdout(); /* Transports are checked with UCX, which may print. */
     }
-    enum amb_status status = load_config(&program->source, error, sizeof(error), &program->config);
+    enum amb_status status = amb_settings_load(&program->settings, error, sizeof(error));
     if (status != AMB_OK) {
         (void)fprintf(stderr, "%s\n", error);
         if (line->config != NULL && strcmp(line->config, AMB_COMMAND_LINE_CONFIG_DEFAULT) == 0 &&
@@ -405,8 +374,7 @@ static int run_program(struct program *program)
         return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
     }
     int result = use_config(program);
-    amb_config_destroy(&program->config);
-    amb_config_destroy(&program->first);
+    amb_settings_fini(&program->settings);
     return result;
 }
 

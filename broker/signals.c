@@ -10,9 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sent by amb_signals_stop and amb_signals_detach, and taken from nobody else, see take. */
+/* Sent by amb_signals_stop, amb_signals_detach and amb_signals_call, and taken from nobody else,
+ * see take. */
 #define STOP SIGRTMIN
 #define DETACH (SIGRTMIN + 1)
+#define CALL (SIGRTMIN + 2)
 /* The third request to end: something hangs. */
 #define TERMS_MAX 3u
 
@@ -26,6 +28,7 @@ static void fill_set(sigset_t *set)
     (void)sigaddset(set, SIGUSR2);
     (void)sigaddset(set, STOP);
     (void)sigaddset(set, DETACH);
+    (void)sigaddset(set, CALL);
 }
 
 void amb_signals_block(void)
@@ -53,12 +56,12 @@ static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_drain
     *is_draining = true;
 }
 
-/* The next one. 0: none, or a STOP or DETACH of another process. */
+/* The next one. 0: none, or one of ours that another process has sent. */
 static int take(const sigset_t *set)
 {
     siginfo_t info;
     int number = sigwaitinfo(set, &info);
-    bool is_ours = number == STOP || number == DETACH;
+    bool is_ours = number == STOP || number == DETACH || number == CALL;
     return number < 0 || (is_ours && info.si_pid != getpid()) ? 0 : number;
 }
 
@@ -89,6 +92,8 @@ static void *run(void *arg)
             signals->events.reload(signals->arg);
         } else if (number == SIGUSR1) {
             signals->events.reopen(signals->arg);
+        } else if (number == CALL) {
+            signals->events.call(signals->arg);
         }
     }
 }
@@ -119,6 +124,11 @@ void amb_signals_drain(struct amb_signals *signals)
 void amb_signals_reload(struct amb_signals *signals)
 {
     amb_assert(pthread_kill(signals->thread, SIGHUP) == 0);
+}
+
+void amb_signals_call(struct amb_signals *signals)
+{
+    amb_assert(pthread_kill(signals->thread, CALL) == 0);
 }
 
 void amb_signals_detach(struct amb_signals *signals)

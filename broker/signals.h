@@ -2,8 +2,8 @@
 /*
  * Signals of brokerd, taken by one thread that sleeps in sigwaitinfo. TERM and INT drain, a second
  * one of them ends at once, and a third ends the process on the spot. USR2 drains, HUP and USR1
- * call back. Threads: block and stop from the main thread; the callbacks run on
- * the signal thread. Memory: one thread.
+ * call back, and so does amb_signals_call. Threads: block and stop from the main thread; the
+ * callbacks run on the signal thread. Memory: one thread.
  */
 #pragma once
 
@@ -16,6 +16,7 @@ struct amb_signals_events {
     void (*drain)(void *arg);  /* once, and once more for each further TERM or INT */
     void (*reload)(void *arg); /* HUP; several at once may become one */
     void (*reopen)(void *arg); /* USR1: log files */
+    void (*call)(void *arg);   /* amb_signals_call; NULL: nobody calls it */
 };
 
 struct amb_signals {
@@ -34,6 +35,8 @@ amb_signals_start(struct amb_signals *signals, const struct amb_signals_events *
 void amb_signals_drain(struct amb_signals *signals);
 /* As HUP. The same. */
 void amb_signals_reload(struct amb_signals *signals);
+/* Has `call` run on the thread of signals; several at once may become one. The same. */
+void amb_signals_call(struct amb_signals *signals);
 /* No callback runs from here on. The third TERM or INT still ends the process: what follows may
  * hang. Blocks for a callback that runs. */
 void amb_signals_detach(struct amb_signals *signals);

@@ -183,10 +183,11 @@ static enum amb_status apply_variable(struct amb_config_build *build, const char
 }
 
 /* "key=value" */
-static enum amb_status apply_option(struct amb_config_build *build, const char *option)
+static enum amb_status apply_option(struct amb_config_build *build, const char *option,
+                                    enum amb_config_origin origin)
 {
     char shown[OPTION_NAME_MAX], where[OPTION_NAME_MAX + 4];
-    struct amb_config_place place = {AMB_CONFIG_ORIGIN_OPTION, where, 0};
+    struct amb_config_place place = {origin, where, 0};
     const char *equals = strchr(option, '=');
     char *path = amb_config_copy(build->store, option);
     if (path == NULL) {
@@ -231,18 +232,24 @@ static enum amb_status apply_all(struct amb_config_build *build,
     if (status == AMB_OK) {
         status = amb_config_file_apply(build, source->path, source->text, source->text_len);
     }
-    for (const char *const *v = source->environment; status == AMB_OK && v != NULL && *v != NULL;
-         v++) {
+    for (const char *const *v = source->environment;
+         amb_config_goes_on(build, &status) && v != NULL && *v != NULL; v++) {
         status = apply_variable(build, *v);
     }
-    for (size_t i = 0; status == AMB_OK && i < source->option_count; i++) {
-        status = apply_option(build, source->options[i]);
+    for (size_t i = 0; amb_config_goes_on(build, &status) && i < source->option_count; i++) {
+        status = apply_option(build, source->options[i], AMB_CONFIG_ORIGIN_OPTION);
     }
     if (status == AMB_OK) {
         status = apply_listen(build, source);
     }
+    for (size_t i = 0; amb_config_goes_on(build, &status) && i < source->set_count; i++) {
+        status = apply_option(build, source->set[i], AMB_CONFIG_ORIGIN_SET);
+    }
     if (status == AMB_OK) {
         status = amb_config_quick_apply(build, source);
+    }
+    if (amb_config_faults_count(build) > 0) {
+        return AMB_EINVAL; /* Rules over several keys need all of them. */
     }
     return status == AMB_OK ? amb_config_finish(build, machine, source->former) : status;
 }
@@ -269,6 +276,7 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
         .config = config,
         .error = error != NULL ? error : unused,
         .error_size = error != NULL ? error_size : sizeof(unused),
+        .faults = source->faults,
     };
     struct amb_config_machine here;
     if (source->machine == NULL) {
@@ -279,6 +287,9 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
     if (status != AMB_OK) {
         if (status == AMB_ENOMEM) {
             (void)snprintf(build.error, build.error_size, "no memory for the configuration");
+        }
+        if (status == AMB_EINVAL && source->faults != NULL) {
+            amb_config_fault_keep(source->faults);
         }
         amb_config_destroy(&config);
         return status;

@@ -15,6 +15,7 @@
 #include "wire/base/cpus.h"
 #include "wire/base/log.h"
 #include "wire/base/status.h"
+#include "wire/config/config_faults.h"
 #include "wire/config/config_types.h"
 #include "wire/config/transports.h"
 #include "wire/tls/tls_context.h"
@@ -325,9 +326,12 @@ struct amb_config_source {
     size_t option_count;
     const char *const *listen; /* URLs; replace those of the layers below */
     size_t listen_count;
+    const char *const *set; /* "key=value": of `config set`, above all others */
+    size_t set_count;
     const struct amb_config_machine *machine; /* NULL: this one */
     const struct amb_config *former;          /* of a reload: the one in force; else NULL */
     amb_config_quick_fn quick;                /* NULL: there is no quick start */
+    struct amb_config_faults *faults;         /* of EINVAL, all that can be told; or NULL */
 };
 
 /*

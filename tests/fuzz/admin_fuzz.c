@@ -33,7 +33,7 @@ static void on_drain(void *arg)
     (void)arg;
 }
 
-static const struct amb_control_hooks hooks = {on_reload, on_drain, NULL};
+static const struct amb_control_hooks hooks = {on_reload, on_drain, NULL, NULL};
 
 static void check_words(const char *query)
 {
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     amb_admin_request(clients[0], 9, query);
     if (reloads > 0) {
         amb_assert(!amb_list_is_empty(&control->reloads));
-        amb_admin_reloaded(control, UINT64_MAX, (len & 1) != 0, "fuzz");
+        amb_admin_reloaded(control, UINT64_MAX, (len & 1) != 0, "fuzz", "[]");
     }
     stepped_settle(clients[0]);
     hear_answer(fds[0]); /* Also if it has ended itself. */

@@ -151,6 +151,17 @@ def test_levels_by_door(world):
         refused(world.ctl("viewer", "status", door=door), 'admin = "read"')
         ok(world.ctl("ops", "status", door=door))
         ok(world.ctl("ops", "reload", door=door))
+    check('limits.window = "2M"' in ok(world.ctl("views", "config", "show", "--role", "running")), "a view")
+    for door in ("tls", "unix"):
+        for words in (("config", "set", "log.level=info"), ("config", "diff", world.config), ("config", "test", world.config)):
+            refused(world.ctl("views", *words, door=door), 'no role of this user has admin = "')
+        for key in ("roles=( )", "auth.users=/u", "log.audit=", "tls.ca=/c", "http.insecure=true", "auth.token=s3cret"):
+            refused(world.ctl("ops", "config", "set", key, door=door), 'no role of this user has admin = "admin"')
+    refused(world.ctl("ops", "config", "test", "/etc/passwd"), 'no role of this user has admin = "admin"')
+    ok(world.ctl("ops", "config", "test", world.config, door="unix"))
+    ok(world.ctl("ops", "config", "set", "limits.window=1M"))
+    check(world.line(event="command", what="config set limits.window=1M")["user"] == "ops", "it is recorded")
+    check("s3cret" not in world.audit.read_text() + world.broker.log(), "and no secret is")
     for user in ("views", "ops"):
         for words in (("status",), ("kick", "--user", "viewer"), ("reload",)):
             refused(world.ctl(user, *words, door="tcp"), "only on a unix:// or a tls:// URL")
@@ -233,7 +244,7 @@ def test_reload_says_what_became_of_it(world):
     check("valid and unchanged" in done, done)
     world.users.write_text(world.users.read_text() + "x" * 5000 + "\n")
     number = len(world.users.read_text().splitlines())
-    refused(world.ctl("ops", "reload"), f"users:{number}: is longer than", DATA)
+    refused(world.ctl("ops", "reload"), f"users:{number}: is longer than", CONFIG)
     line = world.line(event="command", what="reload", result="failed")
     check("is longer than" in line["why"], f"{line}")
     world.users.write_text("\n".join(world.users.read_text().splitlines()[:-1]) + "\n")
@@ -315,7 +326,7 @@ def test_files_of_the_log(world):
     size = first.stat().st_size
     world.audit = world.folder / "none" / "audit"
     world.write()
-    refused(world.ctl("ops", "reload"), "log.audit: ", DATA)
+    refused(world.ctl("ops", "reload"), "log.audit: ", CONFIG)
     world.audit = other
     check(world.line(event="command", what="reload", result="failed")["why"].find("log.audit") > 0, "recorded")
     check(first.stat().st_size == size, "the former file is left alone")

@@ -104,15 +104,90 @@ def test_a_wrong_file_changes_nothing(world):
             ('{ match = "a"; nothing = 1; }', "", "nothing"),
             ('{ match = "a"; full = "sometimes"; }', "", "sometimes"),
             ("{ }", "", "match"),
-            ('{ match = "a"; trust_group = "own"; }', "", "topics.trust_group"),
+            ('{ match = "a"; trust_group = "own"; }', "", "topics[a].trust_group: needs a restart (was \"default\""),
             ("", "limits = { window = 1; };", "limits.window")):
         world.write(rules, more)
         done = world.ctl("config", "reload")
-        check(done.returncode != 0 and words in done.stderr, f"{rules} {more}: {done}")
+        check(done.returncode == 78 and words in done.stderr, f"{rules} {more}: {done}")
     world.config.write_text(world.config.read_text().replace("workers = 2", "workers = 3").replace("window = 1;", ""))
     done = world.ctl("config", "reload")
-    check(done.returncode != 0 and "server.workers" in done.stderr, f"{done}")
+    check(done.returncode == 78 and "broker.conf:2: server.workers: needs a restart (was 2, becomes 3)" in done.stderr,
+          f"{done}")
     check(replayed(world, "a", 5) == 5, "the former rule holds")
+
+
+def rows(done, code=0):
+    check(done.returncode == code, f"{done}")
+    return json.loads(done.stdout)
+
+
+def test_each_fault_has_its_line_and_each_change_its_values(world):
+    """What a file would change, and its faults, before it is in force; nothing of that changes anything."""
+    other = world.rig.folder / "other.conf"
+    other.write_text(BASE.replace("workers = 2", "workers = 3") + 'topics = (\n { match = "a"; ttl = "5s"; } );\n'
+                     'limits = { window = "1M"; };\nlog = { level = "warn"; };\n')
+    world.reload('{ match = "a"; }, { match = "b"; }')
+    changes = {row["key"]: row for row in rows(world.ctl("config", "diff", other, "-o", "json"))}
+    check(changes["server.workers"]["applies"] == "restart" and changes["log.level"]["applies"] == "live", changes)
+    check(changes["topics[a].ttl"] == {"key": "topics[a].ttl", "was": '"forever"', "becomes": '"5s"', "applies": "live",
+                                       "place": f"{other}:4"}, changes)
+    check(changes["limits.window"]["applies"] == "new sessions" and changes["topics[b]"]["becomes"] == "none", changes)
+    done = world.ctl("config", "test", other)
+    check(done.returncode == 0 and "valid" in done.stdout, f"{done}")
+    other.write_text('server = { workers = 300; nothing = 1; };\ntopics = ( { match = "a"; ttl = "-1s"; },\n'
+                     ' { match = "b"; retain = { keys = -1; }; } );\n')
+    for verb in ("diff", "test"):
+        done = world.ctl("config", verb, other)
+        lines = done.stderr.splitlines()
+        check(done.returncode == 78 and len(lines) == 4, f"{done}")
+        for line, words in zip(lines, (":1: server.workers: out of range", ":1: server.nothing: unknown key",
+                                       ":2: topics[0].ttl: out of range", ":3: topics[1].retain.keys: out of range")):
+            check(f"config {verb}: {other}{words}" in line, f"{done}")
+        check("(was 2)" in lines[0], lines[0])
+    for path in (world.rig.folder / "none", world.rig.folder):
+        done = world.ctl("config", "test", path)
+        check(done.returncode == 78 and str(path) in done.stderr, f"{done}")
+    check(world.ctl("config", "reload").stdout.strip().endswith("valid and unchanged"), "nothing of that is in force")
+
+
+def test_a_key_is_set_until_the_end(world):
+    world.reload('{ match = "a"; }', "limits = { max_topics = 100; };")
+    changes = rows(world.ctl("config", "set", "limits.max_topics=3", "-o", "json"))
+    check(changes == [{"key": "limits.max_topics", "was": "100", "becomes": "3", "applies": "live", "place": "set"}],
+          changes)
+    world.write('{ match = "a"; }', "limits = { max_topics = 50; };")
+    check("unchanged" in world.ctl("config", "reload").stdout, "what is set goes before the file")
+    rows(world.ctl("config", "set", 'topics=( { match = "a"; retain = { messages = 7; }; } )', "-o", "json"))
+    world.publish("a", 20)
+    check(replayed(world, "a", 7) == 7, "it holds")
+    for text, words in (("server.workers=1", "is not live"), ("limits.max_topics=-1", "out of range"),
+                        ("limits.max_topic=1", "did you mean limits.max_topics"), ("log.level", "KEY=VALUE"),
+                        ("transports.tcp=false", "is not live"),
+                        ('topics=( { match = "a"; trust_group = "b"; } )', "needs a restart")):
+        done = world.ctl("config", "set", text)
+        check(done.returncode == 64 and words in done.stderr, f"{text}: {done}")
+    shown = {row["key"]: row for row in
+             rows(world.ctl("-o", "json", "config", "show", "--role", "running", "--origin"))}
+    check(shown["limits.max_topics"] == {"key": "limits.max_topics", "value": "3", "origin": "set"}, shown)
+    check(shown["server.workers"]["origin"] == f"{world.config}:2" and shown["log.level"]["origin"] == "default", shown)
+    shown = {row["key"]: row for row in
+             rows(world.ctl("-o", "json", "config", "show", "--role", "running", "--defaults"))}
+    check(shown["limits.max_topics"] == {"key": "limits.max_topics", "value": "10000"}, shown)
+    for i in range(64):  # A key has one place, however often it is set.
+        rows(world.ctl("config", "set", f"limits.max_topics={100 + i}", "-o", "json"))
+
+
+def test_what_has_changed_is_an_event(world):
+    listener = world.rig.client("broker-ctl", "--url", world.broker.unix_url, "events", "config.*", "-o", "jsonl",
+                                "--count", 3)
+    until(20, lambda: world.broker.ask("subs"), "it listens")
+    world.ctl("config", "set", "log.level=debug")
+    world.ctl("config", "set", "log.level=loud")
+    world.write('{ match = "a"; }')
+    world.broker.signal(signal.SIGHUP)
+    events = [json.loads(line) for line in listener.all_lines(20)]
+    check([event["event"].split(".")[-1] for event in events] == ["changed", "refused", "changed"], events)
+    check("log.level" in events[0]["note"] and "loud" in events[1]["note"] and "topics[a]" in events[2]["note"], events)
 
 
 def test_more_topics_than_at_the_start(world):

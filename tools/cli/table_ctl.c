@@ -221,6 +221,16 @@ static const struct amb_cli_option kick_options[] = {
     {.name = NULL},
 };
 
+static const struct amb_cli_arg config_file_args[] = {
+    {.name = "FILE", .type = AMB_CLI_FILE, .help = "on the broker's machine, which reads it"},
+    {.name = NULL},
+};
+
+static const struct amb_cli_arg config_set_args[] = {
+    {.name = "KEY=VALUE", .help = "as limits.window=4M; a live key of broker.conf(5)"},
+    {.name = NULL},
+};
+
 static const struct amb_cli_arg user_args[] = {
     {.name = "USER", .help = "its name in the users file, or a uid"},
     {.name = NULL},
@@ -463,8 +473,27 @@ static const struct amb_cli_command commands[] = {
     {.name = "config reload",
      .aliases = AMB_CLI_ALIASES("reload"),
      .help = "read the configuration, users and certificates again, and say what became of it",
-     .more = "A fault is told, and changes nothing: 65.",
+     .more = "A row for each change. Where a value is wrong, or a key needs a restart, nothing "
+             "changes: a line for each, and 78.",
      .example = "broker-ctl config reload"},
+    {.name = "config diff",
+     .args = config_file_args,
+     .options = view_options,
+     .help = "the changes that FILE would make, and when each applies",
+     .more = "applies: live, new sessions, or restart. The broker reads the file with its own "
+             "options and variables above it. A file that is wrong: 78.",
+     .example = "broker-ctl config diff /etc/ambroker/broker.conf"},
+    {.name = "config test",
+     .args = config_file_args,
+     .help = "the faults that FILE would have in the running broker",
+     .more = "A line for each, with file:line, and 78.",
+     .example = "broker-ctl config test new.conf"},
+    {.name = "config set",
+     .args = config_set_args,
+     .help = "another value of a live key, until the broker ends",
+     .more = "It goes before files, variables and options, also at a reload. A key that needs a "
+             "restart, or a wrong value: 64.",
+     .example = "broker-ctl config set log.level=debug"},
     {.name = "drain",
      .help = "deliver what is there, then end the broker",
      .example = "broker-ctl drain"},
@@ -677,6 +706,7 @@ static const struct amb_cli_exit exits[] = {
     {70, "the system refused something (no space, no memory), or a fault of ours"},
     {75, "the time given has passed, or a signal came before the count was reached"},
     {77, "forbidden: no right to do this, or the wrong token"},
+    {78, "configuration: a running broker refuses it, and the former one stays"},
     {0, NULL},
 };
 

@@ -8,7 +8,7 @@
 /* ---- config, address ---- */
 
 static const struct amb_config_word role_words[] = {
-    {"client", 0, false}, {"broker", 1, false}, {NULL, 0, false}};
+    {"client", 0, false}, {"broker", 1, false}, {"running", 2, false}, {NULL, 0, false}};
 
 const struct amb_cli_arg amb_cli_config_args[] = {
     {.name = "OPTION",
@@ -26,7 +26,8 @@ const struct amb_cli_option amb_cli_config_options[] = {
      .default_text = "client",
      .help =
          "client: of a program that uses libamb, with --url, --credentials and --client-name of "
-         "this command line; broker: of the brokerd beside broker-ctl, or the one in PATH"},
+         "this command line; broker: of the brokerd beside broker-ctl, or the one in PATH; "
+         "running: of the broker that --url names, which is asked"},
     {.name = "config",
      .type = AMB_CLI_FILE,
      .value = "FILE",
@@ -34,8 +35,12 @@ const struct amb_cli_option amb_cli_config_options[] = {
      .help = "the file"},
     {.name = "origin",
      .type = AMB_CLI_FLAG,
-     .help = "also where each value comes from: FILE:LINE, environment NAME, the option, default, "
-             "--dev"},
+     .help = "also where each value comes from: FILE:LINE, environment NAME, the option, set (by "
+             "config set), default, --dev"},
+    {.name = "defaults",
+     .type = AMB_CLI_FLAG,
+     .excludes = "config",
+     .help = "the values where nothing is said: no file, variable or option is looked at"},
     {.name = NULL},
 };
 

@@ -20,6 +20,7 @@ enum amb_exit {
     AMB_EXIT_SOFTWARE = 70,    /* the system refused something, or a fault of ours */
     AMB_EXIT_TIMEOUT = 75,     /* the time given has passed */
     AMB_EXIT_FORBIDDEN = 77,   /* not allowed */
+    AMB_EXIT_CONFIG = 78,      /* a configuration is refused */
 };
 
 enum amb_exit amb_exit_of(enum amb_status status);

@@ -4,6 +4,7 @@
 #include "client/config/client_config.h"
 #include "tools/common/shown.h"
 #include "tools/ctl/broker_config.h"
+#include "tools/ctl/config_ask.h"
 #include "tools/ctl/config_lines.h"
 #include "tools/ctl/connect.h"
 #include "wire/base/memstream.h"
@@ -13,11 +14,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+/* Of --role, as the table has them. */
+enum role {
+    ROLE_CLIENT,
+    ROLE_BROKER,
+    ROLE_RUNNING,
+};
+
 struct wanted {
-    bool is_broker;
+    enum role role;
     bool has_origin;
+    bool are_defaults;    /* and nothing else is looked at */
     const char *config;   /* NULL: the role's own choice */
     char *const *options; /* of brokerd, NULL ends them */
 };
@@ -32,13 +42,13 @@ static enum amb_status make_config(const struct amb_ctl *ctl, const struct wante
         {"client.name", "--client-name", ctl->client_name},
     };
     struct amb_client_option given[sizeof(all) / sizeof(all[0])];
-    struct amb_client_source source = {
-        .path = wanted->config != NULL ? wanted->config : amb_client_config_path(),
-        .environment = (const char *const *)environ,
-        .options = given,
-    };
+    struct amb_client_source source = {.options = given};
+    if (!wanted->are_defaults) {
+        source.path = wanted->config != NULL ? wanted->config : amb_client_config_path();
+        source.environment = (const char *const *)environ;
+    }
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if (all[i].text != NULL) {
+        if (all[i].text != NULL && !wanted->are_defaults) {
             given[source.option_count++] = all[i];
         }
     }
@@ -135,12 +145,35 @@ static enum amb_exit print(const struct amb_ctl *ctl, const struct wanted *wante
     return AMB_EXIT_OK;
 }
 
+/* Of a brokerd whose file is empty, and that sees no variable of its own. */
+static enum amb_exit print_defaults(char **out)
+{
+    static const char prefix[] = "AMBROKER_";
+    char path[64];
+    int fd = memfd_create("no configuration", 0); /* Inherited by the child, which opens it. */
+    if (fd < 0) {
+        amb_tool_error("config: no memory");
+        return AMB_EXIT_SOFTWARE;
+    }
+    for (char **at = environ; *at != NULL;) {
+        char name[256];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(*at, "="), *at);
+        bool is_ours = strncmp(name, prefix, sizeof(prefix) - 1) == 0;
+        at = is_ours && unsetenv(name) == 0 ? environ : at + 1;
+    }
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    enum amb_exit code = amb_ctl_broker_config("config", path, NULL, out);
+    (void)close(fd);
+    return code;
+}
+
 static enum amb_exit show(const struct amb_ctl *ctl, const struct wanted *wanted)
 {
     char *text = NULL;
-    enum amb_exit code =
-        wanted->is_broker ? amb_ctl_broker_config("config", wanted->config, wanted->options, &text)
-                          : print_client(ctl, wanted, &text);
+    enum amb_exit code = wanted->role != ROLE_BROKER ? print_client(ctl, wanted, &text)
+                         : wanted->are_defaults      ? print_defaults(&text)
+                                                : amb_ctl_broker_config("config", wanted->config,
+                                                                        wanted->options, &text);
     if (code == AMB_EXIT_OK) {
         code = print(ctl, wanted, text);
     }
@@ -152,15 +185,18 @@ enum amb_exit amb_ctl_config(struct amb_ctl *ctl)
 {
     const struct amb_cli_line *line = ctl->line;
     const struct wanted wanted = {
-        .is_broker = amb_cli_word(line, "role", 0) != 0,
+        .role = (enum role)amb_cli_word(line, "role", ROLE_CLIENT),
         .has_origin = amb_cli_has(line, "origin"),
+        .are_defaults = amb_cli_has(line, "defaults"),
         .config = amb_cli_text(line, "config"),
         .options = line->args,
     };
-    if (line->arg_count > 0 && !wanted.is_broker) {
+    if (line->arg_count > 0 && wanted.role != ROLE_BROKER) {
         amb_tool_error("%s %.40s: options of brokerd go with --role broker", line->called,
                        line->args[0]);
         return AMB_EXIT_USAGE;
     }
-    return show(ctl, &wanted);
+    return wanted.role == ROLE_RUNNING
+               ? amb_ctl_config_running(ctl, wanted.has_origin, wanted.are_defaults)
+               : show(ctl, &wanted);
 }

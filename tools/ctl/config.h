@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The subcommand `config`: the values that hold for a broker or for a program, and where each comes
- * from. It asks no broker.
+ * from. It asks no broker, but for --role running.
  * Threads: the main thread only.
  */
 #pragma once

@@ -13,6 +13,7 @@
 #include "tools/ctl/admin.h"
 #include "tools/ctl/check.h"
 #include "tools/ctl/config.h"
+#include "tools/ctl/config_ask.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/contexts.h"
 #include "tools/ctl/key.h"
@@ -68,7 +69,10 @@ static const struct command commands[] = {
     {"block", amb_ctl_ask, "block"},
     {"unblock", amb_ctl_ask, "unblock"},
     {"blocked", amb_ctl_ask, "blocked"},
-    {"config reload", amb_ctl_ask, "reload"},
+    {"config reload", amb_ctl_config_ask, "config reload"},
+    {"config diff", amb_ctl_config_file, "config diff"},
+    {"config test", amb_ctl_config_file, "config test"},
+    {"config set", amb_ctl_config_set, "config set"},
     {"drain", amb_ctl_ask, "drain"},
     {"config show", amb_ctl_config, NULL},
     {"context ls", amb_ctl_context_ls, NULL},

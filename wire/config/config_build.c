@@ -72,6 +72,9 @@ void amb_config_place_format(const struct amb_config_place *place, char *out, si
     case AMB_CONFIG_ORIGIN_OPTION:
         (void)snprintf(out, size, "%s", name);
         return;
+    case AMB_CONFIG_ORIGIN_SET:
+        (void)snprintf(out, size, "set");
+        return;
     case AMB_CONFIG_ORIGIN_FILE:
         if (place->line == 0) {
             (void)snprintf(out, size, "%s", name);
@@ -94,8 +97,13 @@ enum amb_status amb_config_fail(const struct amb_config_build *build,
     va_end(args);
     amb_config_place_format(place, where,
                             room > WHERE_LEAST && room < sizeof(where) ? room : sizeof(where));
-    (void)snprintf(build->error, build->error_size, "%s: %s%s%s", where, path == NULL ? "" : path,
-                   path == NULL ? "" : ": ", reason);
+    if (amb_config_faults_count(build) == 0) {
+        (void)snprintf(build->error, build->error_size, "%s: %s%s%s", where,
+                       path == NULL ? "" : path, path == NULL ? "" : ": ", reason);
+    }
+    if (build->faults != NULL) {
+        amb_config_fault_tell(build->faults, where, path == NULL ? "" : path, reason);
+    }
     return AMB_EINVAL;
 }
 

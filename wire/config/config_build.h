@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "wire/config/config_faults.h"
 #include "wire/config/config_key.h"
 #include "wire/config/config_types.h"
 
@@ -21,6 +22,7 @@ enum amb_config_origin {
     AMB_CONFIG_ORIGIN_FILE,
     AMB_CONFIG_ORIGIN_ENVIRONMENT,
     AMB_CONFIG_ORIGIN_OPTION,
+    AMB_CONFIG_ORIGIN_SET, /* while it runs, by `config set` */
 };
 
 /* Where a value was written. */
@@ -29,6 +31,8 @@ struct amb_config_place {
     const char *name; /* the file, the variable, the option as "-o server.workers" */
     unsigned line;    /* FILE: 0 if it is about the whole file */
 };
+
+struct amb_config_spot;
 
 struct amb_config_block {
     struct amb_config_block *next;
@@ -39,6 +43,7 @@ struct amb_config_block {
 struct amb_config_store {
     const struct amb_config_schema *schema;
     struct amb_config_block *blocks;
+    struct amb_config_spot *spots;                       /* of elements of lists: config_spots.h */
     struct amb_config_place places[AMB_CONFIG_KEYS_MAX]; /* of each row's present value */
 };
 
@@ -47,7 +52,8 @@ struct amb_config_build {
     void *config; /* the struct that the schema's offsets are in */
     char *error;  /* never NULL */
     size_t error_size;
-    unsigned includes; /* files included so far */
+    unsigned includes;                /* files included so far */
+    struct amb_config_faults *faults; /* NULL: the first one ends it */
 };
 
 /* A value as it was written, before its type is looked at. */
@@ -82,7 +88,8 @@ char *amb_config_copy(struct amb_config_store *store, const char *text);
 /* Frees all of that, not the store itself. */
 void amb_config_store_fini(struct amb_config_store *store);
 
-/* Writes "place: path: reason" and answers EINVAL. path may be NULL. */
+/* Writes "place: path: reason" and answers EINVAL. path may be NULL. Of several faults the first
+ * one is in the error. */
 AMB_MUST_CHECK enum amb_status amb_config_fail(const struct amb_config_build *build,
                                                const struct amb_config_place *place,
                                                const char *path, const char *format, ...)

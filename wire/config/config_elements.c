@@ -2,6 +2,7 @@
 #include "wire/config/config_elements.h"
 
 #include "wire/base/text.h"
+#include "wire/config/config_spots.h"
 #include "wire/config/config_tree.h"
 #include "wire/config/config_value.h"
 
@@ -61,6 +62,7 @@ static enum amb_status set_key(const struct amb_config_target *element,
         return amb_config_not_yet(element->build, path, &place);
     }
     struct amb_config_target target = {element->build, key, element->base, path, &place};
+    amb_config_spot_add(element->build->store, element->key->path, key->path, &place);
     return amb_config_value_set(&target, &value);
 }
 
@@ -81,7 +83,7 @@ static enum amb_status set_group(const struct amb_config_target *element,
     }
     enum amb_status status = AMB_OK;
     size_t count = amb_config_length(group);
-    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+    for (size_t i = 0; amb_config_goes_on(element->build, &status) && i < count; i++) {
         status = set_key(element, amb_config_element(group, i), prefix);
     }
     return status;
@@ -124,7 +126,7 @@ static enum amb_status check_name(const struct amb_config_target *element, const
     }
     for (size_t i = 0; i < before; i++) {
         const char *other = name_of(kind, (const char *)element->base - (before - i) * kind->size);
-        if (strcmp(other, name) == 0) {
+        if (other != NULL && strcmp(other, name) == 0) { /* NULL: a fault that was told. */
             return amb_config_fail(element->build, element->place, element->path,
                                    "%s[%zu] has the same %s (got \"%s\", allowed once)", list, i,
                                    kind->name, name);
@@ -143,13 +145,20 @@ static enum amb_status set_element(const struct amb_config_target *element,
         return amb_config_fail(element->build, element->place, element->path,
                                "wrong type (allowed a group as %s)", kind->example);
     }
+    unsigned faults = amb_config_faults_count(element->build);
+    struct amb_config_store *store = element->build->store;
     enum amb_status status = set_defaults(element);
     size_t count = amb_config_length(group);
-    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+    amb_config_spot_add(store, element->key->path, "", element->place);
+    for (size_t i = 0; amb_config_goes_on(element->build, &status) && i < count; i++) {
         status = set_key(element, amb_config_element(group, i), "");
     }
+    if (status != AMB_OK || amb_config_faults_count(element->build) != faults) {
+        return status;
+    }
+    status = check_name(element, list, before);
     if (status == AMB_OK) {
-        status = check_name(element, list, before);
+        amb_config_spots_name(store, name_of(kind, element->base));
     }
     return status == AMB_OK && kind->check != NULL ? kind->check(element) : status;
 }
@@ -166,6 +175,7 @@ enum amb_status amb_config_elements_set(const struct amb_config_target *target,
 {
     const struct amb_config_elements *kind = target->key->elements;
     void *field = (char *)target->base + target->key->offset;
+    amb_config_spots_forget(target->build->store, target->key->path);
     if (value->kind == AMB_CONFIG_VALUE_UNTYPED && value->text[0] == '\0') {
         field_write(field, NULL, 0);
         return AMB_OK;
@@ -182,7 +192,7 @@ enum amb_status amb_config_elements_set(const struct amb_config_target *target,
     if (items == NULL) {
         return AMB_ENOMEM;
     }
-    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+    for (size_t i = 0; amb_config_goes_on(target->build, &status) && i < count; i++) {
         char path[AMB_CONFIG_PATH_MAX];
         const struct config_setting_t *group = amb_config_element(value->setting, i);
         struct amb_config_place place = amb_config_place_at(target->build, target->place, group);

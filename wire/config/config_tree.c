@@ -95,7 +95,7 @@ static enum amb_status apply_group(struct amb_config_build *build,
 {
     enum amb_status status = AMB_OK;
     size_t count = amb_config_length(group);
-    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+    for (size_t i = 0; amb_config_goes_on(build, &status) && i < count; i++) {
         char path[TREE_PATH_MAX];
         const struct config_setting_t *item = amb_config_element(group, i);
         (void)snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] == '\0' ? "" : ".",

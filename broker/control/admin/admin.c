@@ -35,6 +35,7 @@ struct running {
     unsigned orders;           /* of workers that have not answered */
     uint64_t messages;         /* that these have named so far */
     struct amb_command command;
+    struct amb_config_job job; /* of the configuration */
     char words[AMB_AUDIT_WHAT_SIZE];
 };
 
@@ -50,10 +51,23 @@ static void note(const struct running *running, const char *result, const char *
     (void)snprintf(out->why, sizeof(out->why), "%s", why == NULL ? "" : why);
 }
 
+/* Of a command that wants rows, and there are some: they say what no single text can. */
+static bool reply_rows(struct running *running, const char *result, const char *text,
+                       const char *rows)
+{
+    json_t *array = rows == NULL ? NULL : json_loads(rows, 0, NULL);
+    if (array == NULL) {
+        return false;
+    }
+    amb_status_reply(running->client, running->id,
+                     json_pack("{s:s, s:s, s:o}", "result", result, "note", text, "rows", array));
+    return true;
+}
+
 /* The end of it: a line in both logs, an event, an answer. text: what is to be said of it, or
- * NULL. */
-static void finish(struct running *running, enum amb_status status, uint64_t count,
-                   const char *text)
+ * NULL. rows: JSON, or NULL. */
+static void finish_with(struct running *running, enum amb_status status, uint64_t count,
+                        const char *text, const char *rows)
 {
     struct amb_client *client = running->client;
     struct amb_audit_entry entry;
@@ -70,16 +84,25 @@ static void finish(struct running *running, enum amb_status status, uint64_t cou
                            : json_pack("{s:s, s:s, s:I, s:s, s:s}", "command", running->words,
                                        "user", entry.user, "client", (json_int_t)client->id,
                                        "result", result, "note", text));
-    if (client->state == AMB_CLIENT_LIVE && is_done) {
+    bool is_live = client->state == AMB_CLIENT_LIVE;
+    if (is_live && running->command.wants_rows && reply_rows(running, result, text, rows)) {
+        /* Answered. */
+    } else if (is_live && is_done) {
         amb_status_reply(client, running->id,
                          json_pack("[{s:s, s:s, s:I, s:I, s:s}]", "command", running->words,
                                    "result", result, "clients", (json_int_t)count, "messages",
                                    (json_int_t)running->messages, "note", text));
-    } else if (client->state == AMB_CLIENT_LIVE) {
+    } else if (is_live) {
         amb_client_send_error(client, running->id, status, "%s: %s", running->words, text);
     }
     free(running);
     amb_client_end_work(client);
+}
+
+static void finish(struct running *running, enum amb_status status, uint64_t count,
+                   const char *text)
+{
+    finish_with(running, status, count, text, NULL);
 }
 
 static void finish_counted(struct running *running)
@@ -117,15 +140,27 @@ static void begin_reload(struct running *running, const struct amb_control_hooks
     hooks->reload(hooks->arg);
 }
 
-void amb_admin_reloaded(struct amb_control *control, uint64_t upto, bool is_done, const char *text)
+/* One for all of the broker, whoever asked. */
+static void publish_config(struct amb_control *control, bool is_done, const char *text)
+{
+    if (amb_events_are_wanted(control)) {
+        amb_events_publish(control, AMB_TENANT_OPERATORS,
+                           is_done ? "$SYS.config.changed" : "$SYS.config.refused",
+                           json_pack("{s:s}", "note", text));
+    }
+}
+
+void amb_admin_reloaded(struct amb_control *control, uint64_t upto, bool is_done, const char *text,
+                        const char *rows)
 {
     bool is_asked = false;
+    publish_config(control, is_done, text);
     AMB_LIST_FOR_EACH_SAFE (node, &control->reloads) {
         struct running *running = AMB_CONTAINER_OF(node, struct running, node);
         if (running->reload <= upto) {
             is_asked = true;
             amb_list_remove(node);
-            finish(running, is_done ? AMB_OK : AMB_EREJECTED, 0, text);
+            finish_with(running, is_done ? AMB_OK : AMB_EREJECTED, 0, text, rows);
         }
     }
     if (!is_asked) {
@@ -142,8 +177,39 @@ void amb_admin_reloaded(struct amb_control *control, uint64_t upto, bool is_done
 void amb_admin_end(struct amb_control *control)
 {
     if (!amb_list_is_empty(&control->reloads)) {
-        amb_admin_reloaded(control, UINT64_MAX, false, "the broker ends");
+        amb_admin_reloaded(control, UINT64_MAX, false, "the broker ends", NULL);
     }
+}
+
+static void job_done(struct amb_mail *mail, void *control)
+{
+    struct amb_config_job *job = AMB_CONTAINER_OF(mail, struct amb_config_job, mail);
+    struct running *running = AMB_CONTAINER_OF(job, struct running, job);
+    char *note_text = job->note, *rows = job->rows;
+    if (job->task == AMB_CONFIG_TASK_SET && note_text != NULL) {
+        publish_config(control, job->is_done, note_text);
+    }
+    finish_with(running, job->is_done ? AMB_OK : AMB_EREJECTED, 0, note_text, rows);
+    free(note_text);
+    free(rows);
+}
+
+static enum amb_config_task task_of(enum amb_command_kind kind)
+{
+    return kind == AMB_COMMAND_CONFIG_DEFAULTS ? AMB_CONFIG_TASK_DEFAULTS
+           : kind == AMB_COMMAND_CONFIG_DIFF   ? AMB_CONFIG_TASK_DIFF
+           : kind == AMB_COMMAND_CONFIG_TEST   ? AMB_CONFIG_TASK_TEST
+           : kind == AMB_COMMAND_CONFIG_SET    ? AMB_CONFIG_TASK_SET
+                                               : AMB_CONFIG_TASK_SHOW;
+}
+
+static void begin_job(struct running *running, const struct amb_control_hooks *hooks)
+{
+    running->job.task = task_of(running->command.kind);
+    running->job.text = running->command.rest;
+    running->job.to = &running->client->control->inbox;
+    running->job.done = job_done;
+    hooks->config(hooks->arg, &running->job);
 }
 
 /* Of things that main() does. */
@@ -152,8 +218,11 @@ static void carry_out_by_hook(struct running *running)
     struct amb_control *control = running->client->control;
     const struct amb_control_hooks *hooks =
         atomic_load_explicit(&control->hooks, memory_order_acquire);
-    if (hooks == NULL) {
+    bool is_of_config = amb_command_is_of_config(&running->command);
+    if (hooks == NULL || (is_of_config && hooks->config == NULL)) {
         finish(running, AMB_ENOTSUP, 0, "this broker has no such command");
+    } else if (is_of_config) {
+        begin_job(running, hooks);
     } else if (running->command.kind == AMB_COMMAND_RELOAD) {
         begin_reload(running, hooks);
     } else {
@@ -235,6 +304,11 @@ static void carry_out(struct running *running)
     case AMB_COMMAND_UNBLOCK:
     case AMB_COMMAND_RELOAD:
     case AMB_COMMAND_DRAIN:
+    case AMB_COMMAND_CONFIG_SHOW:
+    case AMB_COMMAND_CONFIG_DEFAULTS:
+    case AMB_COMMAND_CONFIG_DIFF:
+    case AMB_COMMAND_CONFIG_TEST:
+    case AMB_COMMAND_CONFIG_SET:
     case AMB_COMMAND_NONE:
         status = amb_operate(running->client, &running->command, &count, &why);
         break;
@@ -245,6 +319,19 @@ static void carry_out(struct running *running)
 }
 
 /* ---- the record ---- */
+
+/* A file's faults tell of the broker's machine: others than its own need more than a command. */
+static enum amb_admin level_of(const struct amb_client *client, const struct amb_command *command)
+{
+    bool has_path =
+        command->kind == AMB_COMMAND_CONFIG_DIFF || command->kind == AMB_COMMAND_CONFIG_TEST;
+    if (command->kind == AMB_COMMAND_NONE || command->kind == AMB_COMMAND_CONFIG_SHOW ||
+        command->kind == AMB_COMMAND_CONFIG_DEFAULTS) {
+        return AMB_ADMIN_READ;
+    }
+    return amb_command_is_of_trust(command) || (has_path && !client->is_unix) ? AMB_ADMIN_ADMIN
+                                                                              : AMB_ADMIN_OPERATE;
+}
 
 /* Its line is on the disk, or is not. Its client may have lost its rights meanwhile. */
 static void recorded(struct amb_mail *mail, void *owner)
@@ -258,7 +345,7 @@ static void recorded(struct amb_mail *mail, void *owner)
     if (trouble != 0) {
         refuse_unrecorded(running, strerrordesc_np(trouble));
     } else if (control->is_over || client->state != AMB_CLIENT_LIVE || client->revoked != AMB_OK ||
-               amb_status_obstacle(client, AMB_ADMIN_OPERATE) != NULL) {
+               amb_status_obstacle(client, level_of(client, &running->command)) != NULL) {
         finish(running, AMB_ECANCELED, 0, "not carried out: its client has gone, or its right");
     } else {
         carry_out(running);
@@ -319,14 +406,15 @@ void amb_admin_request(struct amb_client *client, uint64_t id, const char *query
     }
     bool is_good = amb_command_parse(query, &command, &why);
     bool is_view = command.kind == AMB_COMMAND_NONE;
-    const char *obstacle =
-        amb_status_obstacle(client, is_view ? AMB_ADMIN_READ : AMB_ADMIN_OPERATE);
+    const char *obstacle = amb_status_obstacle(client, level_of(client, &command));
     if (obstacle == NULL && amb_command_is_of_all(&command) && amb_operate_scope(client) != NULL) {
         obstacle = "only users of the tenant \"$\", or with admin = \"admin\": it is of the whole "
                    "broker";
     }
     if (obstacle != NULL) {
-        forbid(client, id, query, obstacle);
+        char words[AMB_AUDIT_WHAT_SIZE];
+        (void)amb_command_format(&command, words, sizeof(words)); /* Without a secret. */
+        forbid(client, id, is_view || !is_good ? query : words, obstacle);
     } else if (!is_good) {
         amb_client_send_error(client, id, AMB_EINVAL, "admin: %s", why);
     } else if (!is_view && !is_utf8(query)) {

@@ -25,5 +25,6 @@ void amb_admin_request(struct amb_client *client, uint64_t id, const char *query
 /* The broker ends: those who wait for a reload are answered. */
 void amb_admin_end(struct amb_control *control);
 /* A reload has ended: those who asked for it up to number `upto` are answered. Nobody has: it was a
- * signal's. text: what is in force, or why nothing has changed. */
-void amb_admin_reloaded(struct amb_control *control, uint64_t upto, bool is_done, const char *text);
+ * signal's. text: what is in force, or why nothing has changed; rows: the same as JSON, or NULL. */
+void amb_admin_reloaded(struct amb_control *control, uint64_t upto, bool is_done, const char *text,
+                        const char *rows);

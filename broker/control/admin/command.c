@@ -1,28 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/admin/command.h"
 
+#include "broker/config/config_schema.h"
 #include "wire/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#define ALL 99u
+
 static const struct {
     const char *words; /* that begin it */
     enum amb_command_kind kind;
-    unsigned least, most; /* words behind these */
+    unsigned least, most; /* words behind these; most ALL: the rest is one text */
     const char *usage;
+    bool wants_rows;
 } forms[] = {
-    {"kick --user", AMB_COMMAND_KICK_USER, 1, 1, "kick --user NAME [-- TEXT], of up to 150 bytes"},
+    {"kick --user", AMB_COMMAND_KICK_USER, 1, 1, "kick --user NAME [-- TEXT], of up to 150 bytes",
+     false},
     {"kick", AMB_COMMAND_KICK, 1, 1,
-     "kick CLIENT, or kick --user NAME; -- TEXT, of up to 150 bytes"},
-    {"block", AMB_COMMAND_BLOCK, 1, 1, "block USER"},
-    {"unblock", AMB_COMMAND_UNBLOCK, 1, 1, "unblock USER"},
-    {"durable rm", AMB_COMMAND_DURABLE_RM, 1, 2, "durable rm NAME [USER]"},
-    {"queue redeliver", AMB_COMMAND_REDELIVER, 1, 2, "queue redeliver NAME [USER]"},
-    {"topic rm", AMB_COMMAND_TOPIC_RM, 1, 2, "topic rm NAME [TENANT]"},
-    {"topic purge", AMB_COMMAND_TOPIC_PURGE, 1, 2, "topic purge NAME [TENANT]"},
-    {"reload", AMB_COMMAND_RELOAD, 0, 0, "reload takes no argument"},
-    {"drain", AMB_COMMAND_DRAIN, 0, 0, "drain takes no argument"},
+     "kick CLIENT, or kick --user NAME; -- TEXT, of up to 150 bytes", false},
+    {"block", AMB_COMMAND_BLOCK, 1, 1, "block USER", false},
+    {"unblock", AMB_COMMAND_UNBLOCK, 1, 1, "unblock USER", false},
+    {"durable rm", AMB_COMMAND_DURABLE_RM, 1, 2, "durable rm NAME [USER]", false},
+    {"queue redeliver", AMB_COMMAND_REDELIVER, 1, 2, "queue redeliver NAME [USER]", false},
+    {"topic rm", AMB_COMMAND_TOPIC_RM, 1, 2, "topic rm NAME [TENANT]", false},
+    {"topic purge", AMB_COMMAND_TOPIC_PURGE, 1, 2, "topic purge NAME [TENANT]", false},
+    {"reload", AMB_COMMAND_RELOAD, 0, 0, "reload takes no argument", false},
+    {"drain", AMB_COMMAND_DRAIN, 0, 0, "drain takes no argument", false},
+    {"config reload", AMB_COMMAND_RELOAD, 0, 0, "config reload takes no argument", true},
+    {"config show", AMB_COMMAND_CONFIG_SHOW, 0, 0, "config show takes no argument", true},
+    {"config defaults", AMB_COMMAND_CONFIG_DEFAULTS, 0, 0, "config defaults takes no argument",
+     true},
+    {"config diff", AMB_COMMAND_CONFIG_DIFF, 1, ALL, "config diff PATH, which begins with /", true},
+    {"config test", AMB_COMMAND_CONFIG_TEST, 1, ALL, "config test PATH, which begins with /", true},
+    {"config set", AMB_COMMAND_CONFIG_SET, 1, ALL, "config set KEY=VALUE", true},
 };
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 
@@ -67,6 +79,18 @@ static bool take_text(const char **rest, struct amb_command *out)
     return true;
 }
 
+/* All that is behind the words, as one text. False: it is none that the command takes. */
+static bool take_rest(const char *rest, struct amb_command *out)
+{
+    bool is_of_path = out->kind != AMB_COMMAND_CONFIG_SET;
+    size_t len = strlen(rest);
+    if (len < 2 || len > sizeof(out->rest) || amb_text_has_control(rest + 1, len - 1)) {
+        return false;
+    }
+    memcpy(out->rest, rest + 1, len);
+    return is_of_path ? out->rest[0] == '/' : strchr(out->rest, '=') != NULL;
+}
+
 bool amb_command_parse(const char *query, struct amb_command *out, const char **why)
 {
     *out = (struct amb_command){.kind = AMB_COMMAND_NONE};
@@ -77,25 +101,63 @@ bool amb_command_parse(const char *query, struct amb_command *out, const char **
         }
         unsigned count = 0;
         out->kind = forms[i].kind;
+        out->wants_rows = forms[i].wants_rows;
+        *why = forms[i].usage;
+        if (forms[i].most == ALL) {
+            return take_rest(rest, out);
+        }
         while (*rest != '\0' && count < forms[i].most &&
                take_word(&rest, count == 0 ? out->word : out->second)) {
             count++;
         }
-        *why = forms[i].usage;
         return take_text(&rest, out) && *rest == '\0' && count >= forms[i].least;
     }
     return true;
+}
+
+/* Of a key whose value is shown nowhere, bytes up to its '='; else all. */
+static size_t shown_len(const struct amb_command *command)
+{
+    size_t count, len = strcspn(command->rest, "=");
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    for (size_t i = 0; command->kind == AMB_COMMAND_CONFIG_SET && i < count; i++) {
+        if (keys[i].secret && strlen(keys[i].path) == len &&
+            strncmp(keys[i].path, command->rest, len) == 0) {
+            return len + 1;
+        }
+    }
+    return strlen(command->rest);
 }
 
 bool amb_command_format(const struct amb_command *command, char *out, size_t size)
 {
     for (size_t i = 0; i < FORMS; i++) {
         if (forms[i].kind == command->kind) {
-            int len = snprintf(out, size, "%s%s%s%s%s%s%s", forms[i].words,
+            int len = snprintf(out, size, "%s%s%s%s%s%s%s%s%.*s", forms[i].words,
                                command->word[0] == '\0' ? "" : " ", command->word,
                                command->second[0] == '\0' ? "" : " ", command->second,
-                               command->text[0] == '\0' ? "" : " -- ", command->text);
+                               command->text[0] == '\0' ? "" : " -- ", command->text,
+                               command->rest[0] == '\0' ? "" : " ", (int)shown_len(command),
+                               command->rest);
             return len > 0 && (size_t)len < size;
+        }
+    }
+    return false;
+}
+
+bool amb_command_is_of_config(const struct amb_command *command)
+{
+    return command->kind >= AMB_COMMAND_CONFIG_SHOW;
+}
+
+bool amb_command_is_of_trust(const struct amb_command *command)
+{
+    static const char *const keys[] = {"auth.", "http.",   "log.audit", "quotas",
+                                       "roles", "tenants", "tls.",      "transports."};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (command->kind == AMB_COMMAND_CONFIG_SET &&
+            strncmp(command->rest, keys[i], strlen(keys[i])) == 0) {
+            return true;
         }
     }
     return false;
@@ -103,5 +165,6 @@ bool amb_command_format(const struct amb_command *command, char *out, size_t siz
 
 bool amb_command_is_of_all(const struct amb_command *command)
 {
-    return command->kind == AMB_COMMAND_RELOAD || command->kind == AMB_COMMAND_DRAIN;
+    return command->kind == AMB_COMMAND_RELOAD || command->kind == AMB_COMMAND_DRAIN ||
+           amb_command_is_of_config(command);
 }

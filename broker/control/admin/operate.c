@@ -189,6 +189,11 @@ enum amb_status amb_operate(struct amb_client *client, const struct amb_command 
     case AMB_COMMAND_TOPIC_PURGE:
     case AMB_COMMAND_RELOAD:
     case AMB_COMMAND_DRAIN:
+    case AMB_COMMAND_CONFIG_SHOW:
+    case AMB_COMMAND_CONFIG_DEFAULTS:
+    case AMB_COMMAND_CONFIG_DIFF:
+    case AMB_COMMAND_CONFIG_TEST:
+    case AMB_COMMAND_CONFIG_SET:
     case AMB_COMMAND_NONE:
         break;
     }

@@ -169,8 +169,9 @@ const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin 
         return "only on a unix:// or a tls:// URL";
     }
     if (rights->admin < level) {
-        return level == AMB_ADMIN_READ ? "no role of this user has admin = \"read\""
-                                       : "no role of this user has admin = \"operate\"";
+        return level == AMB_ADMIN_READ      ? "no role of this user has admin = \"read\""
+               : level == AMB_ADMIN_OPERATE ? "no role of this user has admin = \"operate\""
+                                            : "no role of this user has admin = \"admin\"";
     }
     return NULL;
 }

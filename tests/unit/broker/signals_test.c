@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 struct counts {
-    sem_t drains, reloads, reopens;
+    sem_t drains, reloads, reopens, calls;
 };
 
 static void on_drain(void *arg)
@@ -36,7 +36,13 @@ static void on_reopen(void *arg)
     assert_int_equal(sem_post(&counts->reopens), 0);
 }
 
-static const struct amb_signals_events events = {on_drain, on_reload, on_reopen};
+static void on_call(void *arg)
+{
+    struct counts *counts = arg;
+    assert_int_equal(sem_post(&counts->calls), 0);
+}
+
+static const struct amb_signals_events events = {on_drain, on_reload, on_reopen, on_call};
 
 static int values(sem_t *sem)
 {
@@ -83,6 +89,7 @@ static struct counts *begin(struct amb_signals *signals)
     assert_int_equal(sem_init(&counts.drains, 0, 0), 0);
     assert_int_equal(sem_init(&counts.reloads, 0, 0), 0);
     assert_int_equal(sem_init(&counts.reopens, 0, 0), 0);
+    assert_int_equal(sem_init(&counts.calls, 0, 0), 0);
     amb_signals_block();
     assert_int_equal(amb_signals_start(signals, &events, &counts), AMB_OK);
     return &counts;
@@ -123,6 +130,8 @@ static void test_harmless_signals_do_nothing(void **state)
     deliver(counts, SIGPIPE);
     amb_signals_reload(&signals);
     assert_int_equal(sem_wait(&counts->reloads), 0);
+    amb_signals_call(&signals);
+    assert_int_equal(sem_wait(&counts->calls), 0);
     amb_signals_stop(&signals);
     assert_int_equal(values(&counts->reopens), 1);
     assert_int_equal(values(&counts->drains), 0);

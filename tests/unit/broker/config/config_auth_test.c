@@ -82,7 +82,7 @@ static void test_a_reload_sees_other_bytes_in_the_same_file(void **state)
     struct amb_config *after = try_accept_source(&source);
     amb_config_diff(before, after, restart, sizeof(restart), live, sizeof(live));
     assert_string_equal(restart, "");
-    assert_string_equal(live, "auth.users");
+    assert_string_equal(live, "auth.users (configuration:2)");
     assert_int_equal(amb_auth_users_find(after->auth.users, "a")->number,
                      amb_auth_users_find(before->auth.users, "a")->number);
     amb_config_destroy(&before);

@@ -126,7 +126,7 @@ static void test_a_reload_sees_other_bytes_in_the_same_files(void **state)
     struct amb_config *after = try_accept(text_of("tls://127.0.0.1:0", OWN, TOKEN));
     amb_config_diff(before, after, restart, sizeof(restart), live, sizeof(live));
     assert_string_equal(restart, "");
-    assert_string_equal(live, "files of tls");
+    assert_string_equal(live, "files of tls (configuration:2)");
     amb_config_destroy(&before);
     amb_config_destroy(&same);
     amb_config_destroy(&after);

@@ -73,8 +73,9 @@ static void test_diff_tells_restart_from_live(void **state)
     assert_non_null(strstr(restart, "server.workers 3 -> 1 (configuration:1), server.max_conn"));
     assert_non_null(strstr(restart, "listen ( \"unix:///run/ambroker/broker.sock\" ) -> "
                                     "( \"unix:///b\" ) (configuration:1)"));
-    assert_string_equal(live, "topics (configuration:1), auth.token (configuration:1), log.level "
-                              "\"info\" -> \"trace\" (configuration:1)");
+    assert_string_equal(
+        live, "topics[a] none -> there (configuration:1), auth.token (configuration:1), log.level "
+              "\"info\" -> \"trace\" (configuration:1)");
     amb_config_diff(before, after, tiny, sizeof(tiny), live, sizeof(live));
     assert_string_equal(tiny, "...");
     amb_config_destroy(&before);

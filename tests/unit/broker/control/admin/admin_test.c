@@ -31,7 +31,7 @@ static void on_drain(void *arg)
     drains++;
 }
 
-static const struct amb_control_hooks hooks = {on_reload, on_drain, NULL};
+static const struct amb_control_hooks hooks = {on_reload, on_drain, NULL, NULL};
 
 static int begin(void **state)
 {
@@ -128,19 +128,19 @@ static void test_a_reload_is_waited_for(void **state)
     uint64_t asked = atomic_load(&control->reloads_asked);
     ask(alice, fds[0], "reload");
     assert_int_equal(reloads, 1);
-    amb_admin_reloaded(control, asked, false, "one that began before is another's");
+    amb_admin_reloaded(control, asked, false, "one that began before is another's", NULL);
     assert_false(amb_list_is_empty(&control->reloads));
     ask(other, fds[1], "reload");
-    amb_admin_reloaded(control, asked + 1, true, "in force from now on: roles");
+    amb_admin_reloaded(control, asked + 1, true, "in force from now on: roles", NULL);
     hears(fds[0], REPLY, AMB_OK, "in force from now on: roles");
     assert_false(amb_list_is_empty(&control->reloads));
-    amb_admin_reloaded(control, asked + 2, false, "b.conf:1: wrong");
+    amb_admin_reloaded(control, asked + 2, false, "b.conf:1: wrong", NULL);
     hears(fds[1], ERROR, AMB_EREJECTED, "reload: b.conf:1: wrong");
     assert_true(amb_list_is_empty(&control->reloads));
     /* One whose client goes, and one that the broker's end ends. */
     ask(alice, fds[0], "reload");
     stepped_leave(alice, fds[0]);
-    amb_admin_reloaded(control, asked + 3, true, "in force");
+    amb_admin_reloaded(control, asked + 3, true, "in force", NULL);
     ask(other, fds[1], "reload");
     amb_admin_end(control);
     hears(fds[1], ERROR, AMB_EREJECTED, "the broker ends");

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -47,6 +48,56 @@ static void test_commands(void **state)
     is("durable rm d plant:cam7", AMB_COMMAND_DURABLE_RM, "d", "plant:cam7");
     is("reload", AMB_COMMAND_RELOAD, "", "");
     is("drain", AMB_COMMAND_DRAIN, "", "");
+}
+
+static void test_commands_about_the_configuration(void **state)
+{
+    (void)state;
+    struct amb_command command;
+    char text[2 * AMB_COMMAND_REST_MAX], query[2 * AMB_COMMAND_REST_MAX];
+    const char *why = "";
+    is("config show", AMB_COMMAND_CONFIG_SHOW, "", "");
+    is("config defaults", AMB_COMMAND_CONFIG_DEFAULTS, "", "");
+    is("config diff /a b/c.conf", AMB_COMMAND_CONFIG_DIFF, "", "");
+    is("config test /c.conf", AMB_COMMAND_CONFIG_TEST, "", "");
+    is("config set log.level=debug", AMB_COMMAND_CONFIG_SET, "", "");
+    assert_true(amb_command_parse("config set topics=( { match = \"a\"; } )", &command, &why));
+    assert_string_equal(command.rest, "topics=( { match = \"a\"; } )");
+    assert_true(command.wants_rows);
+    assert_true(amb_command_parse("config reload", &command, &why));
+    assert_int_equal(command.kind, AMB_COMMAND_RELOAD);
+    assert_true(command.wants_rows);
+    is_wrong("config diff", "PATH");
+    is_wrong("config diff relative", "PATH");
+    is_wrong("config test /a\nb", "PATH");
+    is_wrong("config set", "KEY=VALUE");
+    is_wrong("config set log.level", "KEY=VALUE");
+    is_wrong("config show all", "no argument");
+    (void)snprintf(query, sizeof(query), "config diff /%0*d", (int)AMB_COMMAND_REST_MAX, 0);
+    is_wrong(query, "PATH");
+    /* No secret is shown. */
+    assert_true(amb_command_parse("config set auth.token=s3cret", &command, &why));
+    assert_true(amb_command_format(&command, text, sizeof(text)));
+    assert_string_equal(text, "config set auth.token=");
+}
+
+static void test_keys_that_say_who_may_do_what(void **state)
+{
+    (void)state;
+    static const char *const of_trust[] = {"config set roles=( )", "config set auth.users=/u",
+                                           "config set log.audit=/a", "config set tls.ca=/c",
+                                           "config set http.insecure=true"};
+    static const char *const others[] = {"config set log.level=debug", "config set topics=( )",
+                                         "config reload", "config test /roles", "topics roles"};
+    for (size_t i = 0; i < sizeof(of_trust) / sizeof(of_trust[0]); i++) {
+        struct amb_command command;
+        const char *why;
+        assert_true(amb_command_parse(of_trust[i], &command, &why));
+        assert_true(amb_command_is_of_trust(&command));
+        assert_true(amb_command_is_of_all(&command));
+        assert_true(amb_command_parse(others[i], &command, &why));
+        assert_false(amb_command_is_of_trust(&command));
+    }
 }
 
 static void test_views(void **state)
@@ -100,6 +151,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_commands_about_the_configuration),
+        cmocka_unit_test(test_keys_that_say_who_may_do_what),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_wrong_words),
         cmocka_unit_test(test_those_of_the_whole_broker),
