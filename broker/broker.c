@@ -19,6 +19,7 @@
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
 #include "broker/http/http.h"
+#include "broker/http/http_change.h"
 #include "broker/ingest/route.h"
 #include "broker/memory/gpupool.h"
 #include "broker/memory/limbo.h"
@@ -568,16 +569,23 @@ enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_co
                                   char *error, size_t error_size)
 {
     const char *path = config->log.audit;
+    struct amb_http_change *http = NULL;
+    enum amb_status status = amb_http_prepare(broker->http, config, error, error_size, &http);
+    if (status != AMB_OK) {
+        return status;
+    }
     struct reload *reload = calloc(1, sizeof(*reload));
     if (reload == NULL) {
+        amb_http_drop(&http);
         (void)snprintf(error, error_size, "no memory");
         return AMB_ENOMEM;
     }
     reload->audit.fd = -1;
     reload->has_audit = strcmp(path, broker->audit_path) != 0;
     if (reload->has_audit && path[0] != '\0') {
-        enum amb_status status = open_audit(path, &reload->audit, error, error_size);
+        status = open_audit(path, &reload->audit, error, error_size);
         if (status != AMB_OK) {
+            amb_http_drop(&http);
             free(reload);
             return status;
         }
@@ -585,6 +593,7 @@ enum amb_status amb_broker_reload(struct amb_broker *broker, const struct amb_co
     keep_path(broker, path);
     reload->config = amb_config_ref(config);
     amb_log_set_level(config->log.level);
+    amb_http_use(broker->http, &http);
     amb_mail_post(&broker->control.inbox, &reload->mail, reload_arrived);
     return AMB_OK;
 }

@@ -29,8 +29,8 @@ AMB_MUST_CHECK enum amb_status amb_broker_start(const struct amb_config *config,
 const char *amb_broker_urls(const struct amb_broker *broker);
 /*
  * Takes over what may change while it runs: everything in config that amb_config_diff calls live.
- * The rest is the same as before. The broker keeps references of its own. ENOMEM, EINVAL: nothing
- * has changed, and error holds a sentence.
+ * The rest is the same as before. The broker keeps references of its own. ENOMEM, EINVAL, ELIMIT,
+ * EUNREACHABLE: nothing has changed, and error holds a sentence.
  */
 AMB_MUST_CHECK enum amb_status amb_broker_reload(struct amb_broker *broker,
                                                  const struct amb_config *config, char *error,

@@ -134,17 +134,18 @@ static void share_passing(struct amb_config_server *server, uint64_t there, uint
         part_of(there / CLOSING_PART, CLOSING_MIN, AMB_CLOSING_MAX, spare - server->max_half_open);
 }
 
-/* HTTP that nobody asked for takes nothing from clients where there is little. needed: by them. */
+/* HTTP that nobody asked for takes nothing from clients where there is little. Where there is much,
+ * its part is left for a reload that brings it. needed: by clients. */
 static uint64_t descriptors_of_http(struct amb_config *config,
                                     const struct amb_config_machine *machine, uint64_t needed)
 {
     struct amb_config_http *http = &config->http;
     uint64_t own = AMB_HTTP_CONNECTIONS + AMB_HTTP_DESCRIPTORS;
-    if (http->is_auto &&
-        (machine->descriptors < HTTP_AUTO_LEAST || machine->descriptors < needed + own)) {
+    bool is_rich = machine->descriptors >= HTTP_AUTO_LEAST && machine->descriptors >= needed + own;
+    if (http->is_auto && !is_rich) {
         http->doors.count = 0;
     }
-    return http->doors.count == 0 ? 0 : own;
+    return http->doors.count > 0 || is_rich ? own : 0;
 }
 
 /* The descriptor formula; an explicit number must fit, "auto" takes what there is. Leases get what

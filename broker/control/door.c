@@ -65,11 +65,11 @@ static bool socket_is_served(const struct sockaddr_un *address, pid_t *pid)
     return is_served;
 }
 
-static enum amb_status unix_permit(const struct amb_url *url, char *error, size_t error_size)
+enum amb_status amb_door_permit(const struct amb_url *url, char *error, size_t error_size)
 {
     mode_t mode = url->mode >= 0 ? (mode_t)url->mode : DOOR_MODE_DEFAULT;
     if (url->group[0] != '\0') {
-        const struct group *group = getgrnam(url->group); /* At start, before other threads. */
+        const struct group *group = getgrnam(url->group); /* Nobody else asks for groups. */
         if (group == NULL || chown(url->path, (uid_t)-1, group->gr_gid) != 0) {
             (void)snprintf(error, error_size, "%s: group %s: %s", url->path, url->group,
                            group == NULL ? "no such group" : strerror(errno));
@@ -137,7 +137,7 @@ static enum amb_status unix_bind(struct amb_listener *listener, char *error, siz
     if (lstat(url->path, &st) == 0) {
         listener->socket_inode = (uint64_t)st.st_ino;
     }
-    return unix_permit(url, error, error_size);
+    return amb_door_permit(url, error, error_size);
 }
 
 static void tcp_complain(const struct amb_url *url, int why, char *error, size_t error_size)

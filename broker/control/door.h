@@ -21,6 +21,10 @@ AMB_MUST_CHECK enum amb_status amb_door_open(struct amb_control *control, const 
  * set where that fails, too. For other doors than the clients'. */
 AMB_MUST_CHECK enum amb_status amb_door_socket(struct amb_listener *listener, char *error,
                                                size_t error_size);
+/* The mode and group of a Unix socket that is there. EFORBIDDEN; error then holds a sentence. One
+ * thread at a time. */
+AMB_MUST_CHECK enum amb_status amb_door_permit(const struct amb_url *url, char *error,
+                                               size_t error_size);
 /* Removes its socket file, before the fd is closed: what nobody answers on is another's to remove.
  */
 void amb_door_remove(struct amb_listener *listener);

@@ -81,7 +81,7 @@ static bool start_daemon(struct amb_http *http)
     return http->daemon != NULL;
 }
 
-static bool watch(const struct amb_http *http, int fd, uint32_t place)
+bool amb_http_watch(const struct amb_http *http, int fd, uint32_t place)
 {
     struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = place}};
     return epoll_ctl(http->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -91,10 +91,10 @@ static bool watch_all(struct amb_http *http)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
     http->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    bool is_good =
-        http->epoll_fd >= 0 && info != NULL && watch(http, info->epoll_fd, AMB_HTTP_AT_DAEMON);
+    bool is_good = http->epoll_fd >= 0 && info != NULL &&
+                   amb_http_watch(http, info->epoll_fd, AMB_HTTP_AT_DAEMON);
     for (unsigned i = 0; i < http->listener_count; i++) {
-        is_good = is_good && watch(http, http->listeners[i].fd, AMB_HTTP_AT_LISTENERS + i);
+        is_good = is_good && amb_http_watch(http, http->listeners[i].fd, AMB_HTTP_AT_LISTENERS + i);
     }
     return is_good;
 }
@@ -106,10 +106,12 @@ static void add_name(struct amb_http *http, const char *name)
     }
 }
 
-static void name_all(struct amb_http *http)
+void amb_http_name_all(struct amb_http *http)
 {
+    bool is_first = http->names.items == NULL;
     const struct amb_config_http *config = &http->config->http;
     http->names.items = http->name_items;
+    http->names.count = 0;
     for (size_t i = 0; i < config->hosts.count; i++) {
         add_name(http, config->hosts.items[i]);
     }
@@ -124,6 +126,9 @@ static void name_all(struct amb_http *http)
         size_t used = strlen(http->urls);
         bool is_v6 = strchr(url->host, ':') != NULL;
         add_name(http, url->host);
+        if (!is_first) {
+            continue;
+        }
         (void)snprintf(http->urls + used, sizeof(http->urls) - used, "%shttp://%s%s%s:%u",
                        used == 0 ? "" : " ", is_v6 ? "[" : "", url->host, is_v6 ? "]" : "",
                        (unsigned)url->port);
@@ -141,6 +146,7 @@ static enum amb_status open_all(struct amb_http *http, char *error, size_t error
         if (status != AMB_OK) {
             return status;
         }
+        http->asked.urls[http->asked.count++] = config->doors.items[i];
         amb_url_format(&listener->url, address, sizeof(address));
         amb_info("http: %s", address);
     }
@@ -156,13 +162,14 @@ static void watch_threads(struct amb_http *http, struct amb_control *control)
 }
 
 static struct amb_http *http_new(const struct amb_config *config, struct amb_control *control,
-                                 const struct amb_counters *counters)
+                                 const struct amb_counters *counters, struct amb_observer *observer)
 {
     struct amb_http *http = calloc(1, sizeof(*http));
     if (http == NULL) {
         return NULL;
     }
-    http->config = config;
+    http->config = amb_config_ref(config);
+    http->observer = observer;
     http->stats = control->stats;
     http->front = control->listeners[0].url;
     http->epoll_fd = -1;
@@ -174,13 +181,29 @@ static struct amb_http *http_new(const struct amb_config *config, struct amb_con
     return http;
 }
 
+static void close_listeners(struct amb_http *http)
+{
+    for (unsigned i = 0; i < http->listener_count; i++) {
+        if (http->listeners[i].fd >= 0) {
+            amb_door_remove(&http->listeners[i]);
+            (void)close(http->listeners[i].fd);
+        }
+    }
+    http->listener_count = http->asked.count = 0;
+}
+
 static enum amb_status http_open(struct amb_http *http, char *error, size_t error_size)
 {
     enum amb_status status = open_all(http, error, error_size);
-    if (status != AMB_OK) {
+    if (status != AMB_OK && !http->config->http.is_auto) {
         return status;
     }
-    name_all(http);
+    if (status != AMB_OK) { /* A reload may bring others. */
+        close_listeners(http);
+        amb_warn("http: none: %s", error);
+        error[0] = '\0';
+    }
+    amb_http_name_all(http);
     if (!start_daemon(http) || !watch_all(http)) {
         (void)snprintf(error, error_size, "http: no memory or descriptors for it");
         return AMB_ELIMIT;
@@ -193,10 +216,7 @@ enum amb_status amb_http_create(const struct amb_config *config, struct amb_cont
                                 char *error, size_t error_size, struct amb_http **out)
 {
     *out = NULL;
-    if (config->http.doors.count == 0) {
-        return AMB_OK;
-    }
-    struct amb_http *http = http_new(config, control, counters);
+    struct amb_http *http = http_new(config, control, counters, observer);
     if (http == NULL) {
         return AMB_ENOMEM;
     }
@@ -227,12 +247,7 @@ void amb_http_destroy(struct amb_http **http)
         return;
     }
     *http = NULL;
-    for (unsigned i = 0; i < h->listener_count; i++) {
-        if (h->listeners[i].fd >= 0) {
-            amb_door_remove(&h->listeners[i]);
-            (void)close(h->listeners[i].fd);
-        }
-    }
+    close_listeners(h);
     if (h->daemon != NULL) {
         MHD_stop_daemon(h->daemon);
     }
@@ -240,5 +255,6 @@ void amb_http_destroy(struct amb_http **http)
     if (h->epoll_fd >= 0) {
         (void)close(h->epoll_fd);
     }
+    amb_config_unref(&h->config);
     free(h);
 }

@@ -22,7 +22,7 @@ struct amb_http;
 struct amb_observer;
 
 /* Opens the listeners of config->http, and is the observer's guest from its start on. *out is NULL
- * where there are none. Listeners that nobody asked for are left out where they cannot be. Else:
+ * where there can be none. Listeners that nobody asked for are left out where they cannot be. Else:
  * EUNREACHABLE: an address is in use, or cannot be had. EINVAL: built without HTTP. On failure
  * error holds a sentence. */
 AMB_MUST_CHECK enum amb_status amb_http_create(const struct amb_config *config,
@@ -30,7 +30,8 @@ AMB_MUST_CHECK enum amb_status amb_http_create(const struct amb_config *config,
                                                const struct amb_counters *counters,
                                                struct amb_observer *observer, char *error,
                                                size_t error_size, struct amb_http **out);
-/* "http://127.0.0.1:9464 ..." of the listeners on TCP, with their real ports; "": none. */
+/* "http://127.0.0.1:9464 ..." of the listeners on TCP, with their real ports, as they were at
+ * start; "": none. */
 const char *amb_http_urls(const struct amb_http *http);
 /* After the observer, and after all threads whose inboxes it may have posted to. NULL is allowed.
  */

@@ -11,6 +11,7 @@
 #include "broker/count/counters.h"
 #include "broker/http/health.h"
 #include "broker/http/request.h"
+#include "broker/observe/observer.h"
 
 #include <microhttpd.h>
 
@@ -36,7 +37,12 @@ struct amb_http_connection {
 };
 
 struct amb_http {
-    const struct amb_config *config;
+    const struct amb_config *config; /* a reference */
+    struct amb_observer *observer;
+    struct {
+        struct amb_url urls[AMB_HTTP_LISTENERS_MAX]; /* as they were written, */
+        unsigned count;
+    } asked; /* ... of the listeners, for the thread that reloads alone */
     struct amb_broker_stats *stats;
     struct amb_counters_image image;
     struct MHD_Daemon *daemon;
@@ -53,5 +59,10 @@ struct amb_http {
     char peeked[AMB_HTTP_HEAD_MAX + 1];
     struct amb_url front; /* the broker's first listener, with its real port */
     struct amb_health health;
-    char urls[AMB_HTTP_URLS_MAX];
+    char urls[AMB_HTTP_URLS_MAX]; /* as they were at start */
 };
+
+/* False: there are no descriptors for it. */
+bool amb_http_watch(const struct amb_http *http, int fd, uint32_t place);
+/* The names that requests over TCP may call this broker by. */
+void amb_http_name_all(struct amb_http *http);

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -341,6 +342,100 @@ def test_users_that_a_reload_brings_close_names(rig):
     for path in ("/v1/topics", "/metrics/per-object?kind=topics"):
         until(10, lambda path=path: door.get(path, more=bearer).status == 403, path)
     check(door.get("/metrics").status == 200, "no names are there")
+
+
+class Reloads:
+    """A broker whose `http` is what its file says."""
+
+    def __init__(self, rig, http):
+        self.rig, self.config = rig, rig.folder / "broker.conf"
+        self.write(http)
+        self.broker = rig.broker("--config", self.config)
+
+    def write(self, http):
+        self.config.write_text(f"http = {{ {http} }};\n")
+
+    def reload(self, http, words=None):
+        """words: of a refusal."""
+        self.write(http)
+        done = subprocess.run([self.rig.program("broker-ctl"), "--url", self.broker.unix_url, "config", "reload"],
+                              capture_output=True, text=True, timeout=30, check=False)
+        check(done.returncode == (0 if words is None else 78) and (words or "") in done.stderr, f"{done}")
+        return done.stdout
+
+    def tcp(self):
+        """The port that was opened last, by the log."""
+        return Door(port=int(re.findall(r"http: tcp://[0-9.]+:(\d+)", self.broker.log())[-1]))
+
+
+def is_refused(door):
+    try:
+        door.connect().close()
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    return False
+
+
+def test_listeners_change_while_it_runs(rig):
+    socket_path, loopback = rig.folder / "own.http", '"tcp://127.0.0.1:0"'
+    world = Reloads(rig, f"listen = ( {loopback} );")
+    first, unix_door = world.tcp(), Door(path=socket_path)
+    check(first.get("/healthz").status == 200, "at start")
+    changes = world.reload(f'listen = ( "unix://{socket_path}?mode=0600", {loopback} );')
+    check("http.listen" in changes and "live" in changes, changes)
+    until(10, lambda: not is_refused(unix_door) and unix_door.get("/healthz").status == 200, "a new one")
+    check(stat.S_IMODE(socket_path.stat().st_mode) == 0o600, "its mode")
+    check(world.tcp().port == first.port and first.get("/healthz").status == 200, "one that stays has its port")
+    # A request that is under way where its listener goes is answered.
+    with first.connect() as conn:
+        conn.sendall(b"GET /healthz HTTP/1.1\r\n")
+        world.reload(f'listen = ( "unix://{socket_path}?mode=0660" );')
+        until(10, lambda: is_refused(first), "one that goes")
+        conn.sendall(f"Host: {first.host}\r\n\r\n".encode())
+        check(conn.recv(100).startswith(b"HTTP/1.1 200"), "it is answered")
+    check(stat.S_IMODE(socket_path.stat().st_mode) == 0o660, "another mode")
+    # What cannot be changes nothing.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        world.reload(f'listen = ( "tcp://127.0.0.1:0", "tcp://127.0.0.1:{taken.getsockname()[1]}" );', "in use by pid")
+    world.reload('listen = ( "tcp://0.0.0.0:0" );', "http.insecure")
+    check(unix_door.get("/healthz").status == 200, "the former one")
+    world.reload('listen = ( "tcp://0.0.0.0:0" ); insecure = true;')
+    everywhere = until(10, lambda: None if is_refused(world.tcp()) else world.tcp(), "off loopback")
+    check(everywhere.get("/healthz").status == 200 and everywhere.get("/v1/topics").status == 403, "the open paths alone")
+    until(10, lambda: not socket_path.exists(), "the socket's file")
+    # None, and the one beside the broker's socket.
+    beside = Door(path=f"{world.broker.socket}.http")
+    world.reload('listen = "none";')
+    until(10, lambda: is_refused(everywhere), "none")
+    check(is_refused(beside), "none")
+    world.reload("")
+    until(10, lambda: not is_refused(beside), "auto")
+    check(beside.get("/readyz").status == 200, "it is ready")
+
+
+def test_keys_and_limits_change_while_it_runs(rig):
+    keys = [private_file(rig, name, f"{name}\n") for name in ("one", "two")]
+    listen = 'listen = ( "tcp://127.0.0.1:0" );'
+    world = Reloads(rig, f'{listen} token_file = "{keys[0]}";')
+    door = world.tcp()
+
+    def answer(key, path="/v1/topics"):
+        return door.get(path, more=f"Authorization: Bearer {key}\r\n").status
+    check((answer("one"), answer("two")) == (200, 401), "at start")
+    world.reload(f'{listen} token_file = "{keys[1]}";')
+    until(10, lambda: (answer("one"), answer("two")) == (401, 200), "another file")
+    pathlib.Path(keys[1]).write_text("three\n")
+    changes = world.reload(f'{listen} token_file = "{keys[1]}";')
+    check("http.token_file" in changes and "three" not in changes, changes)
+    until(10, lambda: (answer("two"), answer("three")) == (401, 200), "other bytes in the same file")
+    objects = "/metrics/per-object?kind=topics"
+    check(answer("three", objects) == 200, "objects")
+    world.reload(f'{listen} token_file = "{keys[1]}"; objects = 0;')
+    until(10, lambda: answer("three", objects) == 404, "no objects")
+    world.reload(f'{listen} token_file = "{keys[1]}"; hosts = ( "broker.example" );')
+    until(10, lambda: door.get("/healthz", host="broker.example").status == 200, "another name")
+    world.reload(listen)
+    until(10, lambda: door.get("/healthz", host="broker.example").status == 403, "it is gone")
 
 
 def test_views_are_json(unix):

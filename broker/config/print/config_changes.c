@@ -194,6 +194,11 @@ static void compare_files(const struct comparison *both, bool has_tls, bool has_
         tell(both, "files of tls", NULL, NULL, amb_config_place_of(store, "tls.certificate"),
              AMB_CONFIG_LIVE);
     }
+    if (strcmp(before->http.token, after->http.token) != 0 &&
+        strcmp(before->http.token_file, after->http.token_file) == 0) {
+        tell(both, "http.token_file", NULL, NULL, amb_config_place_of(store, "http.token_file"),
+             AMB_CONFIG_LIVE);
+    }
     if (!has_users && !amb_auth_users_is_same(before->auth.users, after->auth.users)) {
         tell(both, "auth.users", NULL, NULL, amb_config_place_of(store, "auth.users"),
              AMB_CONFIG_LIVE);
