@@ -127,6 +127,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->ipc_ns = amb_host_namespace("ipc");
     control->net_ns = amb_host_namespace("net");
     control->watches.epoll_fd = -1;
+    control->drain_limit_ns = -1;
     control->kernel_names_peers = amb_peer_kernel_tells();
     control->no_ring = ring_obstacle();
     control->now_ns = amb_clock_monotonic_ns();

@@ -15,10 +15,16 @@
 #include "broker/topic/trim.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
+#include "wire/codec/control.h"
 #include "wire/link/link.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* Deliveries that their client does not give back hold the end up for so long only. */
 #define DRAIN_HELD_NS (2 * AMB_NS_PER_SEC)
+/* Behind its time it waits so long for workers to count what is left. */
+#define DRAIN_COUNT_NS (AMB_NS_PER_SEC / 4)
 /* Twice in a row nothing is left: what moved between two workers meanwhile has arrived. */
 #define DRAIN_IDLE_ROUNDS 2u
 
@@ -96,21 +102,34 @@ static void drain_ask(struct amb_control *control)
     }
 }
 
-static void drain_end_clients(struct amb_control *control)
+/* left: messages that nobody will get. */
+static void drain_end_clients(struct amb_control *control, uint64_t left)
 {
+    char text[AMB_CONTROL_TEXT_MAX] = "the broker is shutting down";
+    if (left > 0) {
+        size_t len = strlen(text);
+        (void)snprintf(text + len, sizeof(text) - len, ": %llu messages are left",
+                       (unsigned long long)left);
+    }
     AMB_LIST_FOR_EACH_SAFE (node, &control->clients) {
         struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (client->state != AMB_CLIENT_ENDING) {
-            amb_client_send_error(client, 0, AMB_ECLOSED, "the broker is shutting down");
+            amb_client_send_error(client, 0, AMB_ECLOSED, "%s", text);
         }
     }
+}
+
+static int64_t limit_ns(const struct amb_control *control)
+{
+    return control->drain_limit_ns >= 0 ? control->drain_limit_ns
+                                        : control->config->limits.drain_timeout_ns;
 }
 
 /* Lame: a client that has another host may go there, the others wait for the next broker here. */
 static void drain_notice(struct amb_control *control)
 {
     Amb__Control__Draining draining = AMB__CONTROL__DRAINING__INIT;
-    draining.timeout_ns = control->config->limits.drain_timeout_ns;
+    draining.timeout_ns = limit_ns(control);
     Amb__Control__Control message = AMB__CONTROL__CONTROL__INIT;
     message.body_case = AMB__CONTROL__CONTROL__BODY_DRAINING;
     message.draining = &draining;
@@ -133,8 +152,7 @@ void amb_drain_begin(struct amb_control *control)
     control->is_draining = true;
     amb_stat_set(&control->stats->draining, 1);
     control->drain_started_ns = control->now_ns;
-    control->drain_deadline_ns =
-        amb_deadline_ns(control->now_ns, control->config->limits.drain_timeout_ns);
+    control->drain_deadline_ns = amb_deadline_ns(control->now_ns, limit_ns(control));
     amb_info("draining");
     amb_door_close(control);
     drain_notice(control);
@@ -164,10 +182,13 @@ void amb_drain_tick(struct amb_control *control)
             drain_ask(control);
             return;
         }
-    } else {
+    } else if (control->backlog_orders > 0 &&
+               control->now_ns - control->drain_deadline_ns < DRAIN_COUNT_NS) {
+        return; /* Workers have not said how much is left. */
+    } else if (control->backlog > 0) {
         amb_warn("drain: %llu messages are left after the timeout",
                  (unsigned long long)control->backlog);
     }
     control->is_over = true;
-    drain_end_clients(control);
+    drain_end_clients(control, is_late ? control->backlog : 0);
 }

@@ -496,7 +496,13 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl config set log.level=debug"},
     {.name = "drain",
      .help = "deliver what is there, then end the broker",
-     .example = "broker-ctl drain"},
+     .more =
+         "Says what each client has not had yet, and returns when the broker has ended. --timeout "
+         "goes before limits.drain_timeout. Messages that are left then: 75.",
+     .example = "broker-ctl drain --timeout 10s"},
+    {.name = "stop",
+     .help = "end the broker at once; messages that were not delivered are lost: 75",
+     .example = "broker-ctl stop"},
     {.heading = "set up, without a broker",
      .name = "config show",
      .aliases = AMB_CLI_ALIASES("config"),
@@ -668,8 +674,9 @@ static const struct amb_cli_option options[] = {
      .type = AMB_CLI_TIME,
      .value = "T",
      .default_text = "views: 5; pub and sub: never",
-     .help = "views: wait so long for an answer; pub and sub: end after T; user: wait so long for "
-             "another program that edits the file"},
+     .help = "views: wait so long for an answer; pub and sub: end after T; drain: the broker ends "
+             "after "
+             "T; user: wait so long for another program that edits the file"},
     {.name = "help", .letter = 'h', .type = AMB_CLI_FLAG, .help = "show this and end"},
     {.name = "version", .letter = 'V', .type = AMB_CLI_FLAG, .help = "show the release and end"},
     {.name = NULL},
@@ -694,7 +701,6 @@ static const struct amb_cli_habit habits[] = {
     {"account", "broker-ctl user lists users"},
     {"report", "broker-ctl status has the totals, and broker-ctl topics the topics"},
     {"start", "brokerd starts a broker"},
-    {"stop", "broker-ctl drain ends a broker once all is delivered"},
     {NULL, NULL},
 };
 

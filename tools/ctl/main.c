@@ -16,6 +16,7 @@
 #include "tools/ctl/config_ask.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/contexts.h"
+#include "tools/ctl/drain.h"
 #include "tools/ctl/key.h"
 #include "tools/ctl/local.h"
 #include "tools/ctl/names.h"
@@ -73,7 +74,8 @@ static const struct command commands[] = {
     {"config diff", amb_ctl_config_file, "config diff"},
     {"config test", amb_ctl_config_file, "config test"},
     {"config set", amb_ctl_config_set, "config set"},
-    {"drain", amb_ctl_ask, "drain"},
+    {"drain", amb_ctl_drain, NULL},
+    {"stop", amb_ctl_stop, NULL},
     {"config show", amb_ctl_config, NULL},
     {"context ls", amb_ctl_context_ls, NULL},
     {"context show", amb_ctl_context_show, NULL},

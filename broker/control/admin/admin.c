@@ -14,6 +14,7 @@
 #include "broker/control/status/status.h"
 #include "broker/worker/orders_subscription.h"
 #include "broker/worker/orders_topic.h"
+#include "wire/base/clock.h"
 #include "wire/base/log.h"
 
 #include <inttypes.h>
@@ -212,6 +213,18 @@ static void begin_job(struct running *running, const struct amb_control_hooks *h
     hooks->config(hooks->arg, &running->job);
 }
 
+/* One that goes on may be given another end. */
+static void begin_drain(struct amb_control *control, int64_t limit_ns,
+                        const struct amb_control_hooks *hooks)
+{
+    control->drain_limit_ns = limit_ns;
+    if (control->is_draining && limit_ns >= 0) {
+        control->drain_deadline_ns = amb_deadline_ns(control->now_ns, limit_ns);
+    } else {
+        hooks->drain(hooks->arg);
+    }
+}
+
 /* Of things that main() does. */
 static void carry_out_by_hook(struct running *running)
 {
@@ -226,7 +239,7 @@ static void carry_out_by_hook(struct running *running)
     } else if (running->command.kind == AMB_COMMAND_RELOAD) {
         begin_reload(running, hooks);
     } else {
-        hooks->drain(hooks->arg);
+        begin_drain(control, running->command.limit_ns, hooks);
         finish(running, AMB_OK, 0, "the broker ends when what it has is delivered");
     }
 }

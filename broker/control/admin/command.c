@@ -27,7 +27,7 @@ static const struct {
     {"topic rm", AMB_COMMAND_TOPIC_RM, 1, 2, "topic rm NAME [TENANT]", false},
     {"topic purge", AMB_COMMAND_TOPIC_PURGE, 1, 2, "topic purge NAME [TENANT]", false},
     {"reload", AMB_COMMAND_RELOAD, 0, 0, "reload takes no argument", false},
-    {"drain", AMB_COMMAND_DRAIN, 0, 0, "drain takes no argument", false},
+    {"drain", AMB_COMMAND_DRAIN, 0, 1, "drain [TIME], as 30s", false},
     {"config reload", AMB_COMMAND_RELOAD, 0, 0, "config reload takes no argument", true},
     {"config show", AMB_COMMAND_CONFIG_SHOW, 0, 0, "config show takes no argument", true},
     {"config defaults", AMB_COMMAND_CONFIG_DEFAULTS, 0, 0, "config defaults takes no argument",
@@ -91,6 +91,14 @@ static bool take_rest(const char *rest, struct amb_command *out)
     return is_of_path ? out->rest[0] == '/' : strchr(out->rest, '=') != NULL;
 }
 
+/* Of a drain. */
+static bool take_limit(struct amb_command *out)
+{
+    out->limit_ns = AMB_COMMAND_NO_LIMIT;
+    return out->word[0] == '\0' || (amb_text_parse_time(out->word, &out->limit_ns) &&
+                                    out->limit_ns <= AMB_COMMAND_LIMIT_MAX_NS);
+}
+
 bool amb_command_parse(const char *query, struct amb_command *out, const char **why)
 {
     *out = (struct amb_command){.kind = AMB_COMMAND_NONE};
@@ -109,6 +117,9 @@ bool amb_command_parse(const char *query, struct amb_command *out, const char **
         while (*rest != '\0' && count < forms[i].most &&
                take_word(&rest, count == 0 ? out->word : out->second)) {
             count++;
+        }
+        if (out->kind == AMB_COMMAND_DRAIN && !take_limit(out)) {
+            return false;
         }
         return take_text(&rest, out) && *rest == '\0' && count >= forms[i].least;
     }

@@ -6,6 +6,7 @@
  *   kick CLIENT [-- TEXT]    kick --user NAME [-- TEXT]    block USER    unblock USER
  *   durable rm NAME [USER]   queue redeliver NAME [USER]   reload        drain
  *   topic rm NAME [TENANT]   topic purge NAME [TENANT]
+ *   drain TIME
  *   config reload            config show                   config defaults
  *   config diff PATH         config test PATH              config set KEY=VALUE
  *
@@ -15,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum amb_command_kind {
     AMB_COMMAND_NONE, /* a view */
@@ -37,6 +39,8 @@ enum amb_command_kind {
 
 #define AMB_COMMAND_WORD_MAX 255u
 #define AMB_COMMAND_TEXT_MAX 150u
+#define AMB_COMMAND_NO_LIMIT INT64_C(-1)
+#define AMB_COMMAND_LIMIT_MAX_NS (INT64_C(24) * 3600 * 1000000000)
 #define AMB_COMMAND_REST_MAX 1008u /* a query has at most 1023 */
 
 struct amb_command {
@@ -46,6 +50,7 @@ struct amb_command {
     char text[AMB_COMMAND_TEXT_MAX + 1];   /* for the client that is kicked; "": none */
     char rest[AMB_COMMAND_REST_MAX + 1];   /* a path, or KEY=VALUE; "": none */
     bool wants_rows;                       /* of `config`: its answer has them */
+    int64_t limit_ns; /* of a drain; AMB_COMMAND_NO_LIMIT: that of the configuration */
 };
 
 /* False: it is a command, and its words are wrong. *why: static. A view is no error. */

@@ -144,6 +144,7 @@ struct amb_control {
     bool is_draining, is_over;
     unsigned drain_calls;
     int64_t drain_started_ns, drain_deadline_ns;
+    int64_t drain_limit_ns; /* that a command has named; -1: the configuration's */
     unsigned backlog_orders;
     uint64_t backlog, held, idle_backlogs;
     uint32_t events;                /* under way: events.h */

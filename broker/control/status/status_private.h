@@ -59,4 +59,5 @@ struct amb_status_query {
     json_t **shards;     /* the answer of each worker */
 };
 
-extern const struct amb_status_table amb_status_sessions, amb_status_session_paths;
+extern const struct amb_status_table amb_status_sessions, amb_status_session_paths,
+    amb_status_session_left;

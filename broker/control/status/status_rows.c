@@ -5,6 +5,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_listed.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/status/left.h"
 #include "broker/control/status/paths.h"
 #include "broker/control/status/status.h"
 #include "broker/control/status/status_gpu.h"
@@ -113,6 +114,21 @@ static json_t *gather_paths(struct amb_status_query *query, struct amb_control *
     return rows;
 }
 
+static json_t *gather_left(struct amb_status_query *query, struct amb_control *control)
+{
+    json_t *rows = json_array();
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *c = AMB_CONTAINER_OF(node, struct amb_client, node);
+        const json_t *part = asks_for_client(query, c)
+                                 ? find_by_id(query, c->session.shard, "sessions", c->id)
+                                 : NULL;
+        if (part != NULL && query_may(query, rows, c->id)) {
+            amb_left_add(rows, c, part);
+        }
+    }
+    return rows;
+}
+
 static json_t *gather_memory(struct amb_status_query *query, struct amb_control *control)
 {
     json_t *rows = gather(query, control->shard_count);
@@ -176,6 +192,7 @@ static const struct amb_status_view views[] = {
     {"memory", NULL, amb_status_shard_memory, gather_memory, NULL, false},
     {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id, true},
     {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id, true},
+    {"left", &amb_status_session_left, NULL, gather_left, clients_last_id, true},
     {"quotas", NULL, NULL, amb_status_gather_quotas, NULL, true},
     {"doctor", NULL, NULL, gather_doctor, NULL, false},
     {"topo", NULL, NULL, gather_topo, NULL, false},

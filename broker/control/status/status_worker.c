@@ -3,6 +3,7 @@
 
 #include "broker/base/tenant.h"
 #include "broker/config/config.h"
+#include "broker/control/status/left.h"
 #include "broker/control/status/paths.h"
 #include "broker/control/status/status_private.h"
 #include "broker/memory/bufpool.h"
@@ -54,6 +55,16 @@ static uint64_t paths_at(struct amb_status_walk *walk, uint64_t at)
     const struct amb_session *s = walk->shard->sessions.at[at];
     if (walk_may(walk, s)) {
         (void)rows_put(walk->rows, s->client_id, amb_paths_of(s));
+    }
+    return at + 1;
+}
+
+static uint64_t left_at(struct amb_status_walk *walk, uint64_t at)
+{
+    const struct amb_session *s = walk->shard->sessions.at[at];
+    json_t *row = walk_may(walk, s) ? amb_left_of(s, &walk->cost) : NULL;
+    if (row != NULL) {
+        (void)rows_put(walk->rows, s->client_id, row);
     }
     return at + 1;
 }
@@ -149,7 +160,8 @@ static uint64_t sessions_end(const struct amb_shard *shard)
 }
 
 const struct amb_status_table amb_status_sessions = {"sessions", sessions_end, sessions_at},
-                              amb_status_session_paths = {"sessions", sessions_end, paths_at};
+                              amb_status_session_paths = {"sessions", sessions_end, paths_at},
+                              amb_status_session_left = {"sessions", sessions_end, left_at};
 
 /* As far as one turn goes: rows of all topics would hold the worker up for as long as it makes
  * them. Tables may grow and change between two turns; a row is then missing, or there twice. */

@@ -48,6 +48,10 @@ static void test_commands(void **state)
     is("durable rm d plant:cam7", AMB_COMMAND_DURABLE_RM, "d", "plant:cam7");
     is("reload", AMB_COMMAND_RELOAD, "", "");
     is("drain", AMB_COMMAND_DRAIN, "", "");
+    is("drain 30s", AMB_COMMAND_DRAIN, "30s", "");
+    is_wrong("drain soon", "TIME");
+    is_wrong("drain 25h", "TIME");
+    is_wrong("drain 1s 2s", "TIME");
 }
 
 static void test_commands_about_the_configuration(void **state)
@@ -131,7 +135,7 @@ static void test_wrong_words(void **state)
     is_wrong("durable rm", "durable rm NAME");
     is_wrong("durable rm a b c", "durable rm NAME");
     is_wrong("reload now", "no argument");
-    is_wrong("drain ", "no argument");
+    is_wrong("drain ", "TIME");
     memset(lengthy + 6, 'x', AMB_COMMAND_WORD_MAX + 1);
     is_wrong(lengthy, "block USER");
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/drain.h"
+
+#include "tools/common/output.h"
+#include "tools/common/shown.h"
+#include "tools/ctl/connect.h"
+#include "wire/base/clock.h"
+#include "wire/base/text.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LOOK_NS (AMB_SEC / 5)            /* how often what is left is asked for */
+#define SHOWN_MAX 20u                    /* clients of one look */
+#define AFTER_NS (INT64_C(20) * AMB_SEC) /* behind its time a broker ends within this */
+#define LEFT_WORDS " messages are left"  /* of a broker that has ended before it was through */
+
+/* The last look: the same rows are not said again. */
+struct looks {
+    json_t *last;
+    uint64_t left, held; /* of all clients */
+};
+
+static uint64_t number_of(const json_t *row, const char *name)
+{
+    json_int_t number = json_integer_value(json_object_get(row, name));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static void say(const struct amb_ctl *ctl, const json_t *rows)
+{
+    size_t i, count = json_array_size(rows);
+    const json_t *row;
+    if (ctl->form != AMB_CLI_FORM_TABLE) {
+        return;
+    }
+    json_array_foreach(rows, i, row)
+    {
+        if (i == SHOWN_MAX) {
+            (void)printf("left: and %zu more clients\n", count - i);
+            break;
+        }
+        const char *name = json_string_value(json_object_get(row, "name"));
+        (void)printf("left: client %" PRIu64 " (", number_of(row, "client"));
+        amb_shown_put(stdout, name == NULL ? "" : name, name == NULL ? 0 : strlen(name), true);
+        (void)printf("): %" PRIu64 " to be sent, %" PRIu64 " to be given back\n",
+                     number_of(row, "left"), number_of(row, "held"));
+    }
+    (void)amb_output_flush();
+}
+
+/* One answer. */
+static void take(const struct amb_ctl *ctl, struct looks *looks, const struct amb_msg *answer)
+{
+    json_error_t error;
+    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, &error);
+    json_t *rows = json_object_get(value, "left");
+    looks->left = looks->held = 0;
+    size_t i;
+    const json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        looks->left += number_of(row, "left");
+        looks->held += number_of(row, "held");
+    }
+    if (json_is_array(rows) && !json_equal(rows, looks->last)) {
+        say(ctl, rows);
+        json_decref(looks->last);
+        looks->last = json_incref(rows);
+    }
+    json_decref(value);
+}
+
+/* Messages that the broker says it has not delivered; 0: it says nothing of that. */
+static uint64_t told_left(const struct amb_ctl *ctl)
+{
+    struct amb_error error = amb_last_error(ctl->conn);
+    const char *end = strstr(error.text, LEFT_WORDS), *at = end;
+    uint64_t left = 0;
+    while (at != NULL && at > error.text && at[-1] >= '0' && at[-1] <= '9') {
+        at--;
+    }
+    for (; at != NULL && at < end; at++) {
+        left = left * 10 + (uint64_t)(*at - '0');
+    }
+    return left;
+}
+
+static enum amb_exit report(const struct amb_ctl *ctl, uint64_t left)
+{
+    if (ctl->form == AMB_CLI_FORM_TABLE && left == 0) {
+        (void)printf("all is delivered, and the broker has ended\n");
+    } else if (ctl->form != AMB_CLI_FORM_TABLE) {
+        (void)amb_ctl_print(ctl,
+                            json_pack("[{s:s, s:I}]", "result", left == 0 ? "delivered" : "left",
+                                      "messages", (json_int_t)left));
+    }
+    if (left != 0) {
+        (void)fflush(stdout);
+        amb_tool_error("%s: the broker has ended, and %" PRIu64 " messages were left",
+                       ctl->line->called, left);
+        return AMB_EXIT_TIMEOUT;
+    }
+    return AMB_EXIT_OK;
+}
+
+/* Until it has ended. */
+static enum amb_exit follow(struct amb_ctl *ctl)
+{
+    struct looks looks = {NULL, 0, 0};
+    enum amb_exit code = AMB_EXIT_OK;
+    int64_t deadline_ns =
+        ctl->timeout_ns < 0 ? INT64_MAX
+                            : amb_deadline_ns(amb_clock_monotonic_ns(), ctl->timeout_ns + AFTER_NS);
+    for (;;) {
+        struct amb_msg *answer;
+        enum amb_status status = amb_admin(ctl->conn, "left", 5 * AMB_SEC, &answer);
+        if (status == AMB_OK) {
+            take(ctl, &looks, answer);
+            amb_msg_release(answer);
+            status = amb_poll(ctl->conn, LOOK_NS); /* Nothing comes but the end. */
+        }
+        if (amb_ctl_stopped()) {
+            code = amb_ctl_fail(ctl, ctl->line->called, AMB_ESTOPPED);
+            break;
+        }
+        if (status == AMB_ECLOSED || status == AMB_ELOST) {
+            code = report(ctl, told_left(ctl));
+            break;
+        }
+        bool is_wait = status == AMB_OK || status == AMB_ETIMEDOUT || status == AMB_EAGAIN;
+        if (!is_wait || amb_clock_monotonic_ns() > deadline_ns) {
+            code = amb_ctl_fail(ctl, ctl->line->called, is_wait ? AMB_ETIMEDOUT : status);
+            break;
+        }
+    }
+    json_decref(looks.last);
+    return code;
+}
+
+static enum amb_exit begin(struct amb_ctl *ctl, int64_t limit_ns)
+{
+    char query[64] = "drain", limit[AMB_TEXT_MAX];
+    if (limit_ns >= 0) {
+        amb_text_format_time(limit_ns, limit, sizeof(limit));
+        (void)snprintf(query, sizeof(query), "drain %s", limit);
+    }
+    enum amb_exit code = amb_ctl_connect(ctl);
+    if (code == AMB_EXIT_OK) {
+        struct amb_msg *answer;
+        enum amb_status status = amb_admin(ctl->conn, query, 5 * AMB_SEC, &answer);
+        if (status == AMB_OK) {
+            amb_msg_release(answer);
+            code = follow(ctl);
+        } else {
+            code = amb_ctl_fail(ctl, ctl->line->called, status);
+        }
+    }
+    (void)amb_ctl_close(ctl, AMB_EXIT_UNAVAILABLE); /* It has gone: no close can do any more. */
+    return code;
+}
+
+enum amb_exit amb_ctl_drain(struct amb_ctl *ctl)
+{
+    return begin(ctl, ctl->timeout_ns);
+}
+
+enum amb_exit amb_ctl_stop(struct amb_ctl *ctl)
+{
+    return begin(ctl, 0);
+}
