@@ -86,7 +86,7 @@ apt_get() {
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config ca-certificates python3
     libconfig-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libsmartcols-dev libssl-dev
-    libjemalloc-dev libmicrohttpd-dev
+    libjemalloc-dev libmicrohttpd-dev libncurses-dev
     # CMakeLists.txt builds the tests unless it is told not to.
     libcmocka-dev python3-pytest
 )
@@ -95,9 +95,11 @@ if [ "$level" != build ]; then
     # another make, for integration-tls. nftables: the firewall of integration-fence. systemd: its
     # systemd-analyze reads our units. libpython3-dev: the Python package is built, so it is tested.
     # python3-numpy: the older of the two that it is tested with, the other is in tools/deps.lock.
+    # python3-pyte: a terminal, for integration-top.
     # python3-uvloop: another event loop for ambroker.aio. fish, zsh, mandoc: integration-cli completes in
     # these shells and judges manual pages.
-    packages+=(fish g++ iproute2 libpython3-dev mandoc nftables openssl procps python3-numpy python3-uvloop systemd
+    packages+=(fish g++ iproute2 libpython3-dev mandoc nftables openssl procps python3-numpy python3-pyte python3-uvloop
+        systemd
         valgrind zsh)
 fi
 if [ "$level" = dev ]; then

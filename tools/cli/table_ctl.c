@@ -391,6 +391,14 @@ static const struct amb_cli_command commands[] = {
      .help = "round trips to the broker, with their times",
      .more = "It needs no right. A broker that does not answer within --timeout (5 s): 75.",
      .example = "broker-ctl ping --count 10 --interval 100ms"},
+    {.name = "top",
+     .args = amb_cli_top_args,
+     .options = amb_cli_top_options,
+     .help = "rates, lag, memory and losses as they change, on the whole screen",
+     .more = "Keys: q ends, h explains keys and columns. It goes on when the broker restarts, and "
+             "says so. A local broker that does not answer is seen by its counters file. --timeout "
+             "ends it.",
+     .example = "broker-ctl top subs --batch -n 1 --sort lag --top 10"},
     {.heading = "messages",
      .name = "pub",
      .args = pub_text_args,

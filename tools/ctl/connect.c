@@ -59,31 +59,48 @@ const char *amb_ctl_url(const struct amb_ctl *ctl)
     return url != NULL ? url : "unix:///run/ambroker/broker.sock";
 }
 
-enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
+void amb_ctl_catch_signals(void)
 {
-    enum amb_exit found = amb_ctl_use_context(ctl);
-    if (found != AMB_EXIT_OK) {
-        return found;
-    }
     struct sigaction action = {.sa_handler = on_signal};
     /* The second signal ends the process at once. */
     action.sa_flags = (int)SA_RESETHAND;
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
-    struct amb_error error = {.status = AMB_OK};
-    int64_t timeout_ns = 0;
-    if (ctl->timeout_ns > 0 && ctl->timeout_ns < 10 * AMB_SEC) {
-        timeout_ns = ctl->timeout_ns;
-    }
+}
+
+enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns, struct amb_error *error)
+{
     struct amb_options options = {
         .size = sizeof(options),
         .name = ctl->client_name != NULL ? ctl->client_name : "broker-ctl",
         .credentials = ctl->credentials,
         .connect_timeout_ns = timeout_ns,
         .reconnect_attempts = ctl->stays ? 0 : AMB_NONE, /* Else a lost broker is an answer. */
-        .error = &error,
+        .error = error,
     };
     enum amb_status status = amb_connect(ctl->url, &options, &ctl->conn);
+    if (status == AMB_OK) {
+        atomic_store(&stop_conn, ctl->conn);
+        if (is_stopped) {
+            amb_stop(ctl->conn);
+        }
+    }
+    return status;
+}
+
+enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
+{
+    enum amb_exit found = amb_ctl_use_context(ctl);
+    if (found != AMB_EXIT_OK) {
+        return found;
+    }
+    amb_ctl_catch_signals();
+    struct amb_error error = {.status = AMB_OK};
+    int64_t timeout_ns = 0;
+    if (ctl->timeout_ns > 0 && ctl->timeout_ns < 10 * AMB_SEC) {
+        timeout_ns = ctl->timeout_ns;
+    }
+    enum amb_status status = amb_ctl_open(ctl, timeout_ns, &error);
     if (status != AMB_OK) {
         const char *url = amb_ctl_url(ctl);
         const char *text = error.text[0] != '\0' ? error.text : amb_strerror(status);
@@ -94,10 +111,6 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
                        is_asked_for ? "" : " (there is neither --url nor $AMB_URL)");
         /* A URL that is wrong is an argument; a broker that does not answer in time is none. */
         return status == AMB_ETIMEDOUT ? AMB_EXIT_UNAVAILABLE : amb_exit_of(status);
-    }
-    atomic_store(&stop_conn, ctl->conn);
-    if (is_stopped) {
-        amb_stop(ctl->conn);
     }
     return AMB_EXIT_OK;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "tools/ctl/ctl.h"
+#include "wire/base/status.h"
 
 #include <jansson.h>
 
@@ -19,6 +20,11 @@ enum amb_exit amb_ctl_bad(const char *option, const char *value, const char *wan
 
 /* Opens ctl->conn and says what failed: "connect URL: reason". From here on a signal stops it. */
 enum amb_exit amb_ctl_connect(struct amb_ctl *ctl);
+/* SIGINT and SIGTERM stop the command; amb_ctl_connect does that, too. */
+void amb_ctl_catch_signals(void);
+/* Opens ctl->conn and says nothing. timeout_ns: 0 is the library's. *error: the reason. */
+AMB_MUST_CHECK enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns,
+                                            struct amb_error *error);
 /* The URL that is asked for, or the default. */
 const char *amb_ctl_url(const struct amb_ctl *ctl);
 /* Closes it; keeps `code` unless that is 0 and the close failed. */

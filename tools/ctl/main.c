@@ -25,6 +25,7 @@
 #include "tools/ctl/request.h"
 #include "tools/ctl/sub.h"
 #include "tools/ctl/tls.h"
+#include "tools/ctl/top.h"
 #include "tools/ctl/user.h"
 #include "tools/ctl/watch_events.h"
 #include "wire/base/assert.h"
@@ -58,6 +59,7 @@ static const struct command commands[] = {
     {"events", amb_ctl_events, NULL},
     {"check", amb_ctl_check, NULL},
     {"ping", amb_ctl_ping, NULL},
+    {"top", amb_ctl_top, NULL},
     {"pub", amb_ctl_pub, NULL},
     {"sub", amb_ctl_sub, NULL},
     {"request", amb_ctl_request, NULL},

@@ -29,6 +29,8 @@ LICENCES = {
     "libprotobuf-c": ("BSD-2-Clause", "https://github.com/protobuf-c/protobuf-c"),
     "libjansson": ("MIT", "https://github.com/akheron/jansson"),
     "libsmartcols": ("LGPL-2.1-or-later", "https://github.com/util-linux/util-linux"),
+    "libncursesw": ("X11-distribute-modifications-variant", "https://invisible-island.net/ncurses/"),
+    "libtinfo": ("X11-distribute-modifications-variant", "https://invisible-island.net/ncurses/"),
     "libjemalloc": ("BSD-2-Clause", "https://jemalloc.net/"),
     "libmicrohttpd": ("LGPL-2.1-or-later", "https://www.gnu.org/software/libmicrohttpd/"),
     # libmicrohttpd loads these, for HTTPS.
