@@ -60,7 +60,7 @@ static char *complete(const char *before, char *last)
 static void test_commands_verbs_and_options(void **state)
 {
     (void)state;
-    COMPLETES("", "to", "topics topo");
+    COMPLETES("", "to", "topics topo top");
     COMPLETES("--url u", "que", "queues");
     COMPLETES("user", "s", "set show");
     COMPLETES("pub t", "--p", "--prop --priority");
