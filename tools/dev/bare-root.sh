@@ -4,11 +4,12 @@
 # variant, a clone of these sources, and the commands that README.md has (readme-script.py). As root.
 # What runs there sees neither this machine's files nor its /dev; it shares the network.
 #
-#   tools/dev/bare-root.sh [--base DIR] [--with-sys] [--with-tests] [--carry PATH]... [--keep]
+#   tools/dev/bare-root.sh [--base DIR] [--with-sys] [--with-tests | --ci] [--carry PATH]... [--keep]
 #
 #   --base DIR     a root that debootstrap has made, copied; else one is made. It stays as it is
 #   --with-sys     with /sys; else there is none, as in some containers
 #   --with-tests   tools/test.sh too, ten minutes in all; with /sys, for UCX finds no TCP without it
+#   --ci           .ci/run in place of tools/test.sh: all that continuous integration runs
 #   --carry PATH   a file or folder of this machine that the root shall have as well: what apt and pip
 #                  need to reach their registries from here
 #   --keep         leave the root
@@ -26,6 +27,7 @@ while [ $# -gt 0 ]; do
     --carry) carry+=("${2:?}") && shift ;;
     --with-sys) sys=1 ;;
     --with-tests) script_options=() sys=1 ;;
+    --ci) script_options=(--ci) sys=1 ;;
     --keep) keep=1 ;;
     *) usage ;;
     esac

@@ -3,11 +3,12 @@
 """README.md as a script: its sh blocks, word for word and in one shell, its C programs saved where
 it says, and at the end a look whether its text blocks have been printed.
 
-    readme-script.py [--build FOLDER] [--no-tests] | bash
+    readme-script.py [--build FOLDER] [--no-tests | --ci] | bash
 
 --build FOLDER   a build that is there: stands for build/release, and nothing is installed by a
                  package manager, configured or compiled but the programs of README.md
 --no-tests       without tools/test.sh
+--ci             with .ci/run in its place
 Needs HOME, a folder that may be filled; runs in the top folder of the sources."""
 import argparse
 import os
@@ -47,6 +48,8 @@ def command_lines(block, args):
             continue
         if args.build and re.match(NEEDS_NO_BUILD, line):
             continue
+        if args.ci and line.startswith("tools/test.sh"):
+            line = ".ci/run"
         yield line.replace("build/release", shlex.quote(args.build)) if args.build else line
 
 
@@ -54,6 +57,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build")
     parser.add_argument("--no-tests", action="store_true")
+    parser.add_argument("--ci", action="store_true")
     args = parser.parse_args()
     if args.build:
         args.build = os.path.abspath(args.build)
