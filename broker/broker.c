@@ -766,6 +766,6 @@ void amb_broker_destroy(struct amb_broker **broker)
     }
     amb_gpus_fini(&b->gpus);    /* UCX may have had it registered. */
     amb_http_destroy(&b->http); /* Threads had mail of it. */
-    amb_counters_destroy(&b->counters);
+    amb_counting_stop(&b->counters);
     free(b);
 }

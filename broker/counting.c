@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/control/clients/control.h"
+#include "broker/count/log_lines.h"
 #include "broker/shard/shard.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
@@ -70,6 +71,8 @@ enum amb_status amb_counting_start(struct amb_counters *counters, const struct a
         .group = url != NULL && stat(url->path, &st) == 0 ? st.st_gid : (gid_t)-1,
         .workers = control->shard_count,
         .objects = config->server.counters_objects + AMB_CLOSED_MAX,
+        .lines = AMB_COUNTERS_LINES,
+        .losses = AMB_COUNTERS_LOSSES,
         .name = config->server.name,
         .version = AMB_BROKER_VERSION,
         .ucx = ucx,
@@ -82,6 +85,7 @@ enum amb_status amb_counting_start(struct amb_counters *counters, const struct a
     if (status != AMB_OK) {
         return status;
     }
+    amb_log_lines_attach(counters);
     tell(counters, &options);
     control->counters = control->directory.counters = counters;
     control->stats = amb_counters_broker(counters);
@@ -89,10 +93,17 @@ enum amb_status amb_counting_start(struct amb_counters *counters, const struct a
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_shard *shard = control->shards[i];
         shard->counters = counters;
+        amb_loss_book_init(&shard->losses, counters, i, control->shard_count);
         shard->stats = amb_counters_shard(counters, i);
         if (i < config->server.bound) {
             amb_stat_set(&shard->stats->processor, config->server.cpu[i]);
         }
     }
     return AMB_OK;
+}
+
+void amb_counting_stop(struct amb_counters *counters)
+{
+    amb_log_lines_detach(counters);
+    amb_counters_destroy(counters);
 }

@@ -17,3 +17,5 @@ struct amb_control;
 AMB_MUST_CHECK enum amb_status amb_counting_start(struct amb_counters *counters,
                                                   const struct amb_config *config,
                                                   struct amb_control *control);
+/* Behind all threads that count. Harmless on a zeroed one. */
+void amb_counting_stop(struct amb_counters *counters);

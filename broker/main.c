@@ -11,6 +11,7 @@
 #include "broker/config/config.h"
 #include "broker/config/print/config_print.h"
 #include "broker/control/clients/hooks.h"
+#include "broker/count/log_lines.h"
 #include "broker/eof.h"
 #include "broker/quick.h"
 #include "broker/resources.h"
@@ -391,6 +392,7 @@ int main(int argc, char **argv)
     amb_signals_block();
     amb_log_set_sink(amb_log_to_stderr, NULL);
     amb_log_set_filter(amb_log_fold);
+    amb_log_set_witness(amb_log_lines_see);
     amb_ucx_own_process();
     amb_resources_raise();
     enum amb_status status = amb_command_line_init(&program.line, argc, argv, error, sizeof(error));

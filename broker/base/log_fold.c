@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/base/log_fold.h"
 
+#include "broker/base/log_group.h"
 #include "wire/base/clock.h"
-#include "wire/base/hash.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -13,34 +13,24 @@
 
 #define TEXT_MAX 200u
 
-/* A line of this minute. */
+/* The lines of a group in this minute, which begins with the group's time. */
 struct row {
-    const char *site; /* NULL: free */
-    uint64_t hash;    /* of its text */
-    int64_t since_ns;
-    uint64_t more; /* lines like it, since */
+    uint64_t more; /* lines like the first, since */
     enum amb_log_level level;
-    bool is_rest;        /* of the texts of its place that were too many */
+    bool is_rest;        /* as its group was */
     char text[TEXT_MAX]; /* of the last one */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of both tables */
+static struct amb_log_group groups[AMB_LOG_FOLD_LINES];
 static struct row rows[AMB_LOG_FOLD_LINES];
 static _Atomic uint64_t waiting; /* lines that were counted and not told */
 /* The line that tells of a count is no event of its own. */
 static _Thread_local bool is_telling;
 
-/* Under the lock. Texts are told apart by it alone, so no peer that chooses a part of one may know
- * the key. */
-static uint64_t hash_of(const char *text)
+bool amb_log_fold_is_telling(void)
 {
-    static uint8_t key[16];
-    static bool has_key;
-    if (!has_key) {
-        amb_random_bytes(key, sizeof(key));
-        has_key = true;
-    }
-    return amb_siphash24(key, text, strlen(text));
+    return is_telling;
 }
 
 static void tell(const struct row *row)
@@ -51,11 +41,11 @@ static void tell(const struct row *row)
     is_telling = false;
 }
 
-/* Takes the row out of the table. True: *out is to be told. */
-static bool row_take(struct row *row, struct row *out)
+/* Takes a row out of the table. True: *out is to be told. */
+static bool row_take(unsigned at, struct row *out)
 {
-    *out = *row;
-    row->site = NULL;
+    *out = rows[at];
+    groups[at].site = NULL;
     if (out->more != 0) {
         (void)atomic_fetch_sub_explicit(&waiting, out->more, memory_order_relaxed);
     }
@@ -69,36 +59,18 @@ static void row_count(struct row *row, const char *line)
     (void)snprintf(row->text, sizeof(row->text), "%s", line);
 }
 
-static bool is_over(const struct row *row, int64_t now_ns)
+static bool is_over(unsigned at, int64_t now_ns)
 {
-    return now_ns - row->since_ns >= AMB_LOG_FOLD_NS;
+    return now_ns - groups[at].at_ns >= AMB_LOG_FOLD_NS;
 }
 
-/* The rows that a line may belong to. */
-struct found {
-    struct row *same, *rest; /* NULL: there is none */
-    struct row *room;        /* a free one, else the oldest */
-    unsigned texts;          /* of its place */
-};
-
-static void look_at(struct row *row, const char *site, uint64_t hash, int64_t now_ns,
-                    struct found *found)
+/* Rows whose minute is over, and that have nothing to tell. */
+static void free_some(int64_t now_ns)
 {
-    bool is_free = row->site == NULL || (is_over(row, now_ns) && row->more == 0);
-    bool has_free = found->room->site == NULL;
-    if (is_free) {
-        row->site = NULL;
-        found->room = has_free ? found->room : row;
-        return;
-    }
-    if (!has_free && row->since_ns < found->room->since_ns) {
-        found->room = row;
-    }
-    if (row->site == site && row->is_rest) {
-        found->rest = row;
-    } else if (row->site == site) {
-        found->texts++;
-        found->same = row->hash == hash ? row : found->same;
+    for (unsigned i = 0; i < AMB_LOG_FOLD_LINES; i++) {
+        if (groups[i].site != NULL && rows[i].more == 0 && is_over(i, now_ns)) {
+            groups[i].site = NULL;
+        }
     }
 }
 
@@ -106,25 +78,23 @@ static void look_at(struct row *row, const char *site, uint64_t hash, int64_t no
 static bool place(enum amb_log_level level, const char *site, const char *line, int64_t now_ns,
                   struct row *gone, bool *has_gone)
 {
-    uint64_t hash = hash_of(line);
-    struct found found = {.room = &rows[0]};
-    for (unsigned i = 0; i < AMB_LOG_FOLD_LINES; i++) {
-        look_at(&rows[i], site, hash, now_ns, &found);
-    }
-    bool is_rest = found.same == NULL && found.texts >= AMB_LOG_FOLD_TEXTS;
-    struct row *row = is_rest ? found.rest : found.same;
-    if (row != NULL && !is_over(row, now_ns)) {
+    uint64_t hash = amb_log_group_hash(line);
+    struct amb_log_found found;
+    free_some(now_ns);
+    amb_log_group_find(groups, AMB_LOG_FOLD_LINES, site, hash, &found);
+    struct row *row = &rows[found.at];
+    if (found.is_there && !is_over(found.at, now_ns)) {
         row_count(row, line);
         return false;
     }
-    row = row != NULL ? row : found.room;
-    *has_gone = row->site != NULL && row_take(row, gone);
-    *row = (struct row){
-        .site = site, .hash = hash, .since_ns = now_ns, .level = level, .is_rest = is_rest};
-    if (is_rest) {
+    *has_gone = groups[found.at].site != NULL && row_take(found.at, gone);
+    groups[found.at] = (struct amb_log_group){
+        .site = site, .hash = hash, .at_ns = now_ns, .is_rest = found.is_rest};
+    *row = (struct row){.level = level, .is_rest = found.is_rest};
+    if (found.is_rest) {
         row_count(row, line);
     }
-    return !is_rest;
+    return !found.is_rest;
 }
 
 bool amb_log_fold_at(enum amb_log_level level, const char *site, const char *line, int64_t now_ns)
@@ -154,9 +124,8 @@ static bool take_one(unsigned *from, int64_t now_ns, struct row *out)
     bool is_found = false;
     (void)pthread_mutex_lock(&lock);
     for (; *from < AMB_LOG_FOLD_LINES && !is_found; (*from)++) {
-        struct row *row = &rows[*from];
-        bool is_due = row->site != NULL && (now_ns == INT64_MAX || is_over(row, now_ns));
-        is_found = is_due && row_take(row, out);
+        bool is_due = groups[*from].site != NULL && (now_ns == INT64_MAX || is_over(*from, now_ns));
+        is_found = is_due && row_take(*from, out);
     }
     (void)pthread_mutex_unlock(&lock);
     return is_found;

@@ -3,7 +3,8 @@
  * The counters of the control thread: the broker's block of the counters file. Each field has a row
  * in metrics.c.
  *
- * Threads: written by the control thread, those of HTTP by the observer, read by any, relaxed.
+ * Threads: written by the control thread, those of HTTP by the observer, those of log lines under
+ * the lock of log_lines.h; read by any, relaxed.
  * Memory: the counters', or embedded in a control thread without them.
  */
 #pragma once
@@ -29,6 +30,8 @@ struct amb_broker_stats {
     _Atomic uint64_t reloads, reloads_refused;
     /* Of HTTP. */
     _Atomic uint64_t http_connections, http_requests, http_refused, http_turned_away, http_stopped;
+    /* Of log lines: log_lines.h. */
+    _Atomic uint64_t log_errors, log_warnings, log_forgotten;
     _Atomic uint64_t silent_ns; /* of the thread that has not turned for longest */
     /* Objects that have no slot. */
     _Atomic uint64_t unlisted_topics, unlisted_subscriptions, unlisted_queues, unlisted_clients;

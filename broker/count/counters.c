@@ -2,6 +2,7 @@
 #include "broker/count/counters.h"
 
 #include "broker/count/counters_file.h"
+#include "broker/count/loss_book.h"
 #include "broker/count/metrics.h"
 #include "wire/base/assert.h"
 #include "wire/base/file.h"
@@ -38,8 +39,13 @@ static void lay_out(struct amb_counters_header *header, const struct amb_counter
     header->numbers_at = header->blocks_at + (uint64_t)header->block_count * header->block_bytes;
     header->texts_at =
         header->numbers_at + pages((uint64_t)header->slot_count * header->numbers_bytes);
+    header->line_count = options->lines;
+    header->loss_count = options->losses;
+    header->lines_at = header->texts_at + pages((uint64_t)header->slot_count * header->texts_bytes);
+    header->losses_at =
+        header->lines_at + pages((uint64_t)header->line_count * header->texts_bytes);
     header->file_bytes =
-        header->texts_at + pages((uint64_t)header->slot_count * header->texts_bytes);
+        header->losses_at + pages((uint64_t)header->loss_count * header->texts_bytes);
 }
 
 static void describe(struct amb_counters_header *header, const struct amb_counters_options *options)
@@ -91,6 +97,8 @@ static void fill(struct amb_counters *counters, const struct amb_counters_header
     memcpy(base + layout->metrics_at, amb_metrics, amb_metric_count * sizeof(*amb_metrics));
     counters->numbers = (void *)(base + layout->numbers_at);
     counters->texts = (void *)(base + layout->texts_at);
+    counters->lines = (void *)(base + layout->lines_at);
+    counters->losses = (void *)(base + layout->losses_at);
     counters->slots = layout->slot_count;
     describe(counters->header, options);
     for (unsigned i = 0; i < options->workers; i++) {
@@ -107,12 +115,15 @@ enum amb_status amb_counters_create(const struct amb_counters_options *options,
 {
     amb_assert(options->workers < AMB_COUNTERS_BLOCKS_MAX);
     amb_assert(options->objects <= AMB_COUNTERS_SLOTS_MAX);
+    amb_assert(options->lines <= AMB_COUNTERS_SECTION_MAX);
+    amb_assert(options->losses <= AMB_COUNTERS_SECTION_MAX);
     struct amb_counters_header layout = {0};
     *out = (struct amb_counters){.fd = -1};
     lay_out(&layout, options);
     out->taken = calloc(options->objects / 64 + 1, sizeof(*out->taken));
     out->free_texts = calloc((size_t)options->objects + 1, sizeof(*out->free_texts));
-    if (out->taken == NULL || out->free_texts == NULL ||
+    out->loss_records = calloc((size_t)options->losses + 1, sizeof(*out->loss_records));
+    if (out->taken == NULL || out->free_texts == NULL || out->loss_records == NULL ||
         !map(out, options, (size_t)layout.file_bytes)) {
         amb_counters_destroy(out);
         return AMB_ENOMEM;
@@ -136,6 +147,7 @@ void amb_counters_destroy(struct amb_counters *counters)
     }
     free(counters->taken);
     free(counters->free_texts);
+    free(counters->loss_records);
     *counters = (struct amb_counters){.fd = -1};
 }
 

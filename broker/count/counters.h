@@ -23,9 +23,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct amb_loss_record;
+
 #define AMB_COUNTERS_OBJECTS_DEFAULT 16384u
 #define AMB_COUNTERS_PATH_MAX 1024u
 #define AMB_COUNTERS_BLOCK_BYTES AMB_COUNTERS_PAGE
+#define AMB_COUNTERS_LINES 256u   /* distinct log lines: log_lines.h */
+#define AMB_COUNTERS_LOSSES 2048u /* of all workers: broker/delivery/reader/losses.h */
 
 struct amb_counters_options {
     const char *path;       /* NULL: private memory, because of why */
@@ -34,7 +38,8 @@ struct amb_counters_options {
     mode_t mode;            /* of the file */
     gid_t group;            /* (gid_t)-1: the process's */
     unsigned workers;
-    uint32_t objects; /* slots of each kind */
+    uint32_t objects;       /* slots of each kind */
+    uint32_t lines, losses; /* slots of distinct log lines, and of all workers' losses */
     const char *name, *version, *ucx;
     uint64_t epoch;
     int64_t now_ns, real_ns;
@@ -47,6 +52,8 @@ struct amb_counters {
     struct amb_counters_header *header;
     struct amb_numbers_slot *numbers;
     struct amb_texts_slot *texts;
+    struct amb_texts_slot *lines, *losses; /* sections of their own */
+    struct amb_loss_record *loss_records;  /* the workers' of `losses`: loss_book.h */
     uint32_t slots;
     _Atomic uint64_t *taken;          /* of the slots of numbers, by bit */
     _Atomic uint32_t from;            /* there may be a free one from this word of `taken` on */

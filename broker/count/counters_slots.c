@@ -89,6 +89,24 @@ void amb_counters_put_numbers(struct amb_counters *counters, uint32_t slot,
     slot_write(counters->numbers[slot - 1].words, values, AMB_SLOT_FIGURES + (uint32_t)(size / 8));
 }
 
+void amb_counters_write_texts(struct amb_texts_slot *slot, enum amb_counters_scope scope,
+                              uint64_t id, const void *figures, size_t size,
+                              const char *const *texts, unsigned count)
+{
+    uint64_t values[AMB_TEXTS_WORDS] = {[AMB_SLOT_KIND] = (uint64_t)scope, [AMB_SLOT_ID] = id};
+    amb_assert(size <= AMB_TEXTS_FIGURES * 8);
+    memcpy(values + AMB_SLOT_FIGURES, figures, size);
+    char *to = (char *)(values + AMB_SLOT_FIGURES + AMB_TEXTS_FIGURES);
+    size_t room = AMB_TEXTS_BYTES;
+    for (unsigned i = 0; i < count && room > 0; i++) {
+        size_t len = strnlen(texts[i], room - 1);
+        memcpy(to, texts[i], len);
+        to += len + 1;
+        room -= len + 1;
+    }
+    slot_write(slot->words, values, AMB_TEXTS_WORDS);
+}
+
 bool amb_counters_put_texts(struct amb_counters *counters, uint32_t *slot,
                             enum amb_counters_scope scope, uint64_t id, const void *figures,
                             size_t size, const char *const *texts, unsigned count)
@@ -102,18 +120,7 @@ bool amb_counters_put_texts(struct amb_counters *counters, uint32_t *slot,
         }
         *slot = counters->free_texts[--counters->free_count];
     }
-    uint64_t values[AMB_TEXTS_WORDS] = {[AMB_SLOT_KIND] = (uint64_t)scope, [AMB_SLOT_ID] = id};
-    amb_assert(size <= AMB_TEXTS_FIGURES * 8);
-    memcpy(values + AMB_SLOT_FIGURES, figures, size);
-    char *to = (char *)(values + AMB_SLOT_FIGURES + AMB_TEXTS_FIGURES);
-    size_t room = AMB_TEXTS_BYTES;
-    for (unsigned i = 0; i < count && room > 0; i++) {
-        size_t len = strnlen(texts[i], room - 1);
-        memcpy(to, texts[i], len);
-        to += len + 1;
-        room -= len + 1;
-    }
-    slot_write(counters->texts[*slot - 1].words, values, AMB_TEXTS_WORDS);
+    amb_counters_write_texts(&counters->texts[*slot - 1], scope, id, figures, size, texts, count);
     return true;
 }
 

@@ -64,6 +64,14 @@ struct amb_closed_words {
     uint64_t client, pid, uid, worker, tenant, status, closed_s, lived_s;
 };
 
+struct amb_line_words {
+    uint64_t lines, first_s, last_s;
+};
+
+struct amb_loss_words {
+    uint64_t subscription, client, worker, tenant, messages, first_s, last_s;
+};
+
 _Static_assert(sizeof(struct amb_topic_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");
 _Static_assert(sizeof(struct amb_subscription_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");
 _Static_assert(sizeof(struct amb_queue_numbers) <= 8 * AMB_NUMBERS_FIGURES, "fits a slot");

@@ -49,6 +49,10 @@
 #define CLIENT_ID(field) ID_OF(AMB_COUNTERS_CLIENT, "client")
 #define CLOSED_WORD(field) WORD(AMB_COUNTERS_CLOSED, "closed", struct amb_closed_words, field)
 #define CLOSED_TEXT(number) TEXT_OF(AMB_COUNTERS_CLOSED, "closed", number)
+#define LINE_WORD(field) WORD(AMB_COUNTERS_LINE, "line", struct amb_line_words, field)
+#define LINE_TEXT(number) TEXT_OF(AMB_COUNTERS_LINE, "line", number)
+#define LOSS_WORD(field) WORD(AMB_COUNTERS_LOSS, "loss", struct amb_loss_words, field)
+#define LOSS_TEXT(number) TEXT_OF(AMB_COUNTERS_LOSS, "loss", number)
 #define ROW(what, series, view_column, unit_name, sentence)                                        \
     .kind = AMB_COUNTERS_##what, .name = series, .column = view_column, .unit = unit_name,         \
     .help = sentence
@@ -147,6 +151,12 @@ const struct amb_counters_metric amb_metrics[] = {
                           "Configurations that were taken over while it runs.")},
     {BROKER(reloads_refused), ROW(COUNTER, "ambroker_config_reloads_refused_total", "", "",
                                   "Configurations that were refused; nothing has changed then.")},
+    {BROKER(log_errors), ROW(COUNTER, "ambroker_log_errors_total", "log_errors", "lines",
+                             "Log lines of level error, those that were folded too.")},
+    {BROKER(log_warnings), ROW(COUNTER, "ambroker_log_warnings_total", "log_warnings", "lines",
+                               "Log lines of level warn, those that were folded too.")},
+    {BROKER(log_forgotten), ROW(COUNTER, "ambroker_log_lines_forgotten_total", "log_forgotten",
+                                "lines", "Distinct log lines that made room for others.")},
     {BROKER(silent_ns),
      ROW(GAUGE, "ambroker_thread_silence_seconds", "", "ns",
          "How long the control thread or a worker has not turned, although it was asked to.")},
@@ -269,6 +279,9 @@ const struct amb_counters_metric amb_metrics[] = {
                                  "Of these, not even kept as dead letters.")},
     {WORKER(unlisted), ROW(GAUGE, "ambroker_worker_counters_unlisted", "unlisted", "",
                            "Objects of this worker that have no slot (server.counters_objects).")},
+    {WORKER(losses_forgotten),
+     ROW(COUNTER, "ambroker_losses_forgotten_total", "losses_forgotten", "",
+         "Losses that have no row, or whose row made room for others.")},
     {WORKER(delay), ROW(HISTOGRAM, "ambroker_delivery_delay_seconds", "", "ns",
                         "Batches by the time from their arrival until a reader was given them, as "
                         "turns of the worker see it.")},
@@ -493,6 +506,32 @@ const struct amb_counters_metric amb_metrics[] = {
     {CLOSED_WORD(status),
      ROW(ID, "ambroker_closed_status", "status", "", "The status that it was told, or 0.")},
     {CLOSED_TEXT(6), ROW(TEXT, "ambroker_closed_reason", "why", "", "The reason.")},
+    {LINE_TEXT(0), ROW(TEXT, "ambroker_log_line_level", "level", "", "Its level.")},
+    {LINE_WORD(lines), ROW(COUNTER, "ambroker_log_line_total", "count", "lines",
+                           "How often it came, folded or not.")},
+    {LINE_WORD(first_s), ROW(GAUGE, "ambroker_log_line_first_seconds", "first_s", "unix_s",
+                             "When it came first, in seconds since 1970.")},
+    {LINE_WORD(last_s), ROW(GAUGE, "ambroker_log_line_last_seconds", "last_s", "unix_s",
+                            "When it came last, in seconds since 1970.")},
+    {LINE_TEXT(1), ROW(TEXT, "ambroker_log_line", "line", "", "The text of the last one.")},
+    {LOSS_WORD(subscription),
+     ROW(ID, "ambroker_loss_subscription", "subscription", "", "The subscription's number.")},
+    {LOSS_TEXT(0), ROW(TEXT, "ambroker_loss_pattern", "pattern", "", "Its pattern.")},
+    {LOSS_WORD(client), ROW(ID, "ambroker_loss_client", "client", "", "Its client's number.")},
+    {LOSS_TEXT(1), ROW(TEXT, "ambroker_loss_client_name", "client_name", "",
+                       "Its client's name, by its own word.")},
+    {LOSS_TEXT(2), ROW(TEXT, "ambroker_loss_reason", "reason", "",
+                       "slow: it did not keep up; trimmed: the topic was full; expired: their time "
+                       "was over; purged: by an operator; mixed: several.")},
+    {LOSS_WORD(messages), ROW(COUNTER, "ambroker_loss_messages_total", "count", "messages",
+                              "Messages that it did not get for that reason.")},
+    {LOSS_WORD(first_s), ROW(GAUGE, "ambroker_loss_first_seconds", "first_s", "unix_s",
+                             "When it lost the first, in seconds since 1970.")},
+    {LOSS_WORD(last_s), ROW(GAUGE, "ambroker_loss_last_seconds", "last_s", "unix_s",
+                            "When it lost the last, in seconds since 1970.")},
+    {LOSS_WORD(worker), ROW(ID, "ambroker_loss_worker", "worker", "", "Its worker.")},
+    {LOSS_WORD(tenant),
+     ROW(ID, "ambroker_loss_tenant_number", "", "", "The number of its tenant.")},
 };
 
 const size_t amb_metric_count = sizeof(amb_metrics) / sizeof(amb_metrics[0]);
@@ -502,8 +541,9 @@ _Static_assert(sizeof(amb_metrics) / sizeof(amb_metrics[0]) <= AMB_COUNTERS_METR
 
 const char *amb_metric_scope_name(enum amb_counters_scope scope)
 {
-    static const char *const names[] = {"",      "broker", "worker",       "topic", "subscription",
-                                        "queue", "client", "closed client"};
+    static const char *const names[] = {
+        "",      "broker", "worker",        "topic",    "subscription",
+        "queue", "client", "closed client", "log line", "loss"};
     return names[scope];
 }
 
@@ -523,7 +563,9 @@ void amb_metrics_reference(FILE *out)
                                          "A subscription",
                                          "A queue",
                                          "A client",
-                                         "A client that has gone"};
+                                         "A client that has gone",
+                                         "A log line from warn up",
+                                         "A loss of a subscription"};
     (void)fprintf(
         out, "# Metrics\n\n"
              "Made from the table in `broker/count/metrics.c` (`broker-metrics-docs`); edit that, "
@@ -532,7 +574,7 @@ void amb_metrics_reference(FILE *out)
              "and the counter that it comes from.\nCounters only grow while the broker lives; a "
              "gauge is the value of a moment. "
              "[monitoring.md](monitoring.md) says\nhow to read them.\n");
-    for (int scope = AMB_COUNTERS_BROKER; scope <= AMB_COUNTERS_CLOSED; scope++) {
+    for (int scope = AMB_COUNTERS_BROKER; scope <= AMB_COUNTERS_LOSS; scope++) {
         (void)fprintf(
             out, "\n## %s\n\n| metric | column | kind | unit | what |\n|---|---|---|---|---|\n",
             titles[scope]);

@@ -46,6 +46,7 @@ struct amb_shard_stats {
     _Atomic uint64_t fetches, fetched_bytes; /* answered, of lazy subscriptions */
     _Atomic uint64_t fetches_stale;          /* ... of a payload that was not there any more */
     _Atomic uint64_t unlisted;               /* objects for which there was no slot, lately */
+    _Atomic uint64_t losses_forgotten;       /* records of losses that had, or left, no room */
     /* Pairs of the longest turn that ended in a second, and that second. */
     _Atomic uint64_t recent_turns[2 * AMB_RECENT_CELLS];
     /* Batches by how long they were here before a reader was given them, and the sum of that. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/delivery/slow.h"
 
+#include "broker/delivery/reader/losses.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
 #include "broker/session/session.h"
@@ -15,31 +16,16 @@
 /* The same subscription's losses are told at most so often. */
 #define SLOW_LOST_EVERY_NS AMB_NS_PER_SEC
 
-/* Messages that it has missed and that its next delivery will count. */
-static uint64_t cursor_gap(const struct amb_cursor *cursor)
-{
-    const struct amb_log *log = &cursor->topic->log;
-    if (cursor->loss.is_unknown || cursor->recall.prelude != NULL) {
-        return 0;
-    }
-    uint64_t next = log->next_seq;
-    uint64_t position = cursor->position < log->lo ? log->lo : cursor->position;
-    if (position < log->hi) {
-        next = amb_log_at(log, position)->first_seq + cursor->within;
-    }
-    /* At a shadow's end more may be on its way. */
-    return next > cursor->loss.expected_seq ? next - cursor->loss.expected_seq : 0;
-}
-
 static bool cursor_is_waited_for(const struct amb_cursor *cursor)
 {
     return !amb_list_is_empty(&cursor->stalled) && cursor->position < cursor->topic->log.hi;
 }
 
 /* Goes on with the look at its cursors, each of which goes to the end of the list. True: it has
- * come to all of them. *gap: of all, where that took one call; else 0, for what was seen in an
- * earlier tick may be told by now. */
-static bool sub_look(struct amb_subscription *sub, unsigned *budget, uint64_t *gap)
+ * come to all of them. *gap: of all, where that took one call; else none, for what was seen in an
+ * earlier tick may be told by now. Returned in *missed: how many. */
+static bool sub_look(struct amb_subscription *sub, unsigned *budget, struct amb_losses_gap *gap,
+                     uint64_t *missed)
 {
     struct amb_slow_look *look = &sub->look;
     bool is_whole = !look->is_begun;
@@ -47,7 +33,7 @@ static bool sub_look(struct amb_subscription *sub, unsigned *budget, uint64_t *g
     if (is_whole) {
         *look = (struct amb_slow_look){.number = look->number + 1, .is_begun = true};
     }
-    *gap = 0;
+    *missed = 0;
     while (!amb_list_is_empty(&sub->cursors)) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(sub->cursors.next, struct amb_cursor, of_sub);
         if (cursor->loss.looked == look->number) {
@@ -60,12 +46,16 @@ static bool sub_look(struct amb_subscription *sub, unsigned *budget, uint64_t *g
         cursor->loss.looked = look->number;
         amb_list_remove(&cursor->of_sub);
         amb_list_push_back(&sub->cursors, &cursor->of_sub);
-        sum += cursor_gap(cursor);
+        sum += amb_losses_gap_add(gap, cursor);
         look->is_waited_for = look->is_waited_for || cursor_is_waited_for(cursor);
         look->is_spilling = look->is_spilling || amb_spill_is_on(cursor);
     }
     look->is_begun = false;
-    *gap = is_whole ? sum : 0;
+    if (is_whole) {
+        *missed = sum;
+    } else {
+        *gap = (struct amb_losses_gap){{0}};
+    }
     return true;
 }
 
@@ -121,7 +111,7 @@ static unsigned slow_look_at_spill(struct amb_subscription *sub)
 static enum amb_loss lost_by(const struct amb_subscription *sub)
 {
     static const enum amb_loss reasons[] = {AMB_LOSS_EXPIRED, AMB_LOSS_TRIMMED, AMB_LOSS_PURGED};
-    enum amb_loss why = AMB_LOSS_SLOW;
+    enum amb_loss why = sub->lost_by[AMB_LOSS_MIXED] > 0 ? AMB_LOSS_MIXED : AMB_LOSS_SLOW;
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         if (sub->lost_by[reasons[i]] > 0) {
             why = why == AMB_LOSS_SLOW ? reasons[i] : AMB_LOSS_MIXED;
@@ -162,10 +152,12 @@ static unsigned session_look(struct amb_session *session, unsigned max)
     while (node != last && notes < max && !amb_list_is_empty(&session->subscription_list)) {
         node = session->subscription_list.next;
         struct amb_subscription *sub = AMB_CONTAINER_OF(node, struct amb_subscription, node);
-        uint64_t gap = 0;
-        bool is_over = sub->has_ended || sub_look(sub, &budget, &gap);
+        struct amb_losses_gap gap = {{0}};
+        uint64_t missed = 0;
+        bool is_over = sub->has_ended || sub_look(sub, &budget, &gap, &missed);
         if (is_over && !sub->has_ended) {
-            notes += slow_look_at_use(sub) + slow_look_at_loss(sub, gap, now_ns) +
+            amb_losses_note(sub, &gap);
+            notes += slow_look_at_use(sub) + slow_look_at_loss(sub, missed, now_ns) +
                      slow_look_at_spill(sub);
         }
         amb_list_remove(&sub->node);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/count/loss_book.h"
 #include "broker/count/shard_stats.h"
 #include "broker/shard/sifter.h"
 #include "broker/shard/state/delivery.h"
@@ -54,6 +55,7 @@ struct amb_shard {
     const struct amb_shard_upcalls *upcalls;
     struct amb_shard_stats *stats; /* of the counters, or own_stats */
     struct amb_counters *counters; /* NULL: objects have no slots */
+    struct amb_loss_book losses;   /* of its subscriptions; there are none without counters */
 
     /* The fields of each part that a turn asks, side by side. */
     int64_t now_ns, real_ns; /* of this turn */

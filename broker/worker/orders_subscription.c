@@ -12,6 +12,7 @@
 #include "wire/codec/filter.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void queue_open(struct amb_shard *shard, struct amb_order *order)
 {
@@ -92,6 +93,21 @@ static enum amb_status member_open(struct amb_subscription *sub,
     return AMB_OK;
 }
 
+/* Its names for lists, where its session has heap for them. */
+static void take_label(struct amb_subscription *sub, struct amb_order_subscription_open *open)
+{
+    if (open->label == NULL) {
+        return;
+    }
+    const char *client = open->label + strlen(open->label) + 1;
+    size_t heap = (size_t)(client - open->label) + strlen(client) + 1 + AMB_HEAP_OVERHEAD;
+    if (amb_heap_charge(&sub->session->heap, heap)) {
+        sub->label = open->label;
+        sub->label_heap = heap;
+        open->label = NULL;
+    }
+}
+
 static void subscription_open(struct amb_shard *shard, struct amb_order *order)
 {
     struct amb_order_subscription_open *open =
@@ -105,6 +121,9 @@ static void subscription_open(struct amb_shard *shard, struct amb_order *order)
         order->status = amb_subscription_create(session, handle, open->id, &open->options, &sub);
     }
     struct amb_filter *filter = open->filter;
+    if (sub != NULL) {
+        take_label(sub, open);
+    }
     if (sub != NULL && open->queue == 0 && filter != NULL) {
         if (amb_heap_charge(&session->heap, amb_filter_heap(filter))) {
             sub->filter = filter;
@@ -128,7 +147,10 @@ static void subscription_open(struct amb_shard *shard, struct amb_order *order)
 
 static void subscription_open_fini(struct amb_order *order)
 {
-    amb_filter_free(&AMB_CONTAINER_OF(order, struct amb_order_subscription_open, order)->filter);
+    struct amb_order_subscription_open *open =
+        AMB_CONTAINER_OF(order, struct amb_order_subscription_open, order);
+    amb_filter_free(&open->filter);
+    free(open->label);
 }
 
 const struct amb_order_kind amb_order_subscription_open = {

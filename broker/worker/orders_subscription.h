@@ -28,7 +28,8 @@ struct amb_order_subscription_open {
     unsigned queue_home;                    /* its worker */
     struct amb_queue_options queue_options; /* as this member wants it */
     struct amb_seat *seat;                  /* the workers' */
-    struct amb_filter *filter;              /* becomes theirs, or is freed with the order */
+    struct amb_filter *filter;              /* becomes theirs, or is freed with the order; */
+    char *label;                            /* ... so does this, of struct amb_subscription */
 };
 extern const struct amb_order_kind amb_order_subscription_open;
 

@@ -17,8 +17,17 @@ static size_t sound_size;
 
 static void make_sound(void)
 {
-    const struct amb_counters_options options = {
-        .why = "a test", .workers = 1, .objects = 8, .name = "fuzz", .version = "1", .ucx = "off"};
+    const struct amb_counters_options options = {.why = "a test",
+                                                 .workers = 1,
+                                                 .objects = 8,
+                                                 .lines = 2,
+                                                 .losses = 3,
+                                                 .name = "fuzz",
+                                                 .version = "1",
+                                                 .ucx = "off"};
+    const struct amb_line_words line = {.lines = 3, .first_s = 1, .last_s = 2};
+    const struct amb_loss_words loss = {.subscription = 4, .client = 2, .messages = 9};
+    const char *const line_texts[] = {"warn", "a line"}, *const loss_texts[] = {"a.>", "c", "slow"};
     const struct amb_topic_words words = {.worker = 0};
     const struct amb_topic_numbers numbers = {.messages = 7};
     const char *const texts[] = {"a.b", "normal"};
@@ -28,6 +37,10 @@ static void make_sound(void)
     amb_counters_list(&counters, &listed, AMB_COUNTERS_TOPIC, 5, &words, sizeof(words), texts, 2);
     uint32_t slot = amb_counters_take_numbers(&counters);
     amb_counters_put_numbers(&counters, slot, AMB_COUNTERS_TOPIC, 0, 5, &numbers, sizeof(numbers));
+    amb_counters_write_texts(&counters.lines[1], AMB_COUNTERS_LINE, 2, &line, sizeof(line),
+                             line_texts, 2);
+    amb_counters_write_texts(&counters.losses[0], AMB_COUNTERS_LOSS, 1, &loss, sizeof(loss),
+                             loss_texts, 3);
     sound_size = counters.size;
     sound = fuzz_copy(counters.base, sound_size);
     amb_counters_destroy(&counters);
@@ -60,8 +73,9 @@ static void read_view(const struct amb_counters_image *image, const char *query)
 
 static void read_all(const uint8_t *bytes, size_t size, const char *query)
 {
-    static const char *const queries[] = {"status",     "workers", "metrics", "topics sort=topic",
-                                          "subs top=1", "queues",  "clients"};
+    static const char *const queries[] = {
+        "status",  "workers", "metrics", "topics sort=topic", "subs top=1", "queues",
+        "clients", "closed",  "errors",  "errors sort=line",  "loss",       "loss a.> sort=count"};
     struct amb_counters_image image;
     char why[AMB_COUNTERS_WHY_MAX] = "";
     if (amb_counters_check(bytes, size, &image, why) != AMB_OK) {

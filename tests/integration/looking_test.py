@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from harness import check, until
 
-USAGE, UNAVAILABLE, LATE = 64, 69, 75
+USAGE, DATA, UNAVAILABLE, LATE = 64, 65, 69, 75
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 NOWHERE = "unix:///none/broker.sock"
 
@@ -90,6 +90,72 @@ def test_checks_that_find_something(rig, broker):
     check(re.match(r"LOSS CRITICAL - \d+ messages lost \| lost=\d+c;0;1000;0\n$", line), line)
     ctl(rig, broker.url(), "check", "loss", "--critical", 10**9, code=WARNING)
     ctl(rig, broker.url(), "check", "loss", "--warn", 10**9, "--critical", 10**9)
+
+
+def rows_of(rig, view, *arguments):
+    """The rows of an answer, without a line about a file."""
+    done = subprocess.run([rig.program("broker-ctl"), "-o", "json", *map(str, arguments)], capture_output=True, text=True,
+                          timeout=60, check=False, stdin=subprocess.DEVNULL)
+    check(done.returncode == 0, done)
+    return json.loads(done.stdout)[view]
+
+
+def test_losses_outlive_their_client_and_the_broker(rig):
+    file = rig.folder / "counters"
+    broker = rig.broker("-o", 'topics=( { match = "small"; max_bytes = "1M"; } )', "-o", f"server.counters_file={file}")
+
+    def losses(*arguments):
+        return rows_of(rig, "loss", "--url", broker.url(), "loss", *arguments)
+    check(losses() == [] and "(none)" in ctl(rig, broker.url(), "loss").stdout, "nothing lost")
+    reader = rig.client("broker-ctl", "--url", broker.url(), "--client-name", "the reader", "sub", "small", "--credit", 1,
+                        "--policy", "drop-oldest", "--stats")
+    until(20, lambda: broker.ask("subs"), "no subscription")
+    reader.signal(19)
+    ctl(rig, broker.url(), "pub", "small", "--count", 20000, "--size", 1000)
+    until(20, lambda: losses() and losses()[0]["count"] > 10000, "a reader that stands still loses")
+    row = losses("small")[0]
+    check(row["pattern"] == "small" and row["client_name"] == "the reader" and row["reason"] == "slow", row)
+    check(row["subscription"] == broker.ask("subs")[0]["id"] and row["client"] == broker.ask("subs")[0]["client"], row)
+    check(900_000_000 < row["first_s"] <= row["last_s"], row)
+    check(losses("other") == [], "another pattern")
+    ctl(rig, broker.url(), "loss", "--sort", "nonsense", code=USAGE)
+    reader.signal(9)
+    until(20, lambda: not broker.ask("subs"), "it has gone")
+    last = losses()
+    check(len(last) == 1 and last[0]["count"] >= row["count"] and last[0]["client_name"] == "the reader", last)
+    broker.signal(9)
+    check(rows_of(rig, "loss", "loss", "--file", file) == last, "from the file")
+
+
+def test_log_lines_are_counted_and_outlive_the_broker(rig):
+    config = rig.folder / "broker.conf"
+    config.write_text("")
+    file = rig.folder / "counters"
+    broker = rig.broker("--config", config, "-o", f"server.counters_file={file}")
+
+    def refusals(*arguments):
+        rows = rows_of(rig, "errors", "errors", *arguments)
+        return [row for row in rows if "reload refused" in row["line"] and row["level"] == "error"]
+    at = ("--url", broker.unix_url)
+    check(not refusals(*at), "nothing refused yet")
+    config.write_text("limits = { nothing = 1; };\n")
+    for number in range(1, 21):  # Most of these are not written.
+        ctl(rig, broker.unix_url, "config", "reload", code=DATA)
+        check([row["count"] for row in refusals(*at)] == [number], f"{number}: {refusals(*at)}")
+    for number in range(21, 24):  # These are, each time.
+        broker.signal(1)
+        until(20, lambda number=number: [row["count"] for row in refusals(*at)] == [number], "a line for each signal")
+    row = refusals(*at)[0]
+    check("nothing" in row["line"] and 900_000_000 < row["first_s"] <= row["last_s"], row)
+    totals = rows_of(rig, "metrics", *at, "metrics")
+    check([m["value"] for m in totals if m["metric"] == "ambroker_log_errors_total"] == [23], totals)
+    config.write_text("limits = { another = 1; };\n")
+    ctl(rig, broker.unix_url, "config", "reload", code=DATA)
+    check(sorted(row["count"] for row in refusals(*at)) == [1, 23], "a row of its own")
+    check(len(rows_of(rig, "errors", *at, "errors", "--top", 1)) == 1, "--top")
+    last = refusals(*at)
+    broker.signal(9)
+    check(refusals("--file", file) == last, "from the file")
 
 
 def test_a_broker_that_is_not_there(rig, broker):

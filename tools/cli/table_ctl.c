@@ -97,7 +97,7 @@ static const struct amb_cli_option client_options[] = {
     OBJECT_OPTIONS,
     {.name = NULL},
 };
-static const struct amb_cli_option worker_options[] = {
+static const struct amb_cli_option row_options[] = {
     ROW_OPTIONS, FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
 static const struct amb_cli_option broker_options[] = {FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
 
@@ -336,7 +336,7 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl clients"},
     {.name = "workers ls",
      .aliases = AMB_CLI_ALIASES("workers"),
-     .options = worker_options,
+     .options = row_options,
      .help = "worker threads",
      .example = "broker-ctl workers"},
     {.name = "metrics",
@@ -378,6 +378,22 @@ static const struct amb_cli_command commands[] = {
      .more = "With -o jsonl an object each, whose event is the topic's name. It goes on until "
              "--count, --timeout or a signal.",
      .example = "broker-ctl events 'client.*'"},
+    {.name = "errors",
+     .options = row_options,
+     .help = "distinct log lines from warn up: how often, first and last, the last one first",
+     .more = "Two lines are one row if they have the same text. Of one place in the code 16 texts "
+             "have a row each, and all others share one with the text of the last. Of more than "
+             "256 rows the one makes room that has not come for longest.",
+     .example = "broker-ctl errors"},
+    {.name = "loss",
+     .args = subs_args,
+     .options = object_options,
+     .help = "messages that subscriptions did not get, by reason, the last loss first; after "
+             "their client's end, too",
+     .more = "The reason is slow (it did not keep up), trimmed (the topic was full), expired, "
+             "purged (by an operator) or mixed. Of more than 2,048 rows those make room whose "
+             "subscriptions ended first.",
+     .example = "broker-ctl loss 'camera.>'"},
     {.name = "check",
      .args = check_args,
      .options = check_options,

@@ -57,6 +57,8 @@ static const struct command commands[] = {
     {"doctor", amb_ctl_ask, "doctor"},
     {"topo", amb_ctl_ask, "topo"},
     {"events", amb_ctl_events, NULL},
+    {"errors", amb_ctl_ask, "errors"},
+    {"loss", amb_ctl_ask, "loss"},
     {"check", amb_ctl_check, NULL},
     {"ping", amb_ctl_ping, NULL},
     {"top", amb_ctl_top, NULL},

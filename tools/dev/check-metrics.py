@@ -23,7 +23,8 @@ MACROS = {"BROKER": "amb_broker_stats", "WORKER": "amb_shard_stats", "TOPIC": "a
           "TOPIC_WORD": "amb_topic_words", "SUB": "amb_subscription_numbers",
           "SUB_WORD": "amb_subscription_words", "QUEUE": "amb_queue_numbers",
           "QUEUE_WORD": "amb_queue_words", "CLIENT": "amb_client_numbers",
-          "CLIENT_WORD": "amb_client_words", "CLOSED_WORD": "amb_closed_words"}
+          "CLIENT_WORD": "amb_client_words", "CLOSED_WORD": "amb_closed_words",
+          "LINE_WORD": "amb_line_words", "LOSS_WORD": "amb_loss_words"}
 # Counters that lie elsewhere, and the row that shows each of them. "-": no row, and why.
 OTHERS = {
     "amb_topic_counts.msgs_in": "TOPIC.messages",

@@ -24,6 +24,7 @@ static _Atomic(void *) current_arg;
 static _Atomic int current_level = AMB_LOG_INFO;
 static _Atomic int current_format = AMB_LOG_TEXT;
 static _Atomic(amb_log_filter_fn) current_filter;
+static _Atomic(amb_log_witness_fn) current_witness;
 
 void amb_log_set_sink(amb_log_fn sink, void *arg)
 {
@@ -40,6 +41,11 @@ void amb_log_set_level(enum amb_log_level level)
 void amb_log_set_filter(amb_log_filter_fn filter)
 {
     atomic_store_explicit(&current_filter, filter, memory_order_relaxed);
+}
+
+void amb_log_set_witness(amb_log_witness_fn witness)
+{
+    atomic_store_explicit(&current_witness, witness, memory_order_relaxed);
 }
 
 void amb_log_set_format(enum amb_log_format format)
@@ -80,6 +86,10 @@ static void write_line(enum amb_log_level level, bool may_filter, const char *fo
         if ((unsigned char)*c < 0x20 || *c == 0x7f) {
             *c = '?';
         }
+    }
+    amb_log_witness_fn witness = atomic_load_explicit(&current_witness, memory_order_relaxed);
+    if (witness != NULL && level <= AMB_LOG_WARN) {
+        witness(level, format, line);
     }
     amb_log_filter_fn filter = atomic_load_explicit(&current_filter, memory_order_relaxed);
     if (!may_filter || filter == NULL || filter(level, format, line)) {

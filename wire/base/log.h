@@ -29,6 +29,9 @@ enum amb_log_format {
  * the line is not written. */
 typedef bool (*amb_log_filter_fn)(enum amb_log_level level, const char *site, const char *line);
 
+/* Sees a line from WARN up, also one that the filter keeps back. */
+typedef void (*amb_log_witness_fn)(enum amb_log_level level, const char *site, const char *line);
+
 typedef void (*amb_log_fn)(enum amb_log_level level, const char *line, void *arg);
 
 /* sink NULL: lines are dropped before they are formatted. */
@@ -37,6 +40,8 @@ void amb_log_set_level(enum amb_log_level level);
 enum amb_log_level amb_log_level(void);
 /* Asked before each line, also before one that it logs itself; NULL: all are written. Any time. */
 void amb_log_set_filter(amb_log_filter_fn filter);
+/* Called before the filter, on the thread of the line; NULL: nobody. Any time. */
+void amb_log_set_witness(amb_log_witness_fn witness);
 /* Any time. */
 void amb_log_set_format(enum amb_log_format format);
 /* Is standard error the stream that JOURNAL_STREAM (its value, or NULL) names, "DEVICE:INODE"? */

@@ -45,7 +45,7 @@ static bool metric_is_whole(const struct amb_counters_metric *metric, uint32_t b
     bool is_pairs = metric->kind == AMB_COUNTERS_RECENT;
     bool is_block = metric->scope == AMB_COUNTERS_BROKER || metric->scope == AMB_COUNTERS_WORKER;
     if (metric->kind < AMB_COUNTERS_COUNTER || metric->kind > AMB_COUNTERS_ID ||
-        metric->scope < AMB_COUNTERS_BROKER || metric->scope > AMB_COUNTERS_CLOSED ||
+        metric->scope < AMB_COUNTERS_BROKER || metric->scope > AMB_COUNTERS_LOSS ||
         is_block != (metric->part == AMB_COUNTERS_IN_BLOCK) || metric->words == 0 ||
         (is_pairs && metric->words != 2 * AMB_RECENT_CELLS)) {
         return false;
@@ -92,6 +92,10 @@ enum amb_status amb_counters_check(const void *bytes, size_t size, struct amb_co
         !lies_within(header->blocks_at, header->block_count, header->block_bytes, size) ||
         !lies_within(header->numbers_at, header->slot_count, header->numbers_bytes, size) ||
         !lies_within(header->texts_at, header->slot_count, header->texts_bytes, size) ||
+        header->line_count > AMB_COUNTERS_SECTION_MAX ||
+        header->loss_count > AMB_COUNTERS_SECTION_MAX ||
+        !lies_within(header->lines_at, header->line_count, header->texts_bytes, size) ||
+        !lies_within(header->losses_at, header->loss_count, header->texts_bytes, size) ||
         !ends_with_nul(header->boot_id, sizeof(header->boot_id)) ||
         !ends_with_nul(header->name, sizeof(header->name)) ||
         !ends_with_nul(header->version, sizeof(header->version)) ||
@@ -179,6 +183,18 @@ static bool load_slots(int fd, uint8_t *copy, uint64_t at, size_t slot_bytes, ui
     return is_read;
 }
 
+/* All slots of the copy as each was at one moment. False: the file was cut meanwhile. */
+static bool load_all_slots(int fd, uint8_t *copy, const struct amb_counters_header *header,
+                           uint32_t *torn)
+{
+    const size_t texts = sizeof(struct amb_texts_slot);
+    return load_slots(fd, copy, header->numbers_at, sizeof(struct amb_numbers_slot),
+                      header->slot_count, torn) &&
+           load_slots(fd, copy, header->texts_at, texts, header->slot_count, torn) &&
+           load_slots(fd, copy, header->lines_at, texts, header->line_count, torn) &&
+           load_slots(fd, copy, header->losses_at, texts, header->loss_count, torn);
+}
+
 static enum amb_status load_file(int fd, struct amb_counters_image *out,
                                  char why[AMB_COUNTERS_WHY_MAX])
 {
@@ -202,14 +218,10 @@ static enum amb_status load_file(int fd, struct amb_counters_image *out,
                                  ? amb_counters_check(copy, size, out, why)
                                  : refuse(why, "it was cut while it was read");
     uint32_t torn = 0;
-    if (status == AMB_OK &&
-        (!load_slots(fd, copy, out->header->numbers_at, sizeof(struct amb_numbers_slot),
-                     out->header->slot_count, &torn) ||
-         !load_slots(fd, copy, out->header->texts_at, sizeof(struct amb_texts_slot),
-                     out->header->slot_count, &torn))) {
+    if (status == AMB_OK && !load_all_slots(fd, copy, out->header, &torn)) {
         status = refuse(why, "it was cut while it was read");
     }
-    /* Slots were read once more: they may lie over the header in a file that somebody made up. */
+    /* Slots were read once more: they may lie over other parts in a file that somebody made up. */
     if (status == AMB_OK) {
         status = amb_counters_check(copy, size, out, why);
     }
@@ -302,13 +314,38 @@ bool amb_counters_numbers(const struct amb_counters_image *image, uint32_t slot,
     return copy_slot(slots[slot].words, out, AMB_NUMBERS_WORDS);
 }
 
-bool amb_counters_texts(const struct amb_counters_image *image, uint32_t slot,
-                        uint64_t out[AMB_TEXTS_WORDS])
+/* The section of slots of texts that objects of that scope are in. */
+static const struct amb_texts_slot *texts_section(const struct amb_counters_image *image,
+                                                  enum amb_counters_scope scope, uint32_t *count)
 {
-    if (slot >= image->header->slot_count) {
+    const struct amb_counters_header *header = image->header;
+    uint64_t at = header->texts_at;
+    *count = header->slot_count;
+    if (scope == AMB_COUNTERS_LINE) {
+        at = header->lines_at;
+        *count = header->line_count;
+    } else if (scope == AMB_COUNTERS_LOSS) {
+        at = header->losses_at;
+        *count = header->loss_count;
+    }
+    return (const void *)(image->base + at);
+}
+
+uint32_t amb_counters_slots(const struct amb_counters_image *image, enum amb_counters_scope scope)
+{
+    uint32_t count;
+    (void)texts_section(image, scope, &count);
+    return count;
+}
+
+bool amb_counters_texts(const struct amb_counters_image *image, enum amb_counters_scope scope,
+                        uint32_t slot, uint64_t out[AMB_TEXTS_WORDS])
+{
+    uint32_t count;
+    const struct amb_texts_slot *slots = texts_section(image, scope, &count);
+    if (slot >= count) {
         return false;
     }
-    const struct amb_texts_slot *slots = (const void *)(image->base + image->header->texts_at);
     if (!copy_slot(slots[slot].words, out, AMB_TEXTS_WORDS)) {
         return false;
     }

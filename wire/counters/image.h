@@ -52,8 +52,11 @@ uint64_t amb_counters_figure(const struct amb_counters_image *image, uint32_t bl
  * 0, else torn. */
 bool amb_counters_numbers(const struct amb_counters_image *image, uint32_t slot,
                           uint64_t out[AMB_NUMBERS_WORDS]);
-bool amb_counters_texts(const struct amb_counters_image *image, uint32_t slot,
-                        uint64_t out[AMB_TEXTS_WORDS]);
+bool amb_counters_texts(const struct amb_counters_image *image, enum amb_counters_scope scope,
+                        uint32_t slot, uint64_t out[AMB_TEXTS_WORDS]);
+/* How many slots of texts there are for objects of that scope. Scopes without a section of their
+ * own share one. */
+uint32_t amb_counters_slots(const struct amb_counters_image *image, enum amb_counters_scope scope);
 /* The text of that number in a copied slot; "" where there is none. Always ends within the slot. */
 const char *amb_counters_text(const uint64_t slot[AMB_TEXTS_WORDS], uint32_t number);
 

@@ -3,6 +3,7 @@
  * The counters file: figures of one life of a broker, mapped by it, and read by anybody who may.
  *
  *   header │ metrics: one record each │ blocks: the broker's, one a worker │ numbers │ texts
+ *          │ log lines │ losses
  *
  * The file describes itself: a reader takes names, places and units of figures from its records,
  * not from the version of a program. The unit of everything is a word, a little-endian uint64_t at
@@ -11,6 +12,7 @@
  * An object (a topic, subscription, queue or client) has a slot of texts, which the broker's
  * control thread writes. Each worker that has figures of it has a slot of numbers. They belong
  * together by scope and id. A slot's first word is a sequence: odd while the slot is written.
+ * Distinct log lines and losses have slots of texts alone, in sections of their own.
  *
  * Threads: a block and a slot have one writer each. Memory: the file's.
  */
@@ -20,13 +22,14 @@
 #include <stdint.h>
 
 #define AMB_COUNTERS_MAGIC UINT64_C(0x3130544e43424d41) /* "AMBCNT01" */
-#define AMB_COUNTERS_LAYOUT 1u
+#define AMB_COUNTERS_LAYOUT 2u
 #define AMB_COUNTERS_SUFFIX ".counters" /* behind the name of the socket that it lies beside */
 #define AMB_COUNTERS_BOOT_ID "/proc/sys/kernel/random/boot_id" /* of header.boot_id */
 #define AMB_COUNTERS_PAGE 4096u
 #define AMB_COUNTERS_METRICS_MAX 512u
 #define AMB_COUNTERS_BLOCKS_MAX 65u                  /* the broker, and 64 workers */
 #define AMB_COUNTERS_SLOTS_MAX ((1u << 20u) + 1024u) /* of each kind */
+#define AMB_COUNTERS_SECTION_MAX 65536u              /* slots of a section of its own */
 
 enum amb_counters_scope {
     AMB_COUNTERS_BROKER = 1,
@@ -36,6 +39,8 @@ enum amb_counters_scope {
     AMB_COUNTERS_QUEUE,
     AMB_COUNTERS_CLIENT,
     AMB_COUNTERS_CLOSED, /* clients that have gone */
+    AMB_COUNTERS_LINE,   /* distinct log lines: a section of their own */
+    AMB_COUNTERS_LOSS,   /* losses of subscriptions, by reason: the same */
 };
 
 enum amb_counters_part {
@@ -118,6 +123,9 @@ struct amb_counters_header {
     /* Written while the broker lives. */
     _Atomic uint64_t beat_real_ns, beat_ns; /* the last sign of life of any thread */
     _Atomic uint64_t has_ended;             /* 1: in order */
+    /* Sections of slots of texts (texts_bytes each). */
+    uint64_t lines_at, losses_at;
+    uint32_t line_count, loss_count;
 };
 
 _Static_assert(sizeof(struct amb_counters_metric) == 320, "as it is in files");

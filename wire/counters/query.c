@@ -7,15 +7,17 @@
 #include <string.h>
 
 static const struct amb_counters_source sources[] = {
-    {"status", 0, NULL, NULL},
-    {"metrics", 0, NULL, NULL},
-    {"workers", AMB_COUNTERS_WORKER, NULL, NULL},
-    {"topics", AMB_COUNTERS_TOPIC, "unlisted_topics", "ambroker_topic_tenant_number"},
+    {"status", 0, NULL, NULL, NULL},
+    {"metrics", 0, NULL, NULL, NULL},
+    {"workers", AMB_COUNTERS_WORKER, NULL, NULL, NULL},
+    {"topics", AMB_COUNTERS_TOPIC, "unlisted_topics", "ambroker_topic_tenant_number", NULL},
     {"subs", AMB_COUNTERS_SUBSCRIPTION, "unlisted_subscriptions",
-     "ambroker_subscription_tenant_number"},
-    {"queues", AMB_COUNTERS_QUEUE, "unlisted_queues", "ambroker_queue_tenant_number"},
-    {"clients", AMB_COUNTERS_CLIENT, "unlisted_clients", "ambroker_client_tenant_number"},
-    {"closed", AMB_COUNTERS_CLOSED, NULL, "ambroker_closed_tenant_number"},
+     "ambroker_subscription_tenant_number", NULL},
+    {"queues", AMB_COUNTERS_QUEUE, "unlisted_queues", "ambroker_queue_tenant_number", NULL},
+    {"clients", AMB_COUNTERS_CLIENT, "unlisted_clients", "ambroker_client_tenant_number", NULL},
+    {"closed", AMB_COUNTERS_CLOSED, NULL, "ambroker_closed_tenant_number", "number"},
+    {"errors", AMB_COUNTERS_LINE, NULL, NULL, "last_s"},
+    {"loss", AMB_COUNTERS_LOSS, NULL, "ambroker_loss_tenant_number", "last_s"},
 };
 
 const struct amb_counters_source *amb_counters_source_find(const char *query)
@@ -54,22 +56,33 @@ static enum amb_status set_match(struct amb_counters_query *query, const char *p
     return AMB_OK;
 }
 
+/* NULL: there is no such column. */
+static const struct amb_counters_metric *
+column_of(const struct amb_counters_image *image, enum amb_counters_scope scope, const char *column)
+{
+    for (uint32_t i = 0; i < image->header->metric_count && column[0] != '\0'; i++) {
+        const struct amb_counters_metric *metric = &image->metrics[i];
+        if (metric->scope == scope && strcmp(metric->column, column) == 0) {
+            return metric;
+        }
+    }
+    return NULL;
+}
+
 static enum amb_status set_sort(const struct amb_counters_image *image,
                                 struct amb_counters_query *query, const char *column,
                                 char why[AMB_COUNTERS_REFUSAL_MAX])
 {
+    query->sort = column_of(image, query->source->scope, column);
+    if (query->sort != NULL) {
+        return AMB_OK;
+    }
     size_t used = (size_t)snprintf(why, AMB_COUNTERS_REFUSAL_MAX, "%s has no column '%.40s', only",
                                    query->source->name, column);
     for (uint32_t i = 0; i < image->header->metric_count; i++) {
         const struct amb_counters_metric *metric = &image->metrics[i];
-        if (metric->scope != query->source->scope || metric->column[0] == '\0') {
-            continue;
-        }
-        if (strcmp(metric->column, column) == 0) {
-            query->sort = metric;
-            return AMB_OK;
-        }
-        if (used < AMB_COUNTERS_REFUSAL_MAX) {
+        if (metric->scope == query->source->scope && metric->column[0] != '\0' &&
+            used < AMB_COUNTERS_REFUSAL_MAX) {
             used += (size_t)snprintf(why + used, AMB_COUNTERS_REFUSAL_MAX - used, " %s",
                                      metric->column);
         }
@@ -89,18 +102,6 @@ static enum amb_status set_top(struct amb_counters_query *query, const char *dig
     }
     query->top = top;
     return AMB_OK;
-}
-
-/* The last one first. */
-static const struct amb_counters_metric *by_number(const struct amb_counters_image *image,
-                                                   enum amb_counters_scope scope)
-{
-    for (uint32_t i = 0; i < image->header->metric_count; i++) {
-        if (image->metrics[i].scope == scope && image->metrics[i].is_id != 0) {
-            return &image->metrics[i];
-        }
-    }
-    return NULL;
 }
 
 static const char *behind(const char *word, const char *key)
@@ -140,8 +141,8 @@ enum amb_status amb_counters_query_parse(const struct amb_counters_image *image,
         (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX, "no such query");
         return AMB_EINVAL;
     }
-    if (out->source->scope == AMB_COUNTERS_CLOSED) {
-        out->sort = by_number(image, AMB_COUNTERS_CLOSED);
+    if (out->source->sort != NULL) {
+        out->sort = column_of(image, out->source->scope, out->source->sort);
     }
     char words[AMB_COUNTERS_QUERY_MAX], *save = NULL;
     (void)snprintf(words, sizeof(words), "%s", text);

@@ -19,6 +19,7 @@ struct amb_counters_source {
     enum amb_counters_scope scope; /* 0: of none alone */
     const char *unlisted;          /* the column of the broker that counts those without a slot */
     const char *tenant;            /* the metric that is the number of an object's tenant */
+    const char *sort;              /* the column that sorts it by itself; NULL: as they come */
 };
 
 struct amb_counters_query {

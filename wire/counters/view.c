@@ -128,7 +128,7 @@ static void find_numbers(const struct amb_counters_view *view, struct object *ob
 /* False: it is gone, or is not asked for. */
 static bool read_texts(const struct amb_counters_view *view, uint32_t slot, struct object *object)
 {
-    return amb_counters_texts(view->image, slot, object->texts) &&
+    return amb_counters_texts(view->image, view->query.source->scope, slot, object->texts) &&
            amb_counters_scope_of(object->texts) == view->query.source->scope;
 }
 
@@ -201,7 +201,8 @@ static void find_workers(struct amb_counters_view *view)
 static void find_objects(struct amb_counters_view *view)
 {
     struct object object;
-    for (uint32_t slot = 0; slot < view->image->header->slot_count; slot++) {
+    uint32_t slots = amb_counters_slots(view->image, view->query.source->scope);
+    for (uint32_t slot = 0; slot < slots; slot++) {
         object.has_numbers = false;
         if (read_texts(view, slot, &object) && is_wanted(view, &object)) {
             if (view->query.sort != NULL && view->query.sort->part == AMB_COUNTERS_IN_NUMBERS) {
@@ -247,7 +248,7 @@ static bool view_find(struct amb_counters_view *view)
         return true;
     }
     uint32_t most = scope == AMB_COUNTERS_WORKER ? view->image->header->block_count
-                                                 : view->image->header->slot_count;
+                                                 : amb_counters_slots(view->image, scope);
     view->found = calloc((size_t)most + 1, sizeof(*view->found));
     bool has_keys = view->query.sort != NULL && is_text(view->query.sort);
     view->keys = has_keys ? calloc((size_t)most + 1, KEY_TEXT) : NULL;

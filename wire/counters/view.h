@@ -7,6 +7,8 @@
  *   workers   {"workers": [ROW, ...]}
  *   topics, subs, queues, clients   the same of objects; "not_shown": how many have no slot
  *   closed    clients that have gone, the last one first
+ *   errors    distinct log lines from warn up, the last one first; their names are the levels
+ *   loss      what subscriptions have lost, a row for each reason, the last one first
  *   metrics   each metric of the broker and the workers, with its value
  *
  * Rows of the table with the same column are added up: two threads may use memory for one client.

@@ -135,6 +135,19 @@ static struct amb_dir_sub *subscribe_sub(struct amb_client *client,
     return sub;
 }
 
+/* The pattern, and behind its NUL the client's name. NULL: no memory, and it goes without. */
+static char *label_of(const struct amb_client *client, const struct amb_dir_sub *sub)
+{
+    const char *pattern = amb_topic_shown(sub->pattern);
+    size_t len = strlen(pattern) + 1, size = len + strlen(client->name) + 1;
+    char *label = malloc(size);
+    if (label != NULL) {
+        memcpy(label, pattern, len);
+        memcpy(label + len, client->name, size - len);
+    }
+    return label;
+}
+
 void amb_request_subscribe(struct amb_client *client, uint64_t id,
                            const Amb__Control__Subscribe *subscribe)
 {
@@ -177,6 +190,7 @@ void amb_request_subscribe(struct amb_client *client, uint64_t id,
     ask->options = sub->options;
     ask->id = sub->id;
     ask->filter = filter;
+    ask->label = label_of(client, sub);
     if (!amb_queues_are_wanted(subscribe)) {
         amb_order_post(control->shards[client->session.shard], &ask->order);
         request->unanswered +=

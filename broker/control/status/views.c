@@ -238,7 +238,7 @@ void amb_views_request(struct amb_client *client, uint64_t id, const char *text,
         query->job.share = (struct amb_counters_share){
             .tenant = tenant, .unlisted = unlisted_of(control, scope, tenant)};
     }
-    if (scope == 0 || scope == AMB_COUNTERS_WORKER || scope == AMB_COUNTERS_CLOSED) {
+    if (scope == 0 || scope == AMB_COUNTERS_WORKER || scope >= AMB_COUNTERS_CLOSED) {
         query_go_on(query);
     } else {
         ask_workers(query, scope);

@@ -79,7 +79,10 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, stru
     frame.attempt = take->attempt;
     frame.lost = take->lost;
     frame.status = (int32_t)take->loss;
-    sub->lost += take->lost;
+    if (take->lost != UINT64_MAX) { /* Nobody knows how many then. */
+        sub->lost += take->lost;
+        sub->lost_by[take->loss] += take->lost;
+    }
     amb_piece_send(sub->session, &frame, &piece, entry);
     amb_deliver_count(sub, entry, piece.type, take->count, take->bytes);
 }

@@ -188,41 +188,18 @@ void amb_pick_disconnect(struct amb_cursor *cursor)
     cursor->hold.slow = AMB_SLOW_DROP_OLDEST; /* Said once; until the session is closed it loses. */
 }
 
-/* Of the numbers first .. end-1 so many were in a log that was emptied. */
-static uint64_t purged_between(const struct amb_topic_purge *purge, uint64_t first, uint64_t end)
-{
-    uint64_t from = first > purge->from ? first : purge->from;
-    uint64_t upto = end < purge->upto ? end : purge->upto;
-    return from < upto ? upto - from : 0;
-}
-
-static enum amb_loss loss_of(const struct amb_gap *gap)
-{
-    int kinds = (amb_gap_others(gap) > 0) + (gap->expired > 0) + (gap->purged > 0);
-    return kinds > 1          ? AMB_LOSS_MIXED
-           : gap->purged > 0  ? AMB_LOSS_PURGED
-           : gap->expired > 0 ? AMB_LOSS_EXPIRED
-                              : gap->other;
-}
-
 void amb_pick_loss(struct amb_cursor *cursor, uint64_t seq, struct amb_gap *out)
 {
-    amb_assert(seq > cursor->loss.expected_seq);
-    *out = (struct amb_gap){.other = cursor->hold.holds || cursor->loss.is_late ? AMB_LOSS_TRIMMED
-                                                                                : AMB_LOSS_SLOW};
+    amb_gap_look(cursor, seq, out);
     if (cursor->loss.is_unknown) {
-        out->lost = UINT64_MAX;
-        out->why = cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_BROKER_RESTART;
-        cursor->loss.is_unknown = cursor->loss.is_late = false;
-        cursor->loss.expired = 0; /* They were of that, and are not of the next gap. */
-        return;
+        *out = (struct amb_gap){
+            .lost = UINT64_MAX,
+            .why = cursor->loss.is_late ? AMB_LOSS_TRIMMED : AMB_LOSS_BROKER_RESTART,
+            .other = out->other,
+        };
+        cursor->loss.is_unknown = false;
     }
-    uint64_t purged = purged_between(&cursor->topic->purge, cursor->loss.expected_seq, seq);
-    out->lost = seq - cursor->loss.expected_seq - AMB_FAULT(LOSS_NOT_COUNTED);
-    out->expired = cursor->loss.expired < out->lost ? cursor->loss.expired : out->lost;
-    out->purged = purged < out->lost - out->expired ? purged : out->lost - out->expired;
-    out->why = loss_of(out);
-    cursor->loss.expired = 0;
+    cursor->loss.expired = 0; /* They were of that gap, and are not of the next one. */
     cursor->loss.is_late = false;
 }
 

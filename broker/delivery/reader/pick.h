@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "broker/delivery/reader/gap.h"
 #include "wire/base/status.h"
 
 #include <stdbool.h>
@@ -20,19 +21,6 @@
 
 struct amb_cursor;
 struct amb_entry;
-
-struct amb_gap {
-    uint64_t lost;
-    uint64_t expired, purged; /* of these */
-    enum amb_loss why;
-    enum amb_loss other; /* why those are lost that are neither */
-};
-
-/* How many are neither. */
-static inline uint64_t amb_gap_others(const struct amb_gap *gap)
-{
-    return gap->lost - gap->expired - gap->purged;
-}
 
 /* Takes the cursor into the entry to its first message: earlier ones are older than its
  * subscription. False: all of it is. */

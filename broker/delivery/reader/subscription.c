@@ -91,6 +91,7 @@ enum amb_status amb_subscription_create(struct amb_session *session, uint32_t ha
 void amb_subscription_detach(struct amb_subscription *subscription)
 {
     struct amb_shard *shard = subscription->session->shard;
+    amb_losses_look(subscription);
     bool is_detached = amb_sweep_first(shard, &subscription->cursors);
     if (!is_detached && session_nobody(shard) == NULL) {
         is_detached = amb_sweep_some(&subscription->cursors, UINT_MAX);
@@ -130,6 +131,7 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     *subscription = NULL;
     amb_subscription_detach(sub);
+    amb_losses_end(sub);
     unsigned all = UINT_MAX;
     (void)amb_subscription_give_up(sub, keep_held, &all);
     amb_list_remove(&sub->node);
@@ -141,11 +143,13 @@ void amb_subscription_destroy(struct amb_subscription **subscription, bool keep_
     }
     void (*gone)(void *arg) = sub->gone;
     void *gone_arg = sub->gone_arg;
-    amb_heap_give(&sub->session->heap,
-                  SUBSCRIPTION_HEAP + amb_deliveries_grown(sub) + sub->filter_heap);
+    amb_heap_give(&sub->session->heap, SUBSCRIPTION_HEAP + amb_deliveries_grown(sub) +
+                                           sub->filter_heap + sub->label_heap);
     amb_pace_destroy(&sub->pace);
     free(sub->deliveries);
+    free(sub->label);
     sub->deliveries = NULL;
+    sub->label = NULL;
     if (amb_list_is_empty(&sub->cursors)) {
         amb_list_remove(&sub->sweep.node);
         amb_filter_free(&sub->filter);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "broker/delivery/reader/losses.h"
 #include "broker/delivery/reader/pace.h"
 #include "broker/delivery/reader/sweep.h"
 #include "wire/base/list.h"
@@ -55,6 +56,13 @@ struct amb_subscription_options {
 
 struct amb_subscription;
 struct amb_taker;
+
+/* As its records have it: losses.h. */
+struct amb_subscription_losses {
+    uint64_t messages[AMB_LOSS_REASONS];
+    uint16_t records[AMB_LOSS_REASONS]; /* 0: none */
+    bool is_unlisted;                   /* there was no room for one */
+};
 
 /* Added to the outstanding messages while cursors of one that goes are left. No credit is as large,
  * so nothing is delivered to it, at no cost for others. */
@@ -106,6 +114,9 @@ struct amb_subscription {
     uint64_t kept_from;     /* lazy: no older delivery has a payload that may go stale */
     uint64_t kept_bytes;    /* ... the bytes that those that have one keep */
     uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */
+    char *label;            /* its pattern, and behind the NUL its client's name; NULL: none */
+    uint64_t label_heap;    /* charged for it */
+    struct amb_subscription_losses losses;
     /* counters */
     uint64_t msgs, bytes, lost, spilled;
     uint64_t gpu_msgs, gpu_bytes;        /* of the first two, those whose payloads lay on a GPU, */

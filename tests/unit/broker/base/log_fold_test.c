@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines that repeat, under a clock of the test's. */
 #include "broker/base/log_fold.h"
+#include "broker/base/log_group.h"
 #include "wire/base/log.h"
 
 #include <setjmp.h>
@@ -113,7 +114,7 @@ static void test_a_peer_that_chooses_the_text_floods_nothing(void **state)
         (void)snprintf(text, sizeof(text), "client %u: bad", i);
         written += is_written(site, text);
     }
-    assert_int_equal(written, AMB_LOG_FOLD_TEXTS);
+    assert_int_equal(written, AMB_LOG_GROUP_TEXTS);
     assert_true(is_written(other, "no memory")); /* Others are heard. */
     now_ns += AMB_LOG_FOLD_NS;
     amb_log_fold_tick(now_ns);

@@ -212,7 +212,7 @@ static void test_texts_are_found_again(void **state)
     const char *texts[] = {"a.>", "", "durable"}, *too_long[] = {longest, "lost"};
     assert_true(amb_counters_put_texts(&counters, &slot, AMB_COUNTERS_QUEUE, 99, &words,
                                        sizeof(words), texts, 3));
-    assert_true(amb_counters_texts(&image, slot - 1, copy));
+    assert_true(amb_counters_texts(&image, AMB_COUNTERS_TOPIC, slot - 1, copy));
     assert_int_equal(copy[AMB_SLOT_ID], 99);
     assert_int_equal(amb_counters_scope_of(copy), AMB_COUNTERS_QUEUE);
     assert_int_equal(copy[AMB_SLOT_FIGURES + 1], 2);
@@ -223,7 +223,7 @@ static void test_texts_are_found_again(void **state)
     assert_string_equal(amb_counters_text(copy, 100000), "");
     assert_true(amb_counters_put_texts(&counters, &slot, AMB_COUNTERS_QUEUE, 99, &words,
                                        sizeof(words), too_long, 2));
-    assert_true(amb_counters_texts(&image, slot - 1, copy));
+    assert_true(amb_counters_texts(&image, AMB_COUNTERS_TOPIC, slot - 1, copy));
     assert_int_equal(strlen(amb_counters_text(copy, 0)), AMB_TEXTS_BYTES - 1);
     assert_string_equal(amb_counters_text(copy, 1), "");
     for (unsigned i = 0; i < 127; i++) {
@@ -235,7 +235,7 @@ static void test_texts_are_found_again(void **state)
     uint32_t freed = slot;
     amb_counters_give_texts(&counters, &slot);
     assert_int_equal(slot, 0);
-    assert_false(amb_counters_texts(&image, freed - 1, copy));
+    assert_false(amb_counters_texts(&image, AMB_COUNTERS_TOPIC, freed - 1, copy));
     assert_true(
         amb_counters_put_texts(&counters, &more, AMB_COUNTERS_TOPIC, 5, &words, 8, texts, 1));
     amb_counters_destroy(&counters);

@@ -52,6 +52,9 @@ static void test_each_word_has_one_row(void **state)
         {AMB_COUNTERS_QUEUE, AMB_COUNTERS_IN_TEXTS, sizeof(struct amb_queue_words)},
         {AMB_COUNTERS_CLIENT, AMB_COUNTERS_IN_NUMBERS, sizeof(struct amb_client_numbers)},
         {AMB_COUNTERS_CLIENT, AMB_COUNTERS_IN_TEXTS, sizeof(struct amb_client_words)},
+        {AMB_COUNTERS_CLOSED, AMB_COUNTERS_IN_TEXTS, sizeof(struct amb_closed_words)},
+        {AMB_COUNTERS_LINE, AMB_COUNTERS_IN_TEXTS, sizeof(struct amb_line_words)},
+        {AMB_COUNTERS_LOSS, AMB_COUNTERS_IN_TEXTS, sizeof(struct amb_loss_words)},
     };
     for (size_t i = 0; i < sizeof(structs) / sizeof(structs[0]); i++) {
         for (uint32_t word = 0; word < structs[i].size / 8; word++) {
@@ -89,7 +92,8 @@ static void test_names_are_those_of_time_series(void **state)
         if (m->kind == AMB_COUNTERS_COUNTER && !ends(m->name, "_sum_seconds")) {
             assert_true(ends(m->name, "_total"));
         }
-        bool is_time = strcmp(m->unit, "ns") == 0 || strcmp(m->unit, "s") == 0;
+        bool is_time = strcmp(m->unit, "ns") == 0 || strcmp(m->unit, "s") == 0 ||
+                       strcmp(m->unit, "unix_s") == 0;
         assert_int_equal(is_time, ends(m->name, "_seconds"));
         for (size_t k = 0; k < i; k++) {
             assert_string_not_equal(m->name, amb_metrics[k].name);

@@ -32,8 +32,14 @@ static int make_one(void **state)
         return -1;
     }
     (void)snprintf(path, sizeof(path), "%s/c", folder);
-    const struct amb_counters_options options = {
-        .why = "a test", .workers = 2, .objects = 64, .name = "door", .version = "1", .ucx = "off"};
+    const struct amb_counters_options options = {.why = "a test",
+                                                 .workers = 2,
+                                                 .objects = 64,
+                                                 .lines = 4,
+                                                 .losses = 6,
+                                                 .name = "door",
+                                                 .version = "1",
+                                                 .ucx = "off"};
     struct amb_counters counters;
     if (amb_counters_create(&options, &counters) != AMB_OK) {
         return -1;
@@ -123,7 +129,7 @@ static void test_another_layout_is_refused(void **state)
     header->layout++;
     put_file(good, good_size);
     header->layout--;
-    assert_refused(path, AMB_EPROTO, "its layout is 2");
+    assert_refused(path, AMB_EPROTO, "its layout is 3");
 }
 
 /* Reads all that can be read. */
@@ -142,7 +148,15 @@ static void read_all(const struct amb_counters_image *image)
     }
     for (uint32_t slot = 0; slot <= image->header->slot_count; slot++) {
         sum += amb_counters_numbers(image, slot, numbers) ? numbers[AMB_SLOT_ID] : 0;
-        sum += amb_counters_texts(image, slot, texts) ? strlen(amb_counters_text(texts, 3)) : 0;
+    }
+    static const enum amb_counters_scope scopes[] = {AMB_COUNTERS_TOPIC, AMB_COUNTERS_LINE,
+                                                     AMB_COUNTERS_LOSS};
+    for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
+        uint32_t slots = amb_counters_slots(image, scopes[i]);
+        for (uint32_t slot = 0; slot <= slots; slot++) {
+            bool is_there = amb_counters_texts(image, scopes[i], slot, texts);
+            sum += is_there ? strlen(amb_counters_text(texts, 3)) : 0;
+        }
     }
     assert_true(sum != 1);
 }
@@ -189,6 +203,35 @@ static void test_a_slot_whose_writer_died_is_left_out(void **state)
     amb_counters_unload(&image);
 }
 
+/* The sections of log lines and losses: each slot is looked at, and none of another section. */
+static void test_sections_have_slots_of_their_own(void **state)
+{
+    (void)state;
+    const struct amb_counters_header *header = (void *)good;
+    struct amb_counters_image image;
+    char why[AMB_COUNTERS_WHY_MAX];
+    uint64_t words[AMB_TEXTS_WORDS] = {[AMB_SLOT_KIND] = AMB_COUNTERS_LOSS, [AMB_SLOT_ID] = 77};
+    uint8_t *losses = good + header->losses_at, *lines = good + header->lines_at;
+    memcpy(losses + 5 * sizeof(words), words, sizeof(words));
+    words[AMB_SLOT_SEQUENCE] = 1; /* Its writer has died. */
+    memcpy(losses, words, sizeof(words));
+    memcpy(lines + 3 * sizeof(words), words, sizeof(words));
+    put_file(good, good_size);
+    memset(losses, 0, 6 * sizeof(words));
+    memset(lines, 0, 4 * sizeof(words));
+    assert_int_equal(amb_counters_load(path, &image, why), AMB_OK);
+    assert_int_equal(image.torn, 2);
+    assert_int_equal(amb_counters_slots(&image, AMB_COUNTERS_LINE), 4);
+    assert_int_equal(amb_counters_slots(&image, AMB_COUNTERS_LOSS), 6);
+    assert_true(amb_counters_texts(&image, AMB_COUNTERS_LOSS, 5, words));
+    assert_int_equal(words[AMB_SLOT_ID], 77);
+    assert_false(amb_counters_texts(&image, AMB_COUNTERS_LOSS, 0, words));
+    assert_false(amb_counters_texts(&image, AMB_COUNTERS_LOSS, 6, words));
+    assert_false(amb_counters_texts(&image, AMB_COUNTERS_LINE, 3, words));
+    assert_false(amb_counters_texts(&image, AMB_COUNTERS_LINE, 4, words));
+    amb_counters_unload(&image);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_another_layout_is_refused),
         cmocka_unit_test(test_no_word_of_the_header_or_the_table_leads_astray),
         cmocka_unit_test(test_a_slot_whose_writer_died_is_left_out),
+        cmocka_unit_test(test_sections_have_slots_of_their_own),
     };
     return cmocka_run_group_tests(tests, make_one, remove_one);
 }

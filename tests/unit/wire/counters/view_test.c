@@ -32,12 +32,38 @@ static void put_topic(uint32_t i, const char *name, const char *priority)
                                  sizeof(words), texts, 2);
 }
 
+/* Losses of tenants 0 and 1, and two log lines. */
+static void put_sections(void)
+{
+    for (uint64_t i = 0; i < 3; i++) {
+        const struct amb_loss_words loss = {.subscription = 10 + i,
+                                            .client = 4,
+                                            .worker = 1,
+                                            .tenant = i % 2,
+                                            .messages = 100 * (i + 1),
+                                            .first_s = 5,
+                                            .last_s = 50 - i};
+        const char *texts[] = {i == 0 ? "a.>" : "b.x", "<script>", "slow"};
+        amb_counters_write_texts(&counters.losses[i], AMB_COUNTERS_LOSS, i + 1, &loss, sizeof(loss),
+                                 texts, 3);
+    }
+    const struct amb_line_words line = {.lines = 3, .first_s = 1, .last_s = 2};
+    const struct amb_line_words later = {.lines = 1, .first_s = 9, .last_s = 9};
+    const char *texts[] = {"warn", "\"quoted\" \\ line"}, *others[] = {"error", "worse"};
+    amb_counters_write_texts(&counters.lines[0], AMB_COUNTERS_LINE, 1, &line, sizeof(line), texts,
+                             2);
+    amb_counters_write_texts(&counters.lines[7], AMB_COUNTERS_LINE, 8, &later, sizeof(later),
+                             others, 2);
+}
+
 /* Topics 0 to 2499; topic i has i % 100 messages. Its worker has counted those of even ones. */
 static int fill(void **state)
 {
     (void)state;
     const struct amb_counters_options options = {.why = "a test",
                                                  .workers = 2,
+                                                 .lines = 8,
+                                                 .losses = 8,
                                                  .objects = 4096,
                                                  .name = "door",
                                                  .version = "1",
@@ -65,6 +91,7 @@ static int fill(void **state)
                              sizeof(more));
     amb_stat_add(&amb_counters_shard(&counters, 0)->msgs_in, 3);
     amb_stat_add(&amb_counters_shard(&counters, 1)->msgs_in, 4);
+    put_sections();
     return 0;
 }
 
@@ -118,6 +145,64 @@ static json_int_t number(const json_t *row, const char *key)
         fail_msg("'%s' is no number", key);
     }
     return json_integer_value(value);
+}
+
+static const char *text(const json_t *row, const char *key)
+{
+    const char *value = json_string_value(json_object_get(row, key));
+    return value == NULL ? "none" : value;
+}
+
+static void test_losses_are_rows(void **state)
+{
+    (void)state;
+    unsigned pages;
+    json_t *json = answer("loss", &pages), *rows = json_object_get(json, "loss");
+    assert_int_equal(json_array_size(rows), 3);
+    const json_t *row = json_array_get(rows, 0); /* The last one first. */
+    assert_int_equal(number(row, "subscription"), 10);
+    assert_int_equal(number(row, "client"), 4);
+    assert_int_equal(number(row, "count"), 100);
+    assert_int_equal(number(row, "first_s"), 5);
+    assert_int_equal(number(row, "last_s"), 50);
+    assert_string_equal(text(row, "pattern"), "a.>");
+    assert_string_equal(text(row, "client_name"), "<script>");
+    assert_string_equal(text(row, "reason"), "slow");
+    json_decref(json);
+    json = answer("loss b.* sort=count", &pages);
+    rows = json_object_get(json, "loss");
+    assert_int_equal(json_array_size(rows), 2);
+    assert_int_equal(number(json_array_get(rows, 0), "count"), 300);
+    json_decref(json);
+    const struct amb_counters_share share = {.tenant = 1};
+    json = answer_to(&share, "loss", &pages);
+    rows = json_object_get(json, "loss");
+    assert_int_equal(json_array_size(rows), 1);
+    assert_int_equal(number(json_array_get(rows, 0), "subscription"), 11);
+    assert_null(json_object_get(json_array_get(rows, 0), "tenant"));
+    json_decref(json);
+}
+
+/* Their texts may have names of all tenants. */
+static void test_log_lines_are_rows_for_the_whole_broker_alone(void **state)
+{
+    (void)state;
+    unsigned pages;
+    json_t *json = answer("errors", &pages), *rows = json_object_get(json, "errors");
+    assert_int_equal(json_array_size(rows), 2);
+    assert_string_equal(text(json_array_get(rows, 0), "line"), "worse");
+    assert_string_equal(text(json_array_get(rows, 1), "line"), "\"quoted\" \\ line");
+    assert_string_equal(text(json_array_get(rows, 1), "level"), "warn");
+    assert_int_equal(number(json_array_get(rows, 1), "count"), 3);
+    json_decref(json);
+    struct amb_counters_image image;
+    struct amb_counters_view *view = NULL;
+    const struct amb_counters_share share = {.tenant = 1};
+    char why[AMB_COUNTERS_REFUSAL_MAX] = "";
+    amb_counters_view(&counters, &image);
+    assert_int_equal(amb_counters_view_open(&image, "errors", &share, 0, &view, why),
+                     AMB_EFORBIDDEN);
+    assert_string_equal(why, "errors is of the whole broker");
 }
 
 static void test_rows_have_what_slots_have(void **state)
@@ -328,6 +413,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_have_what_slots_have),
+        cmocka_unit_test(test_losses_are_rows),
+        cmocka_unit_test(test_log_lines_are_rows_for_the_whole_broker_alone),
         cmocka_unit_test(test_a_torn_slot_takes_no_part_of_a_sum_away),
         cmocka_unit_test(test_rows_are_sorted_and_cut),
         cmocka_unit_test(test_objects_without_a_slot_are_counted),
