@@ -78,7 +78,7 @@ def test_faults_are_one_line(rig):
 
 
 def test_a_broker_s_refusal_names_the_command_once(world):
-    done = ctl(world, "--url", world.world.url(), "durable", "rm", "nothing")
+    done = ctl(world, "--url", world.world.url(), "durable", "rm", "nothing", "--yes")
     check(done.returncode != 0 and done.stderr.count("durable rm") == 1, f"{done}")
 
 

@@ -221,7 +221,7 @@ def test_clients_that_have_gone_have_their_reason(rig, build, folder):
                  json.loads(run(ctl, "subs", "-o", "json", *url).stdout)["subs"], "no subscriptions")
     numbers = {row["pattern"]: row["client"] for row in subs}
     killed.kill()
-    done = run(ctl, "kick", str(numbers["y.>"]), *url)
+    done = run(ctl, "kick", "--yes", str(numbers["y.>"]), *url)
     check(done.returncode == 0, done.stderr)
     kicked.wait()
 

@@ -36,7 +36,7 @@ class World:
 
 def test_a_drain_says_what_each_client_has_not_had(rig):
     world = World(rig, "-o", "limits.drain_timeout=60s")
-    drain = world.start("drain")
+    drain = world.start("drain", "--yes")
     line = " ".join(drain.expect("left:", 20))
     found = re.search(r"client (\d+) \(camera\): (\d+) to be sent, (\d+) to be given back", line)
     check(found and int(found[2]) > 0 and int(found[2]) + int(found[3]) <= COUNT, line)
@@ -51,7 +51,7 @@ def test_a_drain_says_what_each_client_has_not_had(rig):
 @pytest.mark.parametrize("words", [("drain", "--timeout", "500ms"), ("stop",)])
 def test_messages_that_are_left_are_told(rig, words):
     world = World(rig, "-o", "limits.drain_timeout=60s")
-    done = world.run(*words, "-o", "json")
+    done = world.run(*words, "--yes", "-o", "json")
     check(done.returncode == 75 and "messages were left" in done.stderr, f"{done}")
     left = json.loads(done.stdout)[0]
     check(left["result"] == "left" and 0 < left["messages"] <= COUNT, left)
@@ -63,7 +63,7 @@ def test_messages_that_are_left_are_told(rig, words):
 @pytest.mark.parametrize("verb", ["drain", "stop"])
 def test_nothing_is_left(rig, verb):
     broker = rig.broker()
-    done = subprocess.run([rig.program("broker-ctl"), "--url", broker.unix_url, verb, "-o", "json"], text=True,
+    done = subprocess.run([rig.program("broker-ctl"), "--url", broker.unix_url, verb, "--yes", "-o", "json"], text=True,
                           capture_output=True, timeout=60, check=False)
     check(done.returncode == 0 and json.loads(done.stdout) == [{"result": "delivered", "messages": 0}], f"{done}")
     check(broker.wait(20) == 0 and "are left" not in broker.log(), broker.log())
@@ -73,7 +73,7 @@ def test_limits_that_make_no_sense(rig):
     broker = rig.broker()
     for words, code in ((("drain", "--timeout", "soon"), 64), (("drain", "now"), 64), (("stop", "now"), 64),
                         (("drain", "--timeout", "9000h"), 64)):
-        done = subprocess.run([rig.program("broker-ctl"), "--url", broker.unix_url, *words], text=True,
+        done = subprocess.run([rig.program("broker-ctl"), "--url", broker.unix_url, *words, "--yes"], text=True,
                               capture_output=True, timeout=60, check=False)
         check(done.returncode == code, f"{words}: {done}")
     check(broker.is_running(), "nothing of that ends it")

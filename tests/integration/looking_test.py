@@ -43,7 +43,7 @@ def test_events(rig, broker):
     while "two words" not in line:
         line = text.line()
     check(re.match(r'\d{4}-\d\d-\d\dT[0-9:.]{18}Z client\.come client=\d+ name="two words" ', line), line)
-    ctl(rig, broker.url(), "topics", "purge", "small")
+    ctl(rig, broker.url(), "topics", "purge", "small", "--yes")
     check('command command="topic purge small" ' in chosen.line(), "the command")
     check(chosen.wait() == 0, chosen.log())
     for process in (text, rows):

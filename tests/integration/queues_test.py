@@ -21,7 +21,7 @@ class World:
                               capture_output=True, timeout=30, check=False, text=True, **options)
 
     def remove(self, name):
-        return self.ctl("durable", "rm", name, url=self.broker.url("ring"))
+        return self.ctl("durable", "rm", name, "--yes", url=self.broker.url("ring"))
 
     def admin(self, what):
         return self.broker.ask(what)

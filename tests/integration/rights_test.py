@@ -170,8 +170,8 @@ def test_administration(world):
         refused(world.ctl(user, "status"), 'has admin = "read"')
     world.sub(BOB, "cam.a", "--durable", "d").kill()
     until(10, lambda: world.broker.ask("queues")[0]["members"] == 0, "nobody uses it")
-    refused(world.ctl(READER, "durable", "rm", "d"), 'has admin = "operate"')
-    check(world.ctl(OPERATOR, "durable", "rm", "d").returncode == 0, "a command")
+    refused(world.ctl(READER, "durable", "rm", "d", "--yes"), 'has admin = "operate"')
+    check(world.ctl(OPERATOR, "durable", "rm", "d", "--yes").returncode == 0, "a command")
 
 
 def test_the_broker_says_who_may_do_what(world):

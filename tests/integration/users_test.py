@@ -161,14 +161,14 @@ def test_names(rig):
         refused = ctl(SUBSCRIBER, *words, input="x")
         check(refused.returncode != 0 and "names belong to users" in refused.stderr, f"{refused}")
     # Operators remove anybody's: by name, and by user where several have it.
-    root = [rig.program("broker-ctl"), "--url", broker.unix_url, "durable", "rm", "d"]
+    root = [rig.program("broker-ctl"), "--url", broker.unix_url, "durable", "rm", "d", "--yes"]
     until(20, lambda: all(row["members"] == 0 for row in queues().values()), "no members")
     unclear = subprocess.run(root, capture_output=True, timeout=30, check=False, text=True)
     check(unclear.returncode != 0 and "several users" in unclear.stderr, f"{unclear}")
     check(subprocess.run([*root, str(OTHER)], timeout=30, check=False,
                          capture_output=True).returncode == 0, "rm NAME USER")
     check(set(queues()) == {str(PUBLISHER)}, f"{queues()}")
-    check(ctl(OTHER, "durable", "rm", "d").returncode != 0, "another user removes a name")
+    check(ctl(OTHER, "durable", "rm", "d", "--yes").returncode != 0, "another user removes a name")
     check(subprocess.run(root, timeout=30, check=False, capture_output=True).returncode == 0, "rm")
     broker.stop()
     print("names: passed", flush=True)

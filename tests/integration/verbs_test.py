@@ -2,12 +2,14 @@
 """Verbs of operators: a topic is emptied or removed, a queue's messages come again, a client is told why it
 goes. Each has a line in the log and an event."""
 import json
+import os
 import subprocess
 
 import pytest
 from harness import check, until
 
 USAGE, DATA, UNAVAILABLE = 64, 65, 69
+VERBS = {"purge", "rm", "redeliver", "kick"}
 
 
 @pytest.fixture(params=(1, 2))
@@ -18,6 +20,8 @@ def broker(rig, request):
 
 
 def ctl(rig, broker, *arguments, data="", code=0):
+    if VERBS & set(arguments):
+        arguments = (*arguments, "--yes")
     done = subprocess.run([rig.program("broker-ctl"), "--url", broker.url(), *map(str, arguments)], capture_output=True,
                           timeout=60, check=False, input=data, text=True, errors="replace")
     check(done.returncode == code, f"{arguments}: {done}")
@@ -175,6 +179,51 @@ def test_a_reason_is_text(rig, broker):
     number = next(row["id"] for row in broker.clients() if row["name"] == "broker-ctl")
     done = ctl(rig, broker, "kick", number, "--reason", b"a\xffb".decode(errors="surrogateescape"), code=USAGE)
     check("UTF-8" in done.stderr and reader.is_running(), done.stderr)
+
+
+# ---- they ask ----
+
+ASKING = ("topics purge kept.a", "topics rm kept.a", "queues redeliver d", "queues rm d", "durable rm d", "clients kick 3",
+          "kick --user u", "block u", "drain", "stop")
+
+
+@pytest.mark.parametrize("line", ASKING)
+def test_without_a_terminal_they_need_yes(rig, line):
+    """No broker is asked, or needed."""
+    url = f"unix://{rig.folder}/nobody.sock"
+    env = {**os.environ, "XDG_CONFIG_HOME": str(rig.folder), "AMB_URL": url}
+    ways = ([], {}, url), (["--url", "unix:///none/other"], {}, "unix:///none/other"), (["--context", "plant"], {}, url + "2")
+    subprocess.run([rig.program("broker-ctl"), "context", "add", "plant", "--url", url + "2"], env={**env, "AMB_URL": ""},
+                   check=True, timeout=30, capture_output=True)
+    for before, more, named in ways:
+        done = subprocess.run([rig.program("broker-ctl"), *before, *line.split()], capture_output=True, text=True, timeout=30,
+                              check=False, stdin=subprocess.DEVNULL, env={**env, **more})
+        called = " ".join(word for word in line.split()[:2] if word not in ("3", "--user", "u"))
+        check(done.returncode == USAGE and done.stdout == "", done)
+        check(done.stderr == f"broker-ctl: {called}: needs --yes without a terminal; it would be at the broker {named}\n", done)
+
+
+@pytest.mark.parametrize("typed, is_done", (("y", True), ("yes", True), ("n", False), ("", False), ("yep", False)))
+def test_on_a_terminal_they_name_the_broker_and_ask(rig, typed, is_done):
+    broker = rig.broker()
+    ctl(rig, broker, "pub", "a", "x")
+    main, terminal = os.openpty()
+    process = subprocess.Popen([rig.program("broker-ctl"), "--url", broker.url(), "topics", "rm", "a"], stdin=terminal,
+                               stdout=subprocess.DEVNULL, stderr=terminal)
+    os.close(terminal)
+    said = b""
+    try:
+        while not said.endswith(b"[y/N] "):
+            said += os.read(main, 4096)
+        check(f"broker-ctl: topics rm a: at the broker {broker.url()}? [y/N] ".encode() in said, said)
+        check(topic(broker, "a") is not None, "nothing is done yet")
+        os.write(main, typed.encode() + b"\n")
+        code = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(main)
+    check((code, topic(broker, "a") is None) == ((0, True) if is_done else (USAGE, False)), code)
 
 
 # ---- events, and the log ----

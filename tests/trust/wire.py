@@ -54,7 +54,7 @@ def listen(rig, broker, port, scheme, megabytes):
         check(reader.line(60).split()[0] == digest, "what was published has come")
     check(reader.wait(30) == 0, reader.log())
     relay.close()
-    check(broker.ctl("durable", "rm", "canary-durable", url=broker.broker.unix_url)[0] == 0, "durable rm")
+    check(broker.ctl("durable", "rm", "canary-durable", "--yes", url=broker.broker.unix_url)[0] == 0, "durable rm")
     check(ear.bytes > 2 * megabytes * MIB, f"all of it by the relay: {ear.bytes}")
     return ear
 

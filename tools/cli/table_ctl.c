@@ -205,7 +205,17 @@ static const struct amb_cli_arg kick_args[] = {
     {.name = NULL},
 };
 
+/* Of a command that cannot be taken back: tools/ctl/confirm.h. */
+#define YES_OPTION                                                                                 \
+    {                                                                                              \
+        .name = "yes", .type = AMB_CLI_FLAG,                                                       \
+        .help = "do not ask. Without it a terminal is asked, which names the broker; where there " \
+                "is none: 64"                                                                      \
+    }
+static const struct amb_cli_option yes_options[] = {YES_OPTION, {.name = NULL}};
+
 static const struct amb_cli_option kick_options[] = {
+    YES_OPTION,
     {.name = "user",
      .type = AMB_CLI_TEXT,
      .value = "NAME",
@@ -454,6 +464,7 @@ static const struct amb_cli_command commands[] = {
     {.heading = "operate",
      .name = "topics purge",
      .args = topic_args,
+     .options = yes_options,
      .help = "drop all messages that the topic holds",
      .more =
          "Readers that have not had them lose them: they count in lost_purged. Messages that are "
@@ -461,11 +472,13 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl topics purge camera.1"},
     {.name = "topics rm",
      .args = topic_args,
+     .options = yes_options,
      .help = "forget a topic that nobody publishes to, and nobody reads by its name",
      .more = "Its history goes with it. Readers with a wildcard first get what it holds.",
      .example = "broker-ctl topics rm camera.1"},
     {.name = "queues redeliver",
      .args = durable_args,
+     .options = yes_options,
      .help = "deliver again, at once, the messages of a durable name that wait for an "
              "acknowledgement",
      .more = "Each counts as delivered once more.",
@@ -473,6 +486,7 @@ static const struct amb_cli_command commands[] = {
     {.name = "queues rm",
      .aliases = AMB_CLI_ALIASES("durable rm"),
      .args = durable_args,
+     .options = yes_options,
      .help = "forget a durable name that no subscription uses, with the messages that wait for it",
      .example = "broker-ctl queues rm billing"},
     {.name = "clients kick",
@@ -484,6 +498,7 @@ static const struct amb_cli_command commands[] = {
      .example = "broker-ctl clients kick camera-1 --reason 'the lens is being cleaned'"},
     {.name = "block",
      .args = user_args,
+     .options = yes_options,
      .help = "end a user's clients, and let in no more until unblock or the broker's end",
      .example = "broker-ctl block viewer"},
     {.name = "unblock",
@@ -519,12 +534,14 @@ static const struct amb_cli_command commands[] = {
              "restart, or a wrong value: 64.",
      .example = "broker-ctl config set log.level=debug"},
     {.name = "drain",
+     .options = yes_options,
      .help = "deliver what is there, then end the broker",
      .more =
          "Says what each client has not had yet, and returns when the broker has ended. --timeout "
          "goes before limits.drain_timeout. Messages that are left then: 75.",
      .example = "broker-ctl drain --timeout 10s"},
     {.name = "stop",
+     .options = yes_options,
      .help = "end the broker at once; messages that were not delivered are lost: 75",
      .example = "broker-ctl stop"},
     {.heading = "set up, without a broker",

@@ -2,6 +2,7 @@
 #include "tools/ctl/admin.h"
 
 #include "tools/common/output.h"
+#include "tools/ctl/confirm.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/counted.h"
 #include "tools/ctl/view.h"
@@ -141,7 +142,11 @@ static enum amb_exit ask(struct amb_ctl *ctl, const char *query)
     if (file != NULL) {
         return amb_ctl_counted(ctl, file, query);
     }
-    enum amb_exit code = amb_ctl_connect(ctl);
+    enum amb_exit code = amb_ctl_confirm(ctl);
+    if (code != AMB_EXIT_OK) {
+        return code;
+    }
+    code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
         code = every_ns > 0 ? watch(ctl, query, every_ns) : show(ctl, query);
     } else if (code == AMB_EXIT_UNAVAILABLE) {

@@ -3,6 +3,7 @@
 
 #include "tools/common/output.h"
 #include "tools/common/shown.h"
+#include "tools/ctl/confirm.h"
 #include "tools/ctl/connect.h"
 #include "wire/base/clock.h"
 #include "wire/base/text.h"
@@ -147,7 +148,11 @@ static enum amb_exit begin(struct amb_ctl *ctl, int64_t limit_ns)
         amb_text_format_time(limit_ns, limit, sizeof(limit));
         (void)snprintf(query, sizeof(query), "drain %s", limit);
     }
-    enum amb_exit code = amb_ctl_connect(ctl);
+    enum amb_exit code = amb_ctl_confirm(ctl);
+    if (code != AMB_EXIT_OK) {
+        return code;
+    }
+    code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
         struct amb_msg *answer;
         enum amb_status status = amb_admin(ctl->conn, query, 5 * AMB_SEC, &answer);
