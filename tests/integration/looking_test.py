@@ -100,6 +100,28 @@ def rows_of(rig, view, *arguments):
     return json.loads(done.stdout)[view]
 
 
+def test_answers_have_units_and_tables_one_rule_for_numbers(rig, broker):
+    ctl(rig, broker.url(), "pub", "small", "--count", 10, "--size", 3000)
+    at = ("--url", broker.url())
+    units = rows_of(rig, "units", *at, "topics")
+    check(units["bytes"] == "bytes" and units["messages"] == "messages" and "topic" not in units, units)
+    check(rows_of(rig, "units", *at, "topics", "--columns", "topic,bytes") == {"bytes": "bytes"}, "those that are there")
+    check(rows_of(rig, "units", *at, "status")["uptime_s"] == "s", "status")
+    check("used_bytes" in rows_of(rig, "units", *at, "memory"), "memory")
+    exact = rows_of(rig, "topics", *at, "topics")[0]["bytes"]
+    table = ctl(rig, broker.url(), "topics", "--columns", "bytes,messages", "--no-header").stdout
+    check(table.split() == [f"{exact / 1024:.1f}", "KiB", "10"], table)
+    table = ctl(rig, broker.url(), "-o", "csv", "topics", "--columns", "bytes,messages").stdout
+    check(table == f"bytes,messages\n{exact},10\n", table)
+    row = json.loads(ctl(rig, broker.url(), "-o", "jsonl", "topics", "--top", 1).stdout)
+    check("units" not in row and row["bytes"] == exact, row)
+    table = ctl(rig, broker.url(), "metrics", "--columns", "metric,value,unit").stdout
+    check(re.search(r"^ambroker_memory_limit_bytes +[0-9.]+ [MG]iB +bytes *$", table, re.M), table)
+    check(re.search(r"^uptime_s +[0-9.]+ \w+$", ctl(rig, broker.url(), "status").stdout, re.M), "status")
+    closed = ctl(rig, broker.url(), "clients", "--closed", "--columns", "name,closed_s", "--no-header").stdout
+    check(re.fullmatch(r"(broker-ctl +\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ *\n){5,}", closed), closed)
+
+
 def test_losses_outlive_their_client_and_the_broker(rig):
     file = rig.folder / "counters"
     broker = rig.broker("-o", 'topics=( { match = "small"; max_bytes = "1M"; } )', "-o", f"server.counters_file={file}")

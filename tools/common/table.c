@@ -12,9 +12,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CELL_MAX 512u
 #define SEPARATOR "  "
+#define CUT_MIN 20u /* the least room for a text that is cut */
+#define CUT_MARK "..."
+#define MOMENT_MAX 253402300800.0 /* the year 10000, in seconds since 1970 */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -23,14 +27,25 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static void number_text(const char *key, const json_t *value, char *out, size_t size)
+/* As the answer has it, or as the name of the column ends. "": a number of something. `row`: where
+ * another column has the unit. */
+static const char *unit_of(const struct amb_table_form *form, const json_t *row, const char *key)
+{
+    const char *unit = json_string_value(json_object_get(form->units, key));
+    if (unit != NULL && unit[0] == '@') {
+        unit = json_string_value(json_object_get(row, unit + 1));
+        return unit != NULL ? unit : "";
+    }
+    return unit != NULL              ? unit
+           : ends_with(key, "bytes") ? "bytes"
+           : ends_with(key, "_ns")   ? "ns"
+                                     : "";
+}
+
+static void put_plain(const json_t *value, char *out, size_t size)
 {
     double number = json_number_value(value);
-    if (ends_with(key, "bytes")) {
-        amb_units_format_bytes(number, out, size);
-    } else if (ends_with(key, "_ns")) {
-        amb_units_format_ns(number, out, size);
-    } else if (json_is_integer(value)) {
+    if (json_is_integer(value)) {
         (void)snprintf(out, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     } else if (fabs(number) >= 100) {
         (void)snprintf(out, size, "%.0f", number);
@@ -41,7 +56,37 @@ static void number_text(const char *key, const json_t *value, char *out, size_t 
     }
 }
 
-static void scalar_text(const char *key, const json_t *value, char *out, size_t size)
+/* Seconds since 1970; 0: never. */
+static void put_date(double seconds, char *out, size_t size)
+{
+    time_t when = seconds > 0 && seconds < MOMENT_MAX ? (time_t)seconds : 0;
+    struct tm tm = {0};
+    if (when == 0 || gmtime_r(&when, &tm) == NULL ||
+        strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0) {
+        (void)snprintf(out, size, "%s", "-");
+    }
+}
+
+static void number_text(const char *unit, const json_t *value, char *out, size_t size)
+{
+    double number = json_number_value(value);
+    if (strcmp(unit, "bytes") == 0) {
+        amb_units_format_bytes(number, out, size);
+    } else if (strcmp(unit, "bytes/s") == 0) {
+        amb_units_format_bytes(number, out, size);
+        (void)snprintf(out + strlen(out), size - strlen(out), "/s");
+    } else if (strcmp(unit, "ns") == 0) {
+        amb_units_format_ns(number, out, size);
+    } else if (strcmp(unit, "s") == 0) {
+        amb_units_format_ns(number * 1e9, out, size);
+    } else if (strcmp(unit, "unix_s") == 0) {
+        put_date(number, out, size);
+    } else {
+        put_plain(value, out, size);
+    }
+}
+
+static void scalar_text(const char *unit, const json_t *value, char *out, size_t size)
 {
     switch (json_typeof(value)) {
     case JSON_STRING:
@@ -49,7 +94,7 @@ static void scalar_text(const char *key, const json_t *value, char *out, size_t 
         break;
     case JSON_INTEGER:
     case JSON_REAL:
-        number_text(key, value, out, size);
+        number_text(unit, value, out, size);
         break;
     case JSON_TRUE:
         (void)snprintf(out, size, "%s", "yes");
@@ -67,7 +112,7 @@ static void scalar_text(const char *key, const json_t *value, char *out, size_t 
     }
 }
 
-static void cell_text(const char *key, const json_t *value, char *out, size_t size)
+static void cell_text(const char *unit, const json_t *value, char *out, size_t size)
 {
     out[0] = '\0';
     if (json_is_array(value)) {
@@ -76,11 +121,11 @@ static void cell_text(const char *key, const json_t *value, char *out, size_t si
             if (i > 0) {
                 out[used++] = ',';
             }
-            scalar_text(key, json_array_get(value, i), out + used, size - used);
+            scalar_text(unit, json_array_get(value, i), out + used, size - used);
             used += strlen(out + used);
         }
     } else if (value != NULL) {
-        scalar_text(key, value, out, size);
+        scalar_text(unit, value, out, size);
     }
     if (out[0] == '\0') {
         (void)snprintf(out, size, "%s", "-");
@@ -145,33 +190,44 @@ static size_t text_width(const char *text)
     return width;
 }
 
-static size_t column_width(const char *key, const json_t *rows)
+static size_t column_width(const struct amb_table_form *form, const char *key, const json_t *rows)
 {
     size_t width = text_width(key);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         char cell[CELL_MAX];
-        cell_text(key, json_object_get(json_array_get(rows, i), key), cell, sizeof(cell));
+        const json_t *row = json_array_get(rows, i);
+        cell_text(unit_of(form, row, key), json_object_get(row, key), cell, sizeof(cell));
         size_t len = text_width(cell);
         width = len > width ? len : width;
     }
     return width;
 }
 
-/* How many columns fit, the first one at least. Width 0: all, and no cell is looked at. */
-static size_t count_fitting(struct libscols_table *table, const json_t *rows, size_t width)
+/* The columns that fit, the first one at least. */
+struct fitting {
+    size_t count;
+    size_t cut; /* the last of them has so much room, and its texts are cut; 0: it fits */
+};
+
+/* Width 0: all, and no cell is looked at. The first column that does not fit is cut if it has texts
+ * and there is some room for it. */
+static struct fitting find_fitting(struct libscols_table *table, const json_t *rows,
+                                   const struct amb_table_form *form)
 {
-    size_t count = scols_table_get_ncols(table), used = 0, kept = 0;
-    if (width == 0) {
-        return count;
-    }
-    for (; kept < count; kept++) {
-        const char *key = scols_column_get_name(scols_table_get_column(table, kept));
-        used += column_width(key, rows) + (kept > 0 ? strlen(SEPARATOR) : 0);
-        if (kept > 0 && used > width) {
-            break;
+    struct fitting fitting = {.count = scols_table_get_ncols(table)};
+    size_t used = 0;
+    for (size_t i = 0; form->width > 0 && i < fitting.count; i++) {
+        struct libscols_column *column = scols_table_get_column(table, i);
+        size_t before = used + (i > 0 ? strlen(SEPARATOR) : 0);
+        used = before + column_width(form, scols_column_get_name(column), rows);
+        if (i > 0 && used > form->width) {
+            bool is_text = (scols_column_get_flags(column) & SCOLS_FL_RIGHT) == 0;
+            bool is_cut = is_text && before + CUT_MIN <= form->width;
+            fitting.cut = is_cut ? form->width - before : 0;
+            fitting.count = i + is_cut;
         }
     }
-    return kept;
+    return fitting;
 }
 
 /* The first columns of a table, in one of its own; libsmartcols does not take out some. */
@@ -188,13 +244,34 @@ static struct libscols_table *first_columns(struct libscols_table *table, size_t
     return first;
 }
 
-static void add_line(struct libscols_table *table, const json_t *row)
+/* At most so many characters; a text that is longer ends with a mark. */
+static void cut_text(char *text, size_t room)
+{
+    if (text_width(text) <= room) {
+        return;
+    }
+    char *at = text;
+    for (size_t kept = 0; kept + strlen(CUT_MARK) < room; kept++) {
+        at++;
+        while (((unsigned char)*at & 0xc0) == 0x80) {
+            at++;
+        }
+    }
+    memcpy(at, CUT_MARK, sizeof(CUT_MARK));
+}
+
+/* cut: the room of its last column; 0: any. */
+static void add_line(struct libscols_table *table, const json_t *row,
+                     const struct amb_table_form *form, size_t cut)
 {
     struct libscols_line *line = scols_table_new_line(table, NULL);
     for (size_t i = 0; line != NULL && i < scols_table_get_ncols(table); i++) {
         const char *key = scols_column_get_name(scols_table_get_column(table, i));
         char cell[CELL_MAX];
-        cell_text(key, json_object_get(row, key), cell, sizeof(cell));
+        cell_text(unit_of(form, row, key), json_object_get(row, key), cell, sizeof(cell));
+        if (cut > 0 && i + 1 == scols_table_get_ncols(table)) {
+            cut_text(cell, cut);
+        }
         (void)scols_line_set_data(line, i, cell);
     }
 }
@@ -203,18 +280,19 @@ static void add_line(struct libscols_table *table, const json_t *row)
 static size_t print_rows(const json_t *rows, const struct amb_table_form *form, FILE *out)
 {
     size_t hidden = 0;
+    struct fitting fitting = {0};
     struct libscols_table *table = new_table(out, !form->has_no_head);
     if (table != NULL) {
         add_columns(table, rows);
-        size_t kept = count_fitting(table, rows, form->width);
-        hidden = scols_table_get_ncols(table) - kept;
-        table = hidden == 0 ? table : first_columns(table, kept, out, !form->has_no_head);
+        fitting = find_fitting(table, rows, form);
+        hidden = scols_table_get_ncols(table) - fitting.count;
+        table = hidden == 0 ? table : first_columns(table, fitting.count, out, !form->has_no_head);
     }
     if (table == NULL) {
         return 0;
     }
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        add_line(table, json_array_get(rows, i));
+        add_line(table, json_array_get(rows, i), form, fitting.cut);
     }
     (void)scols_print_table(table);
     scols_unref_table(table);
@@ -222,7 +300,8 @@ static size_t print_rows(const json_t *rows, const struct amb_table_form *form, 
 }
 
 /* "key  value" lines; without keys only values. */
-static void print_values(json_t *values, bool has_keys, FILE *out)
+static void print_values(json_t *values, bool has_keys, const struct amb_table_form *form,
+                         FILE *out)
 {
     struct libscols_table *table = new_table(out, false);
     if (table == NULL) {
@@ -240,7 +319,7 @@ static void print_values(json_t *values, bool has_keys, FILE *out)
             amb_rows_are(value) && has_keys ? NULL : scols_table_new_line(table, NULL);
         if (line != NULL) {
             char text[CELL_MAX];
-            cell_text(key, value, text, sizeof(text));
+            cell_text(unit_of(form, values, key), value, text, sizeof(text));
             (void)scols_line_set_data(line, 0, key);
             (void)scols_line_set_data(line, has_keys, text);
         }
@@ -255,7 +334,7 @@ static size_t print_object(json_t *object, const struct amb_table_form *form, FI
     json_t *flat = amb_rows_flattened(object);
     const char *key;
     json_t *value;
-    print_values(flat, true, out);
+    print_values(flat, true, form, out);
     json_object_foreach(flat, key, value)
     {
         if (amb_rows_are(value)) {
@@ -284,7 +363,7 @@ static size_t print_any(json_t *value, const struct amb_table_form *form, FILE *
     }
     if (value != NULL) {
         json_t *alone = json_pack("{sO}", "", value);
-        print_values(alone, false, out);
+        print_values(alone, false, form, out);
         json_decref(alone);
     }
     return 0;

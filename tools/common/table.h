@@ -5,9 +5,12 @@
  *   an array of objects      a table, one column for each key met, in the order met
  *   an object                "key  value" lines, inner objects as "key.inner"; arrays of objects
  *                            in it follow as tables
- * Keys that end in "bytes" or "_ns" hold sizes and durations and are scaled. Control characters
- * in texts, which may come from any client, and bytes that are no UTF-8 are printed as \xNN.
- * Columns are laid out by libsmartcols. Threads: any. Memory: freed before return.
+ * One rule for numbers: bytes are IEC (1.50 MiB). Times have three digits and their unit (1.25 ms),
+ * or two units (3 h 5 min). Moments are dates in UTC, and all others are plain. The unit of a
+ * column is that of the form. Without one there, keys that end in "bytes" or "_ns" hold sizes and
+ * times. Control characters in texts, which may come from any client, and bytes that are no UTF-8
+ * are printed as \xNN. Columns are laid out by libsmartcols. Threads: any. Memory: freed before
+ * return.
  */
 #pragma once
 
@@ -18,8 +21,12 @@
 void amb_table_print(json_t *value, FILE *out);
 
 struct amb_table_form {
-    size_t width; /* at most so many characters: columns that do not fit are left out; 0: any */
+    /* At most so many characters; 0: any. Columns that do not fit are left out. The first of them
+     * is cut instead where it has texts. */
+    size_t width;
     bool has_no_head;
+    /* Of columns, as wire/counters/units.h has them; borrowed. NULL: none is known. */
+    json_t *units;
 };
 
 /* The same in a form. Returns how many columns were left out. */

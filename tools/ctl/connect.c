@@ -221,7 +221,8 @@ size_t amb_ctl_print(const struct amb_ctl *ctl, json_t *value)
         (void)json_dumpf(value, stdout, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         (void)fputc('\n', stdout);
     } else if (ctl->form == AMB_CLI_FORM_TABLE) {
-        const struct amb_table_form form = {.width = ctl->width, .has_no_head = ctl->has_no_head};
+        const struct amb_table_form form = {
+            .width = ctl->width, .has_no_head = ctl->has_no_head, .units = ctl->units};
         hidden = amb_table_print_as(value, &form, stdout);
     } else {
         print_rows(ctl, value);

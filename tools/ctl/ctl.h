@@ -12,6 +12,7 @@
 #include "tools/ctl/context.h"
 
 #include <amb/amb.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -26,6 +27,7 @@ struct amb_ctl {
     bool is_json;     /* no table */
     bool has_no_head; /* of tables and CSV */
     size_t width;     /* of tables; 0: any */
+    json_t *units;    /* of the answer's columns; NULL: it says none */
     bool stays;       /* reconnects when the broker is lost, instead of ending */
     int64_t start_ns;
     struct amb_context context; /* that the texts above may be of */

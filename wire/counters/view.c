@@ -3,6 +3,7 @@
 
 #include "wire/base/memstream.h"
 #include "wire/counters/query.h"
+#include "wire/counters/units.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -456,6 +457,9 @@ static json_t *status_of(const struct amb_counters_view *view)
             }
         }
     }
+    json_t *units = amb_counters_units(view->image, AMB_COUNTERS_BROKER);
+    (void)json_object_set_new(units, "uptime_s", json_string("s"));
+    (void)json_object_set_new(row, AMB_COUNTERS_UNITS, units);
     return row;
 }
 
@@ -503,7 +507,7 @@ static json_t *metrics_of(const struct amb_counters_view *view)
             (void)json_array_append_new(rows, metric_row(view, block, metric));
         }
     }
-    return json_pack("{s:o}", "metrics", rows);
+    return json_pack("{s:o, s:{s:s}}", "metrics", rows, AMB_COUNTERS_UNITS, "value", "@unit");
 }
 
 static char *dump(json_t *value)
@@ -526,7 +530,9 @@ static void put_end(const struct amb_counters_view *view, FILE *out)
     if (unlisted != 0) {
         (void)fprintf(out, ",\"not_shown\":%" PRIu64, unlisted);
     }
-    (void)fputc('}', out);
+    char *units = dump(amb_counters_units(view->image, view->query.source->scope));
+    (void)fprintf(out, ",\"" AMB_COUNTERS_UNITS "\":%s}", units != NULL ? units : "{}");
+    free(units);
 }
 
 static bool put_rows(struct amb_counters_view *view, uint32_t rows, FILE *out)

@@ -6,6 +6,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/renew.h"
+#include "broker/control/status/status_units.h"
 #include "broker/control/status/status.h"
 #include "wire/base/clock.h"
 #include "wire/base/text.h"
@@ -164,7 +165,10 @@ json_t *amb_operate_blocked(const struct amb_client *client)
                                 "since_s", (json_int_t)(user->since_ns / AMB_NS_PER_SEC)));
         }
     }
-    return json_pack("{s:o}", "blocked", rows);
+    json_t *answer = json_pack("{s:O}", "blocked", rows);
+    amb_status_units_add(answer, rows);
+    json_decref(rows);
+    return answer;
 }
 
 enum amb_status amb_operate(struct amb_client *client, const struct amb_command *command,

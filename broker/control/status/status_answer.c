@@ -6,6 +6,7 @@
 #include "broker/control/status/pieces.h"
 #include "broker/control/status/status.h"
 #include "broker/control/status/status_private.h"
+#include "broker/control/status/status_units.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -54,6 +55,10 @@ void amb_status_answer(struct amb_status_query *query, struct amb_control *contr
 {
     struct amb_client *client = query->client;
     json_t *answer = query_answer(query, control);
+    if (json_is_object(answer)) {
+        json_t *rows = json_object_get(answer, query->view->name);
+        amb_status_units_add(answer, json_is_array(rows) ? rows : NULL);
+    }
     char *text = answer == NULL ? NULL : answer_text(query, answer);
     if (text == NULL) {
         amb_client_send_error(client, query->id, AMB_ENOMEM, "no memory for the answer");

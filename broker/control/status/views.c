@@ -12,6 +12,7 @@
 #include "broker/shard/shard.h"
 #include "wire/base/clock.h"
 #include "wire/counters/query.h"
+#include "wire/counters/units.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -178,11 +179,12 @@ static json_t *status_of_tenant(const struct amb_control *control, uint32_t tena
         subs += AMB_CONTAINER_OF(node, struct amb_dir_sub, node)->tenant == tenant;
     }
     uint64_t up_ns = (uint64_t)(control->now_ns - control->started_ns);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "name", control->config->server.name,
-                     "version", AMB_BROKER_VERSION, "tenant",
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:{s:s}}", "name",
+                     control->config->server.name, "version", AMB_BROKER_VERSION, "tenant",
                      amb_tenants_name(&control->tenants, tenant), "uptime_s",
                      (json_int_t)(up_ns / (uint64_t)AMB_NS_PER_SEC), "clients", (json_int_t)clients,
-                     "topics", (json_int_t)topics, "subscriptions", (json_int_t)subs);
+                     "topics", (json_int_t)topics, "subscriptions", (json_int_t)subs,
+                     AMB_COUNTERS_UNITS, "uptime_s", "s");
 }
 
 static void send_status(struct amb_client *client, uint64_t id, uint32_t tenant)

@@ -70,6 +70,78 @@ static void test_table_empty_array_says_so(void **state)
     assert_table("{\"topics\":[]}", "(none)\n");
 }
 
+/* A text that does not fit is cut, where there is room for some of it; a number never is. */
+static void test_table_cuts_the_first_text_that_does_not_fit(void **state)
+{
+    (void)state;
+    const struct amb_table_form form = {.width = 30};
+    assert_form("{\"rows\":[{\"n\":12345,\"line\":\"0123456789012345678901234567890\",\"more\":1},"
+                "{\"n\":1,\"line\":\"short\",\"more\":2}]}",
+                &form, 1,
+                "    n  line\n"
+                "12345  01234567890123456789...\n"
+                "    1  short\n");
+    /* Characters, not bytes. */
+    assert_form("{\"rows\":[{\"n\":1,\"line\":"
+                "\"\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac"
+                "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac"
+                "\u20ac\u20ac\u20ac"
+                "\u20ac\"}]}",
+                &form, 0,
+                "n  line\n"
+                "1  "
+                "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac"
+                "\u20ac\u20ac\u20ac"
+                "\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\u20ac\n");
+    assert_form("{\"rows\":[{\"name\":\"0123456789012\",\"line\":\"0123456789012345678\"}]}", &form,
+                1,
+                "name\n"
+                "0123456789012\n");
+}
+
+/* A newer broker's columns, by the units of its answer. */
+static void test_table_takes_units_of_the_answer(void **state)
+{
+    (void)state;
+    json_t *units = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "volume", "bytes", "speed",
+                              "bytes/s", "span", "ns", "age", "s", "born", "unix_s", "rss_bytes",
+                              "messages", "odd", "furlongs");
+    const struct amb_table_form form = {.units = units};
+    assert_form("{\"volume\":1572864,\"speed\":2048,\"span\":1250000,\"age\":11100,"
+                "\"born\":1795801304,\"rss_bytes\":4096,\"odd\":4096,\"other_ns\":2000}",
+                &form, 0,
+                "volume     1.50 MiB\n"
+                "speed      2.00 KiB/s\n"
+                "span       1.25 ms\n"
+                "age        3 h 5 min\n"
+                "born       2026-11-27T17:41:44Z\n"
+                "rss_bytes  4096\n"
+                "odd        4096\n"
+                "other_ns   2.00 us\n");
+    assert_form("{\"rows\":[{\"volume\":1024,\"born\":0},{\"volume\":-5,\"born\":1e300}]}", &form,
+                0,
+                "  volume  born\n"
+                "1.00 KiB     -\n"
+                "    -5 B     -\n");
+    json_decref(units);
+}
+
+static void test_table_takes_the_unit_of_a_row(void **state)
+{
+    (void)state;
+    json_t *units = json_pack("{s:s}", "value", "@unit");
+    const struct amb_table_form form = {.units = units};
+    assert_form("{\"rows\":[{\"value\":1024,\"unit\":\"bytes\"},{\"value\":1024,\"unit\":\"\"},"
+                "{\"value\":1024,\"unit\":3},{\"value\":1024}]}",
+                &form, 0,
+                "   value  unit\n"
+                "1.00 KiB  bytes\n"
+                "    1024  -\n"
+                "    1024  3\n"
+                "    1024  -\n");
+    json_decref(units);
+}
+
 static void test_table_scales_bytes_and_times(void **state)
 {
     (void)state;
@@ -159,6 +231,9 @@ int main(void)
         cmocka_unit_test(test_table_array_has_the_union_of_keys),
         cmocka_unit_test(test_table_empty_array_says_so),
         cmocka_unit_test(test_table_scales_bytes_and_times),
+        cmocka_unit_test(test_table_cuts_the_first_text_that_does_not_fit),
+        cmocka_unit_test(test_table_takes_units_of_the_answer),
+        cmocka_unit_test(test_table_takes_the_unit_of_a_row),
         cmocka_unit_test(test_table_texts_cannot_drive_the_terminal),
         cmocka_unit_test(test_table_aligns_by_characters),
         cmocka_unit_test(test_table_ends_no_line_with_blanks),
