@@ -440,11 +440,12 @@ def test_keys_and_limits_change_while_it_runs(rig):
 
 def test_views_are_json(unix):
     door, _ = unix
-    for view in ("workers", "topics", "subs", "queues", "clients", "status"):
+    for view in ("workers", "topics", "subs", "queues", "clients", "closed", "errors", "loss", "metrics", "status"):
         answer = Answer(door.raw(f"GET /v1/{view} HTTP/1.0\r\n\r\n".encode()))  # in one piece
         check(answer.headers["content-type"] == "application/json", answer.headers)
         body = json.loads(answer.body)
         check(view == "status" and "clients" in body or view in body, f"{view}: {body}")
+        check(isinstance(body["units"], dict), f"{view}: {body}")
 
 
 def run_broker(rig, *options):
