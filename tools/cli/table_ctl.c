@@ -425,6 +425,15 @@ static const struct amb_cli_command commands[] = {
              "says so. A local broker that does not answer is seen by its counters file. --timeout "
              "ends it.",
      .example = "broker-ctl top subs --batch -n 1 --sort lag --top 10"},
+    {.name = "report",
+     .args = amb_cli_report_args,
+     .options = amb_cli_report_options,
+     .help = "a tar for a bug report: views, configuration, versions, this machine",
+     .more =
+         "It has names of topics, clients and users, addresses and paths, and no message, token, "
+         "key or password. Of a broker that does not answer it has the views of its counters "
+         "file. A FILE that is there is left alone: 65.",
+     .example = "broker-ctl report /tmp/report.tar"},
     {.heading = "messages",
      .name = "pub",
      .args = pub_text_args,
@@ -740,7 +749,6 @@ static const struct amb_cli_habit habits[] = {
     {"consumer", "broker-ctl queues lists durable subscriptions"},
     {"server", "broker-ctl status has the broker"},
     {"account", "broker-ctl user lists users"},
-    {"report", "broker-ctl status has the totals, and broker-ctl topics the topics"},
     {"start", "brokerd starts a broker"},
     {NULL, NULL},
 };

@@ -65,3 +65,30 @@ const struct amb_cli_option amb_cli_top_options[] = {
      .see = "monitoring.md#the-counters-file"},
     {.name = NULL},
 };
+
+/* ---- report ---- */
+
+const struct amb_cli_arg amb_cli_report_args[] = {
+    {.name = "FILE",
+     .is_optional = true,
+     .type = AMB_CLI_FILE,
+     .help = "the archive, mode 0600; - is standard output; else ambroker-report-TIME.tar here"},
+    {.name = NULL},
+};
+
+const struct amb_cli_option amb_cli_report_options[] = {
+    {.name = "force", .type = AMB_CLI_FLAG, .help = "overwrite FILE"},
+    {.name = "config",
+     .type = AMB_CLI_FILE,
+     .value = "F",
+     .default_text = "$AMB_CONFIG, else /etc/ambroker/broker.conf",
+     .help = "the broker's configuration, as the brokerd beside broker-ctl, or the one in PATH, "
+             "prints it"},
+    {.name = "file",
+     .type = AMB_CLI_FILE,
+     .value = "F",
+     .help = "views of a counters file, in place of a broker. Not one, cut, or of another layout: "
+             "65",
+     .see = "monitoring.md#the-counters-file"},
+    {.name = NULL},
+};

@@ -30,5 +30,5 @@ extern const struct amb_cli_option amb_cli_config_options[], amb_cli_address_opt
     amb_cli_user_file_options[], amb_cli_user_change_options[];
 extern const struct amb_cli_option amb_cli_pub_options[], amb_cli_sub_options[],
     amb_cli_request_options[], amb_cli_reply_options[];
-extern const struct amb_cli_arg amb_cli_top_args[];
-extern const struct amb_cli_option amb_cli_top_options[];
+extern const struct amb_cli_arg amb_cli_top_args[], amb_cli_report_args[];
+extern const struct amb_cli_option amb_cli_top_options[], amb_cli_report_options[];

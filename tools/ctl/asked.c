@@ -100,6 +100,8 @@ enum amb_status amb_ctl_ask_all(struct amb_ctl_asked *asked, const char *const *
     if (counted != AMB_OK) {
         return status;
     }
-    (void)snprintf(note, AMB_CTL_NOTE_MAX, "%s", from_file);
+    char why[AMB_CTL_NOTE_MAX];
+    (void)snprintf(why, sizeof(why), "%s", note);
+    (void)snprintf(note, AMB_CTL_NOTE_MAX, "%.200s (%.100s)", from_file, why);
     return AMB_OK;
 }

@@ -22,6 +22,7 @@
 #include "tools/ctl/names.h"
 #include "tools/ctl/ping.h"
 #include "tools/ctl/pub.h"
+#include "tools/ctl/report.h"
 #include "tools/ctl/request.h"
 #include "tools/ctl/sub.h"
 #include "tools/ctl/tls.h"
@@ -62,6 +63,7 @@ static const struct command commands[] = {
     {"check", amb_ctl_check, NULL},
     {"ping", amb_ctl_ping, NULL},
     {"top", amb_ctl_top, NULL},
+    {"report", amb_ctl_report, NULL},
     {"pub", amb_ctl_pub, NULL},
     {"sub", amb_ctl_sub, NULL},
     {"request", amb_ctl_request, NULL},

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ctl/report/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_standard(const struct amb_place *place)
+{
+    return strcmp(place->path, "-") == 0;
+}
+
+static enum amb_exit fail(const struct amb_place *place, const char *why, enum amb_exit code)
+{
+    amb_tool_error("report %s: %s", place->path, why);
+    return code;
+}
+
+static enum amb_exit open_standard(struct amb_place *place)
+{
+    if (isatty(STDOUT_FILENO) != 0) {
+        return fail(place, "standard output is a terminal, and a report is no text",
+                    AMB_EXIT_USAGE);
+    }
+    place->out = stdout;
+    return AMB_EXIT_OK;
+}
+
+enum amb_exit amb_place_open(struct amb_place *place, const char *path, bool is_forced)
+{
+    struct stat there;
+    *place = (struct amb_place){.path = path, .is_forced = is_forced};
+    if (is_standard(place)) {
+        return open_standard(place);
+    }
+    int len = snprintf(place->beside, sizeof(place->beside), "%s.XXXXXX", path);
+    if (len < 0 || (size_t)len >= sizeof(place->beside)) {
+        return fail(place, "the path is too long", AMB_EXIT_USAGE);
+    }
+    if (lstat(path, &there) == 0) {
+        if (!is_forced) {
+            return fail(place, "there is one already; --force overwrites it", AMB_EXIT_DATA);
+        }
+        if (!S_ISREG(there.st_mode)) {
+            return fail(place, "that is no regular file, which --force would overwrite",
+                        AMB_EXIT_DATA);
+        }
+    }
+    int fd = mkstemp(place->beside); /* 0600 */
+    if (fd < 0) {
+        return fail(place, strerror(errno), AMB_EXIT_SOFTWARE);
+    }
+    place->out = fdopen(fd, "w");
+    if (place->out == NULL) {
+        (void)close(fd);
+        (void)unlink(place->beside);
+        return fail(place, "no memory", AMB_EXIT_SOFTWARE);
+    }
+    return AMB_EXIT_OK;
+}
+
+/* The name, without overwriting: a file that has come meanwhile stays. */
+static bool take_name(const struct amb_place *place)
+{
+    if (place->is_forced) {
+        return rename(place->beside, place->path) == 0;
+    }
+    if (renameat2(AT_FDCWD, place->beside, AT_FDCWD, place->path, RENAME_NOREPLACE) == 0) {
+        return true;
+    }
+    /* Some file systems do not know that. */
+    return errno == EINVAL && link(place->beside, place->path) == 0 && unlink(place->beside) == 0;
+}
+
+enum amb_exit amb_place_keep(struct amb_place *place)
+{
+    if (is_standard(place)) {
+        place->out = NULL;
+        return AMB_EXIT_OK; /* The tool's end tells of a pipe that is full or gone. */
+    }
+    bool is_written = fflush(place->out) == 0;
+    int error = errno;
+    is_written = fclose(place->out) == 0 && is_written;
+    place->out = NULL;
+    if (is_written && take_name(place)) {
+        return AMB_EXIT_OK;
+    }
+    error = is_written ? errno : error;
+    (void)unlink(place->beside);
+    return fail(place, strerror(error), error == EEXIST ? AMB_EXIT_DATA : AMB_EXIT_SOFTWARE);
+}
+
+void amb_place_drop(struct amb_place *place)
+{
+    if (place->out != NULL && !is_standard(place)) {
+        (void)fclose(place->out);
+        (void)unlink(place->beside);
+    }
+    place->out = NULL;
+}
