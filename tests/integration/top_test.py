@@ -81,10 +81,10 @@ class Terminal:
             os.write(self.ours, KEYS.get(key, key.encode()))
 
     def resize(self, columns, lines):
-        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         if hasattr(self, "screen"):
             with self.lock:
                 self.screen.resize(lines, columns)
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def shows(self, pattern, seconds=20):
         return until(seconds, lambda: re.search(pattern, self.text(), re.M), f"{pattern!r} on\n{self.text()}")
@@ -314,6 +314,18 @@ def test_a_crash_leaves_the_terminal_as_it_was(rig, top, number):
     screen.ends(-number)
 
 
+def test_a_signal_that_is_ignored(rig, top):
+    """As nohup has it."""
+    broker = rig.broker()
+    screen = top(broker.url(), prefix=("sh", "-c", 'trap "" HUP; exec "$@"', "sh"))
+    screen.shows("q end")
+    screen.process.send_signal(signal.SIGHUP)
+    screen.press("3")
+    screen.shows(r"\[3 clients\]")
+    screen.press("q")
+    screen.ends(0)
+
+
 def test_a_second_signal_ends_it_at_once(rig, top):
     """Where the first one is not heard: the broker hangs, and so does the process that asks it."""
     broker = rig.broker()
@@ -393,6 +405,20 @@ def test_a_broker_that_restarts(rig, top):
     screen.ends(0)
 
 
+@pytest.mark.parametrize("ended", ["q", "\x03", signal.SIGTERM])
+def test_a_broker_that_hangs_holds_nobody(rig, top, ended):
+    broker = rig.broker()
+    screen = top(broker.url())
+    screen.shows("q end")
+    broker.signal(signal.SIGSTOP)
+    screen.shows(r"^an answer is awaited for \d s")
+    if isinstance(ended, str):
+        screen.press(ended)
+    else:
+        screen.process.send_signal(ended)
+    screen.ends(0, 3)
+
+
 def test_a_broker_that_hangs_is_seen_by_its_file(rig, top, folder):
     broker = rig.start([rig.program("brokerd"), "--dev", "--listen", f"unix://{folder}/s"])
     broker.expect("ready")
@@ -401,9 +427,13 @@ def test_a_broker_that_hangs_is_seen_by_its_file(rig, top, folder):
     screen = top(url)
     screen.shows(r"^hall +\d")
     broker.signal(signal.SIGSTOP)
+    screen.shows(r"^an answer is awaited for \d s")
+    screen.press("h")  # keys are heard meanwhile
+    screen.shows("^q +end$", 3)
+    screen.press("h")
     screen.shows(r"^of the counters file: broker '.*', process \d+, is there; last active \d")
     screen.press("3")
-    screen.shows(r"\[3 clients\]")  # keys are heard meanwhile
+    screen.shows(r"\[3 clients\]")
     broker.signal(signal.SIGCONT)
     screen.gone(r"^of the counters file")
     screen.press("q")

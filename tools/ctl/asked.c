@@ -57,6 +57,12 @@ static enum amb_status ask(const struct amb_ctl_asked *asked, const char *query,
     return AMB_OK;
 }
 
+/* By the user, not by the broker. */
+static bool is_ended(enum amb_status status)
+{
+    return status == AMB_ESTOPPED || status == AMB_ECANCELED;
+}
+
 static enum amb_status ask_broker(struct amb_ctl_asked *asked, const char *const *queries,
                                   size_t count, json_t **answers, char *note)
 {
@@ -76,7 +82,7 @@ static enum amb_status ask_broker(struct amb_ctl_asked *asked, const char *const
     if (status != AMB_OK) {
         forget(answers, count);
     }
-    if (status != AMB_OK && status != AMB_ETIMEDOUT && status != AMB_ESTOPPED) {
+    if (status != AMB_OK && status != AMB_ETIMEDOUT && !is_ended(status)) {
         (void)amb_ctl_close(asked->ctl, AMB_EXIT_UNAVAILABLE);
     }
     return status;
@@ -91,7 +97,7 @@ enum amb_status amb_ctl_ask_all(struct amb_ctl_asked *asked, const char *const *
     }
     enum amb_status status = ask_broker(asked, queries, count, answers, note);
     char path[AMB_CTL_COUNTED_PATH_MAX], from_file[AMB_CTL_NOTE_MAX];
-    if (status == AMB_OK || status == AMB_ESTOPPED || status == AMB_EFORBIDDEN ||
+    if (status == AMB_OK || is_ended(status) || status == AMB_EFORBIDDEN ||
         !amb_ctl_counted_path(asked->ctl, path)) {
         return status;
     }

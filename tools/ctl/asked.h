@@ -27,8 +27,8 @@ struct amb_ctl_asked {
 /* Connects, or looks at the file. Not OK: there is nobody to ask, which has been said. */
 enum amb_exit amb_ctl_asked_begin(struct amb_ctl_asked *asked);
 /* answers[i]: NULL where the broker has refused that one, which the note says. The note says, too,
- * whose file figures are of, and is else "". ESTOPPED: a signal. Any other status: there are no
- * answers, and the note says why. */
+ * whose file figures are of, and is else "". ESTOPPED: a signal. ECANCELED: ctl->is_interrupted has
+ * ended it. Any other status: there are no answers, and the note says why. */
 AMB_MUST_CHECK enum amb_status amb_ctl_ask_all(struct amb_ctl_asked *asked,
                                                const char *const *queries, size_t count,
                                                json_t **answers, char note[AMB_CTL_NOTE_MAX]);

@@ -77,6 +77,8 @@ enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns, struct amb
         .connect_timeout_ns = timeout_ns,
         .reconnect_attempts = ctl->stays ? 0 : AMB_NONE, /* Else a lost broker is an answer. */
         .error = error,
+        .is_interrupted = ctl->is_interrupted,
+        .interrupted_arg = ctl->interrupted_arg,
     };
     enum amb_status status = amb_connect(ctl->url, &options, &ctl->conn);
     if (status == AMB_OK) {

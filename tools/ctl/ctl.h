@@ -30,7 +30,9 @@ struct amb_ctl {
     json_t *units;    /* of the answer's columns; NULL: it says none */
     bool stays;       /* reconnects when the broker is lost, instead of ending */
     int64_t start_ns;
-    struct amb_context context; /* that the texts above may be of */
+    struct amb_context context;        /* that the texts above may be of */
+    amb_interrupted_fn is_interrupted; /* of the connection, as amb_options has it; or NULL */
+    void *interrupted_arg;
     struct amb_conn *conn;
 };
 

@@ -5,7 +5,7 @@
 #include "tools/ctl/connect.h"
 #include "tools/ctl/top/run.h"
 
-#define ANSWER_NS AMB_SEC /* keys are not heard meanwhile */
+#define ANSWER_NS (5 * AMB_SEC)
 
 _Static_assert(AMB_CTL_NOTE_MAX == AMB_TOP_NOTE_MAX, "one note");
 
@@ -26,6 +26,13 @@ static void print(void *arg, json_t *block)
     struct amb_ctl *ctl = ((struct amb_ctl_asked *)arg)->ctl;
     amb_ctl_print(ctl, block);
     ctl->has_no_head = true;
+}
+
+/* While an answer is awaited, ten times a second. */
+static int is_interrupted(void *arg)
+{
+    const struct amb_top *top = (const struct amb_top *)arg;
+    return amb_ctl_stopped() || (top->is_unwanted != NULL && top->is_unwanted(top->run));
 }
 
 enum amb_exit amb_ctl_top(struct amb_ctl *ctl)
@@ -50,6 +57,8 @@ enum amb_exit amb_ctl_top(struct amb_ctl *ctl)
     if (line->arg_count > 0) {
         top.view = amb_top_view_named(line->args[0]);
     }
+    ctl->is_interrupted = is_interrupted;
+    ctl->interrupted_arg = &top;
     enum amb_exit code = amb_ctl_asked_begin(&asked);
     return code != AMB_EXIT_OK ? code : amb_ctl_close(ctl, amb_top_run(&top));
 }

@@ -14,6 +14,7 @@
 #define NAME_MIN 20u    /* places of the first column, where there are so many */
 #define NUMBER_WIDTH 8u /* "1023 MiB" */
 #define TEXT_WIDTH 10u
+#define ID_WIDTH 7u   /* a process's number, too */
 #define HEAD_LINES 6u /* above the rows of a screen */
 #define FIGURE_MAX 32u
 #define LINE_MAX 1024u
@@ -151,7 +152,7 @@ static size_t width_of(const struct amb_top_column *column)
 {
     size_t title = strlen(column->title);
     size_t least = column->kind == AMB_TOP_TEXT     ? TEXT_WIDTH
-                   : column->kind == AMB_TOP_NUMBER ? 0
+                   : column->kind == AMB_TOP_NUMBER ? ID_WIDTH
                                                     : NUMBER_WIDTH;
     return title > least ? title : least;
 }

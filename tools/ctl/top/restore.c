@@ -100,7 +100,7 @@ static void on_first(int number)
         }
         if (past == SIG_DFL) {
             on_end(number);
-        } else if (past != SIG_IGN) {
+        } else {
             past(number);
         }
     }
@@ -137,6 +137,9 @@ void amb_restore_arm(const char *leave)
         bool is_first = signals[i] == SIGINT || signals[i] == SIGTERM;
         struct sigaction action = {.sa_handler = is_first ? on_first : on_end};
         (void)sigaction(signals[i], &action, &terminal.past[i]);
+        if (terminal.past[i].sa_handler == SIG_IGN) { /* as nohup has it */
+            (void)sigaction(signals[i], &terminal.past[i], NULL);
+        }
     }
 }
 

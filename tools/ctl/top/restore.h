@@ -4,7 +4,7 @@
  * handlers use calls alone that are safe in them.
  *
  * A first SIGINT or SIGTERM goes to the handler that was there; the second one ends the process.
- * SIGHUP, SIGQUIT and those of a crash end it at once.
+ * SIGHUP, SIGQUIT and those of a crash end it at once. A signal that is ignored stays so.
  *
  * Threads: the main one; handlers run on any. Memory: static.
  */

@@ -27,9 +27,10 @@ struct run {
     struct amb_top_state state;
     struct amb_top_sample *sample; /* NULL: there was none yet */
     int64_t next_ns;               /* of the next look */
+    int64_t asked_ns;              /* since when an answer is awaited; 0: none is */
     int64_t lost_ns, restart_ns; /* since when nobody answers; when it was another broker; 0: not */
     char notice[AMB_TOP_NOTE_MAX];
-    bool has_utf8;
+    bool has_utf8, has_screen;
     uint64_t blocks;
 };
 
@@ -38,6 +39,9 @@ struct run {
 static void take_notice(struct run *run, enum amb_status status, const char *why)
 {
     int64_t now_ns = amb_clock_monotonic_ns();
+    if (status == AMB_ECANCELED || status == AMB_ESTOPPED) {
+        return; /* By the user. */
+    }
     run->notice[0] = '\0';
     if (status != AMB_OK) {
         run->lost_ns = run->lost_ns == 0 ? now_ns : run->lost_ns;
@@ -63,14 +67,16 @@ static bool look(struct run *run)
     struct amb_top_sample *sample = NULL;
     char note[AMB_TOP_NOTE_MAX];
     const struct amb_top *top = run->top;
+    run->asked_ns = amb_clock_monotonic_ns();
     enum amb_status status = amb_top_sample_take(top->ask, top->arg, run->state.view, top->match,
                                                  run->sample, &sample, note);
+    run->asked_ns = 0;
     if (status == AMB_OK) {
         amb_top_sample_free(&run->sample);
         run->sample = sample;
     }
     take_notice(run, status, note);
-    return status == AMB_OK;
+    return status == AMB_OK || status == AMB_ECANCELED;
 }
 
 static bool is_over(const struct run *run)
@@ -157,19 +163,34 @@ static enum amb_exit print_blocks(struct run *run)
         int64_t now_ns = amb_clock_monotonic_ns();
         run->next_ns = run->next_ns > now_ns - top->interval_ns ? run->next_ns : now_ns;
     }
-    return run->sample == NULL ? AMB_EXIT_UNAVAILABLE : AMB_EXIT_OK;
+    return run->sample == NULL && run->lost_ns != 0 ? AMB_EXIT_UNAVAILABLE : AMB_EXIT_OK;
 }
 
 /* ---- the screen ---- */
+
+/* The line of notices: a pause, a wait, or the result of the last look. */
+static void write_notice(const struct run *run, char out[AMB_TOP_NOTE_MAX])
+{
+    int64_t waited_ns = run->asked_ns == 0 ? 0 : amb_clock_monotonic_ns() - run->asked_ns;
+    const char *note = run->sample != NULL && run->notice[0] == '\0' ? run->sample->note : "";
+    const char *behind = run->notice[0] != '\0' ? run->notice : note;
+    if (run->state.is_paused) {
+        (void)snprintf(out, AMB_TOP_NOTE_MAX, "paused%s%.300s", behind[0] != '\0' ? ": " : "",
+                       behind);
+    } else if (waited_ns >= AMB_SEC && run->lost_ns == 0) {
+        (void)snprintf(out, AMB_TOP_NOTE_MAX, "an answer is awaited for %.0f s",
+                       (double)(waited_ns / AMB_SEC));
+    } else {
+        (void)snprintf(out, AMB_TOP_NOTE_MAX, "%s", run->notice);
+    }
+}
 
 static void draw(struct run *run)
 {
     struct amb_top_page page = page_of(run);
     char notice[AMB_TOP_NOTE_MAX];
-    const char *note = run->sample != NULL && run->notice[0] == '\0' ? run->sample->note : "";
-    const char *behind = run->notice[0] != '\0' ? run->notice : note;
-    (void)snprintf(notice, sizeof(notice), "paused%s%.300s", behind[0] != '\0' ? ": " : "", behind);
-    page.notice = run->state.is_paused ? notice : run->notice;
+    write_notice(run, notice);
+    page.notice = notice;
     amb_top_screen_size(&page.width, &page.height);
     amb_top_screen_begin();
     amb_top_page(&page, &run->state, amb_top_screen_put, NULL);
@@ -197,12 +218,10 @@ static bool look_in_time(struct run *run)
     return true;
 }
 
-/* Keys until the next look, or one of them. True: there was one. */
-static bool take_keys(struct run *run)
+/* Keys, waited for at most so long. True: there was one. */
+static bool take_keys(struct run *run, int64_t wait_ns)
 {
-    int64_t wait_ns = run->next_ns - amb_clock_monotonic_ns();
     bool has_one = false;
-    wait_ns = run->state.is_paused || wait_ns > SLICE_NS ? SLICE_NS : wait_ns;
     for (;;) {
         uint32_t key = amb_top_screen_key(has_one ? 0 : wait_ns);
         if (key == 0) {
@@ -219,6 +238,25 @@ static bool take_keys(struct run *run)
     }
 }
 
+static int64_t until_next_ns(const struct run *run)
+{
+    int64_t wait_ns = run->next_ns - amb_clock_monotonic_ns();
+    return run->state.is_paused || wait_ns > SLICE_NS ? SLICE_NS : wait_ns;
+}
+
+/* While an answer is awaited. */
+static bool is_unwanted(void *arg)
+{
+    struct run *run = (struct run *)arg;
+    if (run->has_screen) {
+        bool is_long = amb_clock_monotonic_ns() - run->asked_ns >= AMB_SEC;
+        if (take_keys(run, 0) || is_long) {
+            draw(run);
+        }
+    }
+    return is_over(run) || run->state.is_stale;
+}
+
 static enum amb_exit show_screen(struct run *run)
 {
     char why[AMB_TOP_NOTE_MAX];
@@ -228,13 +266,16 @@ static enum amb_exit show_screen(struct run *run)
         amb_tool_error("top: %s; --batch needs none", why);
         return AMB_EXIT_SOFTWARE;
     }
+    run->has_screen = true;
+    draw(run);
     while (!is_over(run)) {
         is_new = look_in_time(run) || is_new;
         if (is_new) {
             draw(run);
         }
-        is_new = take_keys(run);
+        is_new = take_keys(run, until_next_ns(run));
     }
+    run->has_screen = false;
     amb_top_screen_leave();
     return AMB_EXIT_OK;
 }
@@ -260,9 +301,11 @@ static bool set_sort(struct run *run)
     return true;
 }
 
-enum amb_exit amb_top_run(const struct amb_top *top)
+enum amb_exit amb_top_run(struct amb_top *top)
 {
     struct run run = {.top = top};
+    top->is_unwanted = is_unwanted;
+    top->run = &run;
     bool is_batch = top->is_batch || top->print != NULL || !amb_top_screen_is_possible();
     (void)setlocale(LC_CTYPE, "");
     run.has_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
@@ -272,5 +315,6 @@ enum amb_exit amb_top_run(const struct amb_top *top)
     }
     enum amb_exit code = is_batch ? print_blocks(&run) : show_screen(&run);
     amb_top_sample_free(&run.sample);
+    top->is_unwanted = NULL;
     return code;
 }

@@ -29,8 +29,12 @@ struct amb_top {
     bool is_batch;   /* blocks, also on a terminal */
     /* Prints a block in another form than text; takes the reference. NULL: text. */
     void (*print)(void *arg, json_t *block);
+    /* Set by amb_top_run, for `ask` to call now and then while it waits. It takes keys and draws.
+     * True: the answer is not wanted any more, so `ask` may answer ECANCELED. */
+    bool (*is_unwanted)(void *run);
+    void *run;
 };
 
 /* Blocks, or a screen where there is a terminal. USAGE: the view has no such column. UNAVAILABLE:
  * no figures have come at all. */
-enum amb_exit amb_top_run(const struct amb_top *top);
+enum amb_exit amb_top_run(struct amb_top *top);

@@ -136,6 +136,10 @@ static uint32_t key_of(wint_t code, bool is_function)
         {KEY_ENTER, AMB_TOP_KEY_ENTER},   {KEY_BACKSPACE, AMB_TOP_KEY_BACKSPACE},
         {KEY_BTAB, AMB_TOP_KEY_BACK_TAB},
     };
+    if (is_function && code == KEY_RESIZE) {
+        (void)clearok(stdscr, TRUE); /* Terminals move and cut lines, each in its way. */
+        return AMB_TOP_KEY_OTHER;
+    }
     if (is_function) {
         for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
             if (keys[i].code == code) {
@@ -172,6 +176,5 @@ uint32_t amb_top_screen_key(int64_t wait_ns)
         /* It has come at once, without a time that was over: nobody is there any more. */
         return isatty(STDIN_FILENO) == 0 ? UINT32_MAX : 0;
     }
-    return kind == KEY_CODE_YES && code == KEY_RESIZE ? (uint32_t)AMB_TOP_KEY_OTHER
-                                                      : key_of(code, kind == KEY_CODE_YES);
+    return key_of(code, kind == KEY_CODE_YES);
 }
