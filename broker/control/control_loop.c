@@ -7,6 +7,7 @@
 #include "broker/base/user.h"
 #include "broker/config/config.h"
 #include "broker/control/admin/admin.h"
+#include "broker/control/admin/tracing.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/client_listed.h"
@@ -141,6 +142,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     amb_list_init(&control->unrenewed);
     amb_list_init(&control->resting);
     amb_list_init(&control->reloads);
+    amb_list_init(&control->traces);
     control->indices = calloc(shard_count, sizeof(*control->indices));
     if (control->indices == NULL) {
         return AMB_ENOMEM;
@@ -162,6 +164,7 @@ void amb_control_fini(struct amb_control *control)
         (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late, and pages. */
         amb_views_run(control);
         amb_admin_end(control);
+        amb_tracing_fini(control);
     }
     amb_client_bury(control);
     amb_queues_forget(&control->directory);
@@ -412,6 +415,7 @@ static void control_round(struct amb_control *control)
     control_end_over(control);
     amb_drain_tick(control);
     amb_views_run(control);
+    amb_tracing_run(control);
     amb_client_bury(control);
     amb_directory_tell(&control->directory);
     control_count(control);

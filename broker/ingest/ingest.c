@@ -15,6 +15,7 @@
 #include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
+#include "broker/shard/trace.h"
 #include "broker/topic/leased_copy.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
@@ -25,6 +26,38 @@
 /* Batches of so many show a stream that is not about the next message. */
 #define INGEST_BULK_MSGS 32u
 
+/* Bodies that are whole behind one that is not. */
+static __attribute__((noinline)) void ingest_trace_waiting(const struct amb_publisher *publisher)
+{
+    AMB_LIST_FOR_EACH (node, &publisher->pending) {
+        const struct amb_entry *entry = AMB_CONTAINER_OF(node, struct amb_entry, pending);
+        if (entry->is_whole && entry->trace != 0) {
+            amb_trace_body(publisher->session->shard, entry);
+        }
+    }
+}
+
+/* Somebody wants to know what becomes of it: its publisher, or a trace. */
+static __attribute__((noinline)) void ingest_ask(struct amb_publisher *publisher,
+                                                 struct amb_entry *entry)
+{
+    struct amb_shard *shard = publisher->session->shard;
+    uint32_t ticket = amb_trace_ticket(shard, entry);
+    bool is_traced = ticket != 0;
+    if (publisher->confirms) {
+        amb_tally_make(shard, entry, is_traced ? amb_route_traced_confirmed : amb_route_confirmed);
+    } else if (is_traced && entry->status == AMB_OK) {
+        is_traced = amb_tally_try(shard, entry, amb_route_traced);
+        if (!is_traced) {
+            amb_trace_missed(shard, ticket);
+        }
+    }
+    if (is_traced) {
+        amb_trace_routed(shard, entry, ticket);
+    }
+    publisher->asks = publisher->confirms || shard->trace.count > 0;
+}
+
 /* Sends on whatever is whole at the head of the publisher's line. */
 static void ingest_drain(struct amb_publisher *publisher)
 {
@@ -33,6 +66,9 @@ static void ingest_drain(struct amb_publisher *publisher)
         struct amb_entry *entry =
             AMB_CONTAINER_OF(publisher->pending.next, struct amb_entry, pending);
         if (!entry->is_whole) {
+            if (__builtin_expect(publisher->asks, 0)) {
+                ingest_trace_waiting(publisher);
+            }
             return;
         }
         amb_list_remove(&entry->pending);
@@ -40,8 +76,8 @@ static void ingest_drain(struct amb_publisher *publisher)
         if (publisher->seq != NULL) {
             *publisher->seq += AMB_FAULT(DEDUP_FORGETS) ? entry->count / 2 : entry->count;
         }
-        if (__builtin_expect(publisher->confirms, 0)) {
-            amb_tally_make(shard, entry, amb_route_confirmed);
+        if (__builtin_expect(publisher->asks, 0)) {
+            ingest_ask(publisher, entry);
         }
         amb_route(shard, entry, publisher->home);
     }
@@ -72,6 +108,9 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
         .batch = frame->seq,
     };
     amb_list_push_back(&publisher->pending, &entry->pending);
+    if (__builtin_expect(session->shard->trace.count != 0, 0)) {
+        publisher->asks = amb_trace_head(session->shard, entry) || publisher->asks;
+    }
     return entry;
 }
 

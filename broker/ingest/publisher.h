@@ -46,7 +46,8 @@ struct amb_publisher {
     uint32_t subscribers;                /* that match, as its client was told */
     bool wants_settled;                  /* a SETTLED frame for each batch */
     bool confirms;                       /* ... of one taken, when it has been delivered */
-    bool verifies;                       /* its topic copies leased batches: trust = "verify" */
+    bool asks;                      /* it confirms, or a batch that is to be routed is traced */
+    bool verifies;                  /* its topic copies leased batches: trust = "verify" */
     bool copies;                    /* the same of host memory: another user reads the topic now */
     uint32_t lease_user;            /* the user that may read its leased batches in place; or
                                      * AMB_USER_ANY */

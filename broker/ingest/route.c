@@ -8,6 +8,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
+#include "broker/shard/trace.h"
 #include "broker/topic/append.h"
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"
@@ -56,6 +57,19 @@ void amb_route_confirmed(struct amb_mail *mail, void *owner)
     if (publisher != NULL) {
         amb_publisher_confirmed(publisher, tally);
     }
+    amb_tally_put(tally);
+}
+
+void amb_route_traced_confirmed(struct amb_mail *mail, void *owner)
+{
+    amb_trace_over(owner, AMB_CONTAINER_OF(mail, struct amb_tally, mail));
+    amb_route_confirmed(mail, owner);
+}
+
+void amb_route_traced(struct amb_mail *mail, void *owner)
+{
+    struct amb_tally *tally = AMB_CONTAINER_OF(mail, struct amb_tally, mail);
+    amb_trace_over(owner, tally);
     amb_tally_put(tally);
 }
 
@@ -135,6 +149,9 @@ static void route_append(struct amb_shard *shard, struct amb_entry *entry)
         }
     } else {
         if (entry->tally != NULL) {
+            if (entry->tally->ticket != 0) {
+                amb_trace_refused(shard, entry, entry->tally->ticket);
+            }
             amb_tally_cancel(shard, entry);
         }
         route_send_grant(shard, entry);

@@ -27,6 +27,9 @@ void amb_route(struct amb_shard *shard, struct amb_entry *entry, unsigned home);
 void amb_route_hand_over(struct amb_shard *home, struct amb_entry *entry);
 /* A tally (tally.h) is at its end, at the publisher's worker: that one is told. */
 void amb_route_confirmed(struct amb_mail *tally, void *owner);
+/* The same of a batch that is traced, and of one that is traced alone. */
+void amb_route_traced_confirmed(struct amb_mail *tally, void *owner);
+void amb_route_traced(struct amb_mail *tally, void *owner);
 /* All readers have their cursors: appends what a quiet topic has waiting. At home only. */
 void amb_route_awake(struct amb_topic *topic);
 /* Gives back the windows that may be given back now. At home only. */

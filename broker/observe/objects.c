@@ -9,6 +9,7 @@
 #include "broker/delivery/reader/nearness.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
+#include "broker/delivery/traced.h"
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
 #include "broker/session/session.h"
@@ -297,6 +298,12 @@ static uint64_t sessions_end(const struct amb_shard *shard)
 
 /* ---- passes ---- */
 
+static void set_due(struct amb_shard *shard, int64_t due_ns)
+{
+    shard->observe.pass_due_ns = due_ns;
+    amb_shard_observe_gate(&shard->observe, shard->trace.is_watching);
+}
+
 static const struct {
     enum amb_counters_scope scope;
     uint64_t (*end)(const struct amb_shard *shard);
@@ -343,7 +350,7 @@ static void ask_arrived(struct amb_mail *mail, void *owner)
         shard->observe.asked = (struct amb_observe_pass){0};
     }
     amb_list_push_back(&shard->observe.asks, &ask->node);
-    shard->observe.due_ns = shard->now_ns;
+    set_due(shard, shard->now_ns);
 }
 
 void amb_objects_ask(struct amb_shard *shard, struct amb_objects_ask *ask)
@@ -362,8 +369,8 @@ static void asked_run(struct amb_shard *shard)
         observe->asked = (struct amb_observe_pass){0};
         amb_mail_post(ask->to, &ask->mail, ask->done);
     }
-    observe->due_ns =
-        amb_list_is_empty(&observe->asks) ? amb_deadline_ns(shard->now_ns, TICK_NS) : shard->now_ns;
+    set_due(shard, amb_list_is_empty(&observe->asks) ? amb_deadline_ns(shard->now_ns, TICK_NS)
+                                                     : shard->now_ns);
 }
 
 static void regular_run(struct amb_shard *shard)
@@ -379,13 +386,19 @@ static void regular_run(struct amb_shard *shard)
         *pass = (struct amb_observe_pass){0};
     }
     bool is_quiet = is_over && !observe->has_moved;
-    observe->due_ns = is_quiet ? INT64_MAX : amb_deadline_ns(shard->now_ns, TICK_NS);
+    set_due(shard, is_quiet ? INT64_MAX : amb_deadline_ns(shard->now_ns, TICK_NS));
 }
 
 void amb_objects_turn(struct amb_shard *shard)
 {
+    if (shard->trace.is_watching) {
+        amb_traced_look(shard);
+    }
+    if (shard->now_ns < shard->observe.pass_due_ns) {
+        return;
+    }
     if (shard->counters == NULL) {
-        shard->observe.due_ns = INT64_MAX;
+        set_due(shard, INT64_MAX);
     } else if (!amb_list_is_empty(&shard->observe.asks)) {
         asked_run(shard);
     } else {
@@ -395,14 +408,14 @@ void amb_objects_turn(struct amb_shard *shard)
 
 int64_t amb_objects_due(struct amb_shard *shard)
 {
-    return shard->observe.due_ns;
+    return shard->observe.pass_due_ns;
 }
 
 void amb_objects_moved(struct amb_shard *shard)
 {
     shard->observe.has_moved = true;
-    if (shard->observe.due_ns == INT64_MAX) {
-        shard->observe.due_ns = amb_deadline_ns(shard->now_ns, TICK_NS);
+    if (shard->observe.pass_due_ns == INT64_MAX) {
+        set_due(shard, amb_deadline_ns(shard->now_ns, TICK_NS));
     }
 }
 

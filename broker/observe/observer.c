@@ -19,6 +19,11 @@ static void job_arrived(struct amb_mail *mail, void *owner)
     job->text = NULL;
     job->is_last = true;
     job->status = AMB_OK;
+    if (job->make != NULL) {
+        job->make(job);
+        amb_mail_post(job->to, &job->mail, job->done);
+        return;
+    }
     if (job->view == NULL) {
         job->status = amb_counters_view_open(
             &observer->image, job->query, job->is_shared ? &job->share : NULL,

@@ -43,6 +43,8 @@ struct amb_observer_job {
     struct amb_mail mail;
     struct amb_inbox *to; /* where `done` is told, */
     amb_mail_fn done;     /* ... with `mail` */
+    /* Makes `text` in place of a view, and `status`; NULL: it is a view. */
+    void (*make)(struct amb_observer_job *job);
     char query[AMB_COUNTERS_QUERY_MAX];
     bool is_shared;                  /* it sees `share` alone; else all */
     struct amb_counters_share share; /* of the tenant that asks */

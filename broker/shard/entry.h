@@ -50,6 +50,7 @@ struct amb_entry {
      * them. Else NULL. */
     const uint8_t *singles;
     bool is_leased;
+    uint16_t trace;           /* lower bits of its ticket (trace.h), until it is routed; 0: none */
     uint32_t lease_user;      /* leased: the user that may read it in place; or AMB_USER_ANY */
     bool has_window;          /* its bytes are of its publisher's window */
     bool has_ttl;             /* some of its messages say how long they are worth something */

@@ -73,6 +73,7 @@ struct amb_shard {
     struct amb_shard_gpuslots gpuslots;
     struct amb_shard_slow slow;
     struct amb_shard_observe observe;
+    struct amb_shard_trace trace;
     struct amb_shard_windows windows;
     struct amb_sift sift; /* the filters that are asked, and when */
     struct amb_shard_ucx ucx;

@@ -10,21 +10,43 @@ void amb_tallies_init(struct amb_shard *shard)
                   AMB_TALLIES_MAX);
 }
 
-void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end)
+void amb_tallies_reserve(struct amb_shard *shard, uint32_t count)
 {
-    if (entry->status != AMB_OK) {
-        return; /* Refused already. */
+    struct amb_tally *all = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        struct amb_tally *tally = amb_pool_get(&shard->tallies.pool);
+        if (tally == NULL) {
+            break;
+        }
+        tally->parent = all;
+        all = tally;
     }
-    struct amb_tally *tally = amb_pool_get(&shard->tallies.pool);
+    while (all != NULL) {
+        struct amb_tally *tally = all;
+        all = tally->parent;
+        amb_pool_put(&shard->tallies.pool, tally);
+    }
+}
+
+bool amb_tally_try(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end)
+{
+    struct amb_tally *tally = entry->status == AMB_OK ? amb_pool_get(&shard->tallies.pool) : NULL;
     if (tally == NULL) {
-        entry->status = AMB_ELIMIT;
-        return;
+        return false;
     }
     tally->home = shard;
     tally->on_end = on_end;
     tally->count = entry->count;
     tally->origin = entry->origin;
     entry->tally = tally;
+    return true;
+}
+
+void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end)
+{
+    if (!amb_tally_try(shard, entry, on_end) && entry->status == AMB_OK) {
+        entry->status = AMB_ELIMIT;
+    }
 }
 
 void amb_tally_put(struct amb_tally *tally)
@@ -76,6 +98,7 @@ void amb_tally_lend(struct amb_shard *shard, const struct amb_entry *entry,
     tally->on_end = tally_came_home;
     tally->count = entry->count;
     tally->parent = entry->tally;
+    tally->ticket = entry->tally->ticket;
     tally->parent->open++;
     tally->open = 1;
     shadow->tally = tally;

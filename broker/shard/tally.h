@@ -11,8 +11,8 @@
  * and takes of queues, until they are acknowledged or given up. And it is tallies of other workers.
  * A delivery that is missing at the end was dropped: nobody counts drops one by one.
  *
- * Only batches of publishers that ask for it have one: all others pay a comparison a batch and
- * reader.
+ * Only batches of publishers that ask for it have one, and batches that are traced (trace.h): all
+ * others pay a comparison a batch and reader.
  *
  * Threads: its worker; the mail crosses. Memory: of the pool of the worker that made it.
  */
@@ -31,6 +31,7 @@ struct amb_tally {
     uint32_t open;
     uint32_t count;            /* messages of the batch */
     uint32_t readers;          /* subscriptions that read the topic when it came; a group is one */
+    uint32_t ticket;           /* of the batch in a trace (trace.h); 0: it is not traced */
     uint64_t delivered;        /* of count * readers messages */
     uint64_t first_seq, above; /* in the topic; and the part of that in its other priorities */
     struct amb_origin origin;
@@ -38,8 +39,12 @@ struct amb_tally {
 
 /* Nothing is allocated yet. */
 void amb_tallies_init(struct amb_shard *shard);
-/* For an entry that is about to be routed, at the publisher's worker; without room for one the
- * entry's status is ELIMIT. on_end gets it back there, and puts it away. */
+/* So many can be had without the heap, as far as there is memory. */
+void amb_tallies_reserve(struct amb_shard *shard, uint32_t count);
+/* For an entry that is about to be routed, at the publisher's worker. on_end gets it back there,
+ * and puts it away. False: the entry is refused already, or there is no room for one. */
+bool amb_tally_try(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end);
+/* The same; without room for one the entry's status is ELIMIT. */
 void amb_tally_make(struct amb_shard *shard, struct amb_entry *entry, amb_mail_fn on_end);
 void amb_tally_put(struct amb_tally *tally);
 /* At home, just appended to a log with so many readers. Open for the log. */

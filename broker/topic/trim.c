@@ -6,6 +6,7 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
+#include "broker/shard/trace.h"
 #include "broker/topic/log/keys.h"
 #include "broker/topic/log/retain.h"
 #include "broker/topic/topic_tail.h"
@@ -30,11 +31,17 @@ void amb_trim_tally(struct amb_topic *topic, struct amb_entry *entry)
         }
         amb_tally_begin(entry, readers);
     }
+    if (entry->tally->ticket != 0) {
+        amb_trace_appended(topic, topic->shard, entry, topic->log.hi - 1, amb_topic_is_home(topic));
+    }
 }
 
-static void topic_untally(struct amb_topic *topic, struct amb_entry *entry)
+static void topic_untally(struct amb_topic *topic, struct amb_entry *entry, uint64_t position)
 {
     struct amb_tally *tally = entry->tally;
+    if (tally->ticket != 0) {
+        topic->shard->trace.end(topic, entry, position);
+    }
     topic->tally.count--;
     entry->tally = NULL;
     amb_tally_settle(topic->shard, tally, 0);
@@ -48,7 +55,7 @@ static void topic_tally_passed(struct amb_topic *topic)
     for (; position < from && topic->tally.count > 0; position++) {
         struct amb_entry *entry = amb_log_at(&topic->log, position);
         if (entry->tally != NULL) {
-            topic_untally(topic, entry);
+            topic_untally(topic, entry, position);
         }
     }
     topic->tally.from = position;
@@ -58,7 +65,7 @@ void amb_trim_pop(struct amb_topic *topic)
 {
     struct amb_entry *entry = amb_log_pop(&topic->log);
     if (__builtin_expect(entry->tally != NULL, 0)) {
-        topic_untally(topic, entry);
+        topic_untally(topic, entry, topic->log.lo - 1);
     }
     if (__builtin_expect(topic->keys != NULL, 0)) {
         amb_keys_gone(topic->keys, entry);

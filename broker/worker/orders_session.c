@@ -236,7 +236,7 @@ static void publisher_open(struct amb_shard *shard, struct amb_order *order)
         publisher->subscribers = open->subscribers;
         publisher->lease_user = open->lease_user;
         publisher->avoids_gpu = open->avoids_gpu;
-        publisher->confirms = open->confirms;
+        publisher->confirms = publisher->asks = open->confirms;
         publisher->seq = open->seq;
         open->window = publisher->window;
     }

@@ -6,6 +6,7 @@
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/sweep.h"
+#include "broker/delivery/traced.h"
 #include "broker/session/outgoing.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/segment_lease.h"
@@ -50,6 +51,7 @@ static void shard_init_parts(struct amb_shard *shard)
     amb_shard_preludes_init(&shard->preludes);
     amb_shard_reclaim_turn(&shard->reclaim);
     shard->reclaim.drop_kept = amb_subscriptions_drop_kept;
+    shard->trace.end = amb_traced_end;
 }
 
 /* Takes the reference over. */

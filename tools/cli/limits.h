@@ -7,11 +7,13 @@
 
 #include <stdint.h>
 
-#define AMB_LOCAL_RANKS_MAX 256u    /* broker-ctl local: processes */
-#define AMB_LOCAL_OPTIONS_MAX 48u   /* broker-ctl local: --broker-option */
-#define AMB_PUB_PROPS_MAX 15u       /* broker-ctl pub: --prop */
-#define AMB_PUB_SIZE_MAX UINT32_MAX /* no broker takes a larger message */
-#define AMB_TLS_DAYS_MAX 36500u     /* broker-ctl tls: --days */
+#define AMB_LOCAL_RANKS_MAX 256u       /* broker-ctl local: processes */
+#define AMB_LOCAL_OPTIONS_MAX 48u      /* broker-ctl local: --broker-option */
+#define AMB_PUB_PROPS_MAX 15u          /* broker-ctl pub: --prop */
+#define AMB_PUB_SIZE_MAX UINT32_MAX    /* no broker takes a larger message */
+#define AMB_CTL_TRACE_BATCHES_MAX 100u /* broker-ctl trace: --count */
+#define AMB_CTL_TRACE_MS_MAX 3600000   /* ... --timeout */
+#define AMB_TLS_DAYS_MAX 36500u        /* broker-ctl tls: --days */
 
 #define AMB_BENCH_SUBS_MAX 64u
 #define AMB_BENCH_PUBS_MAX 16u

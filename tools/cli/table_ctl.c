@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cli/forms.h"
+#include "tools/cli/limits.h"
 #include "tools/cli/tables.h"
 
 static const struct amb_config_word output_words[] = {{"table", AMB_CLI_FORM_TABLE, false},
@@ -12,8 +13,8 @@ static const struct amb_config_word shell_words[] = {
 
 /* ---- views ---- */
 
-/* Of each view. */
-#define FORM_OPTIONS                                                                               \
+/* The form of rows. */
+#define ROW_FORM_OPTIONS                                                                           \
     {.name = "columns",                                                                            \
      .type = AMB_CLI_TEXT,                                                                         \
      .value = "C,...",                                                                             \
@@ -24,7 +25,12 @@ static const struct amb_config_word shell_words[] = {
         {.name = "wide",                                                                           \
          .type = AMB_CLI_FLAG,                                                                     \
          .help = "all columns; without it a table has those that fit 100 characters"},             \
-        {.name = "no-header", .type = AMB_CLI_FLAG, .help = "tables and csv without their heads"}, \
+    {                                                                                              \
+        .name = "no-header", .type = AMB_CLI_FLAG, .help = "tables and csv without their heads"    \
+    }
+/* Of each view. */
+#define FORM_OPTIONS                                                                               \
+    ROW_FORM_OPTIONS,                                                                              \
     {                                                                                              \
         .name = "watch", .type = AMB_CLI_TIME, .value = "T", .min = 100000000,                     \
         .help = "again each T, until a signal or --timeout"                                        \
@@ -101,72 +107,24 @@ static const struct amb_cli_option row_options[] = {
     ROW_OPTIONS, FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
 static const struct amb_cli_option broker_options[] = {FILE_OPTION, FORM_OPTIONS, {.name = NULL}};
 
-static const struct amb_config_word check_words[] = {
-    {"ready", 0, false}, {"health", 1, false}, {"lag", 2, false}, {"memory", 3, false},
-    {"loss", 4, false},  {"queues", 5, false}, {NULL, 0, false}};
-
-static const struct amb_cli_arg check_args[] = {
-    {.name = "CHECK",
-     .type = AMB_CLI_WORD,
-     .words = check_words,
-     .help = "ready (it answers), health (the longest turn of a worker in 10 s), lag (bytes that "
-             "wait for one subscription), memory (percent of memory.host.size), loss (messages), "
-             "queues (dead letters)"},
-    {.name = NULL},
-};
-static const struct amb_cli_option check_options[] = {
-    {.name = "warn",
-     .type = AMB_CLI_TEXT,
-     .value = "LIMIT",
-     .min = 1,
-     .max = 32,
-     .default_text = "health 100ms, lag 64M, memory 75, loss 0, queues 0",
-     .help = "WARNING above it: a time, a size or a number, as the check has it"},
-    {.name = "critical",
-     .type = AMB_CLI_TEXT,
-     .value = "LIMIT",
-     .min = 1,
-     .max = 32,
-     .default_text = "health 1s, lag 512M, memory 90, loss 1000, queues 100",
-     .help = "CRITICAL above it"},
-    {.name = NULL},
-};
-
-static const struct amb_cli_arg events_args[] = {
+static const struct amb_cli_arg trace_args[] = {
     {.name = "PATTERN",
-     .is_optional = true,
      .type = AMB_CLI_PATTERN,
-     .help = "of names behind $SYS, as client.* or sub.>; else all"},
+     .live = AMB_CLI_LIVE_TOPICS,
+     .help = "the topics: a.b, a.* (one token) or a.> (one or more)"},
     {.name = NULL},
 };
-static const struct amb_cli_option events_options[] = {
+static const struct amb_cli_option trace_options[] = {
     {.name = "count",
      .letter = 'c',
      .type = AMB_CLI_COUNT,
      .value = "N",
-     .unit = "events",
+     .unit = "batches",
      .min = 1,
-     .max = UINT32_MAX,
-     .help = "end after N events"},
-    {.name = "reconnect", .type = AMB_CLI_FLAG, .help = "a lost broker is waited for"},
-    {.name = NULL},
-};
-
-static const struct amb_cli_option ping_options[] = {
-    {.name = "count",
-     .letter = 'c',
-     .type = AMB_CLI_COUNT,
-     .value = "N",
-     .unit = "round trips",
-     .min = 1,
-     .max = UINT32_MAX,
-     .default_text = "4",
-     .help = "so many"},
-    {.name = "interval",
-     .type = AMB_CLI_TIME,
-     .value = "T",
-     .default_text = "1",
-     .help = "between two of them"},
+     .max = AMB_CTL_TRACE_BATCHES_MAX,
+     .default_text = "10",
+     .help = "the next N batches"},
+    ROW_FORM_OPTIONS,
     {.name = NULL},
 };
 
@@ -382,8 +340,8 @@ static const struct amb_cli_command commands[] = {
      .help = "network devices: how far from each GPU, which are used",
      .example = "broker-ctl topo"},
     {.name = "events",
-     .args = events_args,
-     .options = events_options,
+     .args = amb_cli_events_args,
+     .options = amb_cli_events_options,
      .help = "events as they happen, a line each: the topics $SYS.>",
      .more = "With -o jsonl an object each, whose event is the topic's name. It goes on until "
              "--count, --timeout or a signal.",
@@ -404,16 +362,26 @@ static const struct amb_cli_command commands[] = {
              "purged (by an operator) or mixed. Of more than 2,048 rows those make room whose "
              "subscriptions ended first.",
      .example = "broker-ctl loss 'camera.>'"},
+    {.name = "trace",
+     .args = trace_args,
+     .options = trace_options,
+     .help = "the stages of the next batches, and why each reader waited",
+     .more =
+         "A row for each stage: head, body, routed, appended, lent; of each reader held (why), "
+         "written (how), given back, acknowledged, left out or dropped (why); over. It ends "
+         "when N batches are over, or after --timeout (10 s). Fewer have come: 75. It needs the "
+         "right to operate, and shows topics of one's own tenant.",
+     .example = "broker-ctl trace 'camera.>' --count 3"},
     {.name = "check",
-     .args = check_args,
-     .options = check_options,
+     .args = amb_cli_check_args,
+     .options = amb_cli_check_options,
      .help = "one figure against two limits, for Nagios and its kin",
      .more = "Prints one line with performance data. The exit code is 0 OK, 1 WARNING, 2 CRITICAL "
              "or 3 UNKNOWN. A broker that does not answer is CRITICAL for ready and health, and "
              "UNKNOWN for the others.",
      .example = "broker-ctl check memory --warn 70 --critical 85"},
     {.name = "ping",
-     .options = ping_options,
+     .options = amb_cli_ping_options,
      .help = "round trips to the broker, with their times",
      .more = "It needs no right. A broker that does not answer within --timeout (5 s): 75.",
      .example = "broker-ctl ping --count 10 --interval 100ms"},

@@ -32,3 +32,6 @@ extern const struct amb_cli_option amb_cli_pub_options[], amb_cli_sub_options[],
     amb_cli_request_options[], amb_cli_reply_options[];
 extern const struct amb_cli_arg amb_cli_top_args[], amb_cli_report_args[];
 extern const struct amb_cli_option amb_cli_top_options[], amb_cli_report_options[];
+extern const struct amb_cli_arg amb_cli_check_args[], amb_cli_events_args[];
+extern const struct amb_cli_option amb_cli_check_options[], amb_cli_events_options[],
+    amb_cli_ping_options[];

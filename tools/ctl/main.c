@@ -27,6 +27,7 @@
 #include "tools/ctl/sub.h"
 #include "tools/ctl/tls.h"
 #include "tools/ctl/top.h"
+#include "tools/ctl/trace.h"
 #include "tools/ctl/user.h"
 #include "tools/ctl/watch_events.h"
 #include "wire/base/assert.h"
@@ -60,6 +61,7 @@ static const struct command commands[] = {
     {"events", amb_ctl_events, NULL},
     {"errors", amb_ctl_ask, "errors"},
     {"loss", amb_ctl_ask, "loss"},
+    {"trace", amb_ctl_trace, "trace"},
     {"check", amb_ctl_check, NULL},
     {"ping", amb_ctl_ping, NULL},
     {"top", amb_ctl_top, NULL},

@@ -26,7 +26,8 @@ int64_t amb_ctl_take_form(struct amb_ctl *ctl)
     bool is_wide = amb_cli_has(line, "wide") || amb_cli_has(line, "columns");
     ctl->width = is_wide ? 0 : TABLE_WIDTH;
     ctl->has_no_head = amb_cli_has(line, "no-header");
-    return amb_cli_ns(line, "watch", 0);
+    bool may_repeat = amb_cli_option_named(line->command->options, "watch") != NULL;
+    return may_repeat ? amb_cli_ns(line, "watch", 0) : 0;
 }
 
 /* The key of the rows; NULL: the answer is one row itself. */

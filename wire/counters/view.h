@@ -11,7 +11,8 @@
  *   loss      what subscriptions have lost, a row for each reason, the last one first
  *   metrics   each metric of the broker and the workers, with its value
  *
- * Each has "units", too: units.h. Rows of the table with the same column are added up: two threads may use memory for one client.
+ * Each has "units", too: units.h. Rows of the table with the same column are added up: two threads
+ * may use memory for one client.
  *
  * A query is a view's name, and words behind it:
  *

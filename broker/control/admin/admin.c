@@ -3,6 +3,7 @@
 
 #include "broker/control/admin/command.h"
 #include "broker/control/admin/operate.h"
+#include "broker/control/admin/tracing.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/client_io.h"
 #include "broker/control/clients/control.h"
@@ -11,6 +12,7 @@
 #include "broker/control/clients/renew.h"
 #include "broker/control/directory/directory_leave.h"
 #include "broker/control/directory/directory_operate.h"
+#include "broker/control/status/pieces.h"
 #include "broker/control/status/status.h"
 #include "broker/worker/orders_subscription.h"
 #include "broker/worker/orders_topic.h"
@@ -38,6 +40,7 @@ struct running {
     struct amb_command command;
     struct amb_config_job job; /* of the configuration */
     char words[AMB_AUDIT_WHAT_SIZE];
+    char *answer; /* JSON, for free(), in place of a row that says "done"; NULL: none */
 };
 
 /* ---- answers ---- */
@@ -86,7 +89,9 @@ static void finish_with(struct running *running, enum amb_status status, uint64_
                                        "user", entry.user, "client", (json_int_t)client->id,
                                        "result", result, "note", text));
     bool is_live = client->state == AMB_CLIENT_LIVE;
-    if (is_live && running->command.wants_rows && reply_rows(running, result, text, rows)) {
+    if (is_live && is_done && running->answer != NULL) {
+        amb_pieces_send(client, running->id, running->answer, true);
+    } else if (is_live && running->command.wants_rows && reply_rows(running, result, text, rows)) {
         /* Answered. */
     } else if (is_live && is_done) {
         amb_status_reply(client, running->id,
@@ -96,6 +101,7 @@ static void finish_with(struct running *running, enum amb_status status, uint64_
     } else if (is_live) {
         amb_client_send_error(client, running->id, status, "%s: %s", running->words, text);
     }
+    free(running->answer);
     free(running);
     amb_client_end_work(client);
 }
@@ -285,6 +291,24 @@ static enum amb_status carry_out_on_topic(struct running *running, const char **
     return running->orders > 0 ? AMB_OK : AMB_ENOMEM;
 }
 
+static void traced(void *context, enum amb_status status, const char *why, char *json)
+{
+    struct running *running = context;
+    running->answer = json;
+    finish(running, status, 0, status == AMB_OK ? NULL : why);
+}
+
+static void begin_trace(struct running *running)
+{
+    const struct amb_command *command = &running->command;
+    const char *why;
+    enum amb_status status = amb_tracing_begin(running->client, command->word, command->second,
+                                               command->third, traced, running, &why);
+    if (status != AMB_OK) {
+        finish(running, status, 0, why);
+    }
+}
+
 static void carry_out(struct running *running)
 {
     const char *why = NULL;
@@ -292,6 +316,10 @@ static void carry_out(struct running *running)
     enum amb_status status = AMB_EINTERNAL;
     if (amb_command_is_of_all(&running->command)) {
         carry_out_by_hook(running);
+        return;
+    }
+    if (running->command.kind == AMB_COMMAND_TRACE) {
+        begin_trace(running);
         return;
     }
     const char *word = running->command.word, *second = running->command.second;
@@ -322,6 +350,7 @@ static void carry_out(struct running *running)
     case AMB_COMMAND_CONFIG_DIFF:
     case AMB_COMMAND_CONFIG_TEST:
     case AMB_COMMAND_CONFIG_SET:
+    case AMB_COMMAND_TRACE:
     case AMB_COMMAND_NONE:
         status = amb_operate(running->client, &running->command, &count, &why);
         break;

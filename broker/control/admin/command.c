@@ -35,6 +35,7 @@ static const struct {
     {"config diff", AMB_COMMAND_CONFIG_DIFF, 1, ALL, "config diff PATH, which begins with /", true},
     {"config test", AMB_COMMAND_CONFIG_TEST, 1, ALL, "config test PATH, which begins with /", true},
     {"config set", AMB_COMMAND_CONFIG_SET, 1, ALL, "config set KEY=VALUE", true},
+    {"trace", AMB_COMMAND_TRACE, 3, 3, "trace PATTERN N TIME", false},
 };
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 
@@ -49,11 +50,11 @@ static const char *behind(const char *query, const char *words)
 }
 
 /* One word behind a space. False: it is empty, or too long. */
-static bool take_word(const char **rest, char *out)
+static bool take_word(const char **rest, char *out, size_t most)
 {
     const char *word = *rest + 1;
     size_t len = strcspn(word, " ");
-    if (**rest != ' ' || len == 0 || len > AMB_COMMAND_WORD_MAX) {
+    if (**rest != ' ' || len == 0 || len > most) {
         return false;
     }
     memcpy(out, word, len);
@@ -108,6 +109,7 @@ bool amb_command_parse(const char *query, struct amb_command *out, const char **
             continue;
         }
         unsigned count = 0;
+        char *const words[] = {out->word, out->second, out->third};
         out->kind = forms[i].kind;
         out->wants_rows = forms[i].wants_rows;
         *why = forms[i].usage;
@@ -115,7 +117,8 @@ bool amb_command_parse(const char *query, struct amb_command *out, const char **
             return take_rest(rest, out);
         }
         while (*rest != '\0' && count < forms[i].most &&
-               take_word(&rest, count == 0 ? out->word : out->second)) {
+               take_word(&rest, words[count],
+                         count < 2 ? AMB_COMMAND_WORD_MAX : AMB_COMMAND_NUMBER_MAX)) {
             count++;
         }
         if (out->kind == AMB_COMMAND_DRAIN && !take_limit(out)) {
@@ -144,9 +147,10 @@ bool amb_command_format(const struct amb_command *command, char *out, size_t siz
 {
     for (size_t i = 0; i < FORMS; i++) {
         if (forms[i].kind == command->kind) {
-            int len = snprintf(out, size, "%s%s%s%s%s%s%s%s%.*s", forms[i].words,
+            int len = snprintf(out, size, "%s%s%s%s%s%s%s%s%s%s%.*s", forms[i].words,
                                command->word[0] == '\0' ? "" : " ", command->word,
                                command->second[0] == '\0' ? "" : " ", command->second,
+                               command->third[0] == '\0' ? "" : " ", command->third,
                                command->text[0] == '\0' ? "" : " -- ", command->text,
                                command->rest[0] == '\0' ? "" : " ", (int)shown_len(command),
                                command->rest);

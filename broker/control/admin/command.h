@@ -6,7 +6,7 @@
  *   kick CLIENT [-- TEXT]    kick --user NAME [-- TEXT]    block USER    unblock USER
  *   durable rm NAME [USER]   queue redeliver NAME [USER]   reload        drain
  *   topic rm NAME [TENANT]   topic purge NAME [TENANT]
- *   drain TIME
+ *   drain TIME               trace PATTERN N TIME
  *   config reload            config show                   config defaults
  *   config diff PATH         config test PATH              config set KEY=VALUE
  *
@@ -30,6 +30,7 @@ enum amb_command_kind {
     AMB_COMMAND_TOPIC_PURGE,
     AMB_COMMAND_RELOAD,
     AMB_COMMAND_DRAIN,
+    AMB_COMMAND_TRACE,
     AMB_COMMAND_CONFIG_SHOW,
     AMB_COMMAND_CONFIG_DEFAULTS,
     AMB_COMMAND_CONFIG_DIFF,
@@ -42,14 +43,16 @@ enum amb_command_kind {
 #define AMB_COMMAND_NO_LIMIT INT64_C(-1)
 #define AMB_COMMAND_LIMIT_MAX_NS (INT64_C(24) * 3600 * 1000000000)
 #define AMB_COMMAND_REST_MAX 1008u /* a query has at most 1023 */
+#define AMB_COMMAND_NUMBER_MAX 31u
 
 struct amb_command {
     enum amb_command_kind kind;
     char word[AMB_COMMAND_WORD_MAX + 1];   /* a client, a user, a durable name, a topic; "": none */
     char second[AMB_COMMAND_WORD_MAX + 1]; /* the user of a durable name, a tenant; "": none */
-    char text[AMB_COMMAND_TEXT_MAX + 1];   /* for the client that is kicked; "": none */
-    char rest[AMB_COMMAND_REST_MAX + 1];   /* a path, or KEY=VALUE; "": none */
-    bool wants_rows;                       /* of `config`: its answer has them */
+    char third[AMB_COMMAND_NUMBER_MAX + 1]; /* a time; "": none */
+    char text[AMB_COMMAND_TEXT_MAX + 1];    /* for the client that is kicked; "": none */
+    char rest[AMB_COMMAND_REST_MAX + 1];    /* a path, or KEY=VALUE; "": none */
+    bool wants_rows;                        /* of `config`: its answer has them */
     int64_t limit_ns; /* of a drain; AMB_COMMAND_NO_LIMIT: that of the configuration */
 };
 

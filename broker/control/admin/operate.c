@@ -6,8 +6,8 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/clients/renew.h"
-#include "broker/control/status/status_units.h"
 #include "broker/control/status/status.h"
+#include "broker/control/status/status_units.h"
 #include "wire/base/clock.h"
 #include "wire/base/text.h"
 
@@ -198,6 +198,7 @@ enum amb_status amb_operate(struct amb_client *client, const struct amb_command 
     case AMB_COMMAND_CONFIG_DIFF:
     case AMB_COMMAND_CONFIG_TEST:
     case AMB_COMMAND_CONFIG_SET:
+    case AMB_COMMAND_TRACE:
     case AMB_COMMAND_NONE:
         break;
     }

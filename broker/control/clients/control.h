@@ -160,6 +160,8 @@ struct amb_control {
     _Atomic(const struct amb_control_hooks *) hooks; /* NULL: the program has none */
     struct amb_list_node reloads;                    /* commands that wait for one: admin.c */
     _Atomic uint64_t reloads_asked;                  /* by such */
+    struct amb_list_node traces;                     /* under way: admin/tracing.c */
+    uint32_t next_ticket;                            /* of their batches */
     struct amb_expiry expiry;
     /* A client's messages are carried out above the clients: see requests.h. */
     void (*on_request)(struct amb_client *client, const struct Amb__Control__Control *message);

@@ -12,6 +12,7 @@
 #include "broker/control/directory/directory_topic.h"
 #include "broker/control/directory/listing.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/trace.h"
 #include "wire/base/assert.h"
 #include "wire/base/log.h"
 
@@ -85,6 +86,12 @@ static enum amb_status topic_begin(struct amb_directory *directory, struct amb_d
 {
     if (!amb_directory_id_take(directory, &topic->id)) {
         return AMB_ELIMIT; /* Thousands are just leaving. */
+    }
+    for (unsigned i = 0; i < AMB_TRACES_MAX; i++) {
+        if (directory->traces[i] != NULL) {
+            amb_trace_topic(directory->traces[i], topic->id, topic->tenant, topic->name,
+                            topic->name_len);
+        }
     }
     if (amb_dir_topic_introduce(directory, topic, topic->home) == NULL) {
         amb_directory_id_give(directory, topic->id);

@@ -40,6 +40,7 @@
 #include "broker/count/counters_slots.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/rights/rights.h"
+#include "broker/shard/state/observe.h"
 #include "broker/topic/begin.h"
 #include "broker/worker/orders.h"
 #include "wire/base/hash.h"
@@ -123,8 +124,9 @@ struct amb_directory {
     unsigned wake_pairs;            /* made for them, and their homes have not answered yet */
     struct amb_list_node over;      /* struct amb_dir_sub.of_over: have met a limit of pairs */
     uint64_t next_sub;
-    int64_t now_ns; /* the owner's */
-    bool is_over;   /* workers have ended: no more orders */
+    struct amb_trace *traces[AMB_TRACES_MAX]; /* armed: new topics may be of them */
+    int64_t now_ns;                           /* the owner's */
+    bool is_over;                             /* workers have ended: no more orders */
     bool is_ending; /* the broker drains: durable names do not outlive their last member */
 };
 

@@ -71,8 +71,8 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
         }
         amb_queue_unkeep(queue, take);
         if (part != take) {
-            amb_queue_take_tally(part, take->tally);
-            part->attempt = take->attempt;
+            amb_queue_take_given(part, take->tally);
+            amb_take_again(part, take->attempt);
             part->lost = take->lost;
             part->loss = take->loss;
             take->lost = 0;
@@ -140,7 +140,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
             }
             return false;
         }
-        amb_queue_take_tally(take, amb_tally_of(entry, cursor->counts_from));
+        amb_queue_take_given(take, amb_tally_of(entry, cursor->counts_from));
         uint64_t seq = entry->first_seq + cursor->within;
         if (seq > cursor->loss.expected_seq) {
             feed_gap(queue, cursor, seq, take);

@@ -54,7 +54,7 @@ static void take_again(struct amb_queue *queue, struct amb_take *take, int64_t d
         if (part != take) {
             amb_queue_take_tally(part, take->tally);
         }
-        part->attempt = take->attempt;
+        amb_take_again(part, take->attempt);
         part->bytes = each * part->left;
         if (part == take) {
             amb_queue_keep(queue, take, delay_ns);
@@ -89,7 +89,7 @@ static void take_failed(struct amb_queue *queue, struct amb_take *take)
     int64_t delay_ns = take->end == AMB_TAKE_LEFT ? 0
                        : take->delay_ns > 0       ? take->delay_ns * !AMB_FAULT(NAK_DELAY_IGNORED)
                                                   : queue_backoff(queue, take->attempt);
-    take->attempt += !AMB_FAULT(ATTEMPT_NOT_RAISED);
+    amb_take_again(take, take->attempt + !AMB_FAULT(ATTEMPT_NOT_RAISED));
     take_again(queue, take, delay_ns);
 }
 

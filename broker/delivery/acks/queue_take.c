@@ -5,6 +5,7 @@
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/tally.h"
+#include "broker/shard/trace.h"
 #include "broker/topic/topic.h"
 
 void amb_queue_take_tally(struct amb_take *take, struct amb_tally *tally)
@@ -12,6 +13,49 @@ void amb_queue_take_tally(struct amb_take *take, struct amb_tally *tally)
     take->tally = tally;
     if (tally != NULL) {
         tally->open++;
+        take->is_noted = true;
+    }
+}
+
+void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally)
+{
+    amb_queue_take_tally(take, tally);
+    if (tally == NULL || tally->ticket == 0) {
+        return;
+    }
+    const struct amb_queue *queue = take->queue;
+    struct amb_trace_pair *pair = amb_trace_pair(queue->shard, tally->ticket, queue->id, 0, true);
+    if (pair != NULL) {
+        pair->is_given = true;
+        pair->stage = AMB_TRACE_GIVEN;
+    }
+    amb_trace_note(queue->shard, tally->ticket,
+                   (struct amb_trace_record){.stage = AMB_TRACE_GIVEN,
+                                             .topic = take->topic->id,
+                                             .reader = queue->id,
+                                             .is_queue = true,
+                                             .msgs = take->count,
+                                             .bytes = take->bytes});
+}
+
+/* Its end, of a traced batch. */
+static void take_note_end(const struct amb_take *take, uint32_t ticket)
+{
+    const struct amb_queue *queue = take->queue;
+    struct amb_trace_record record = {
+        .stage = queue->options.ack == AMB_ACK_NONE ? AMB_TRACE_BACK : AMB_TRACE_ACKED,
+        .topic = take->topic->id,
+        .reader = take->to.sub,
+        .msgs = take->acked,
+    };
+    if (take->acked > 0) {
+        amb_trace_note(queue->shard, ticket, record);
+    }
+    if (take->left > 0) {
+        record.stage = AMB_TRACE_DROPPED;
+        record.why = queue->is_closed ? AMB_TRACE_WHY_ENDED : AMB_TRACE_WHY_GIVEN_UP;
+        record.msgs = take->left;
+        amb_trace_note(queue->shard, ticket, record);
     }
 }
 
@@ -41,6 +85,9 @@ void amb_queue_take_drop(struct amb_take *take)
 {
     struct amb_queue *queue = take->queue;
     if (take->tally != NULL) {
+        if (take->tally->ticket != 0) {
+            take_note_end(take, take->tally->ticket);
+        }
         amb_tally_settle(queue->shard, take->tally, take->acked);
     }
     amb_entry_unref(take->entry, queue->shard);

@@ -20,5 +20,7 @@ struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *
                                      struct amb_entry *entry, uint32_t first, uint32_t count);
 /* It counts for that tally, or NULL for none. */
 void amb_queue_take_tally(struct amb_take *take, struct amb_tally *tally);
+/* The same of one that is about to be given to a member. */
+void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally);
 /* Gives up all that it has, and puts it away. */
 void amb_queue_take_drop(struct amb_take *take);

@@ -68,7 +68,8 @@ struct amb_take {
     uint32_t first, count; /* messages of the entry */
     uint32_t left;         /* of them, not settled */
     uint32_t acked;        /* of them, for its tally */
-    uint32_t attempt;      /* deliveries before this one */
+    uint32_t attempt;      /* deliveries before this one: amb_take_again */
+    bool is_noted;         /* its next delivery is: it comes again, or has a tally */
     uint64_t bytes;        /* of those left, as credit counts them */
     uint64_t lost;         /* by the queue, just before it */
     enum amb_loss loss;
@@ -114,6 +115,13 @@ struct amb_take *amb_take_get(struct amb_shard *shard);
 void amb_take_put(struct amb_shard *shard, struct amb_take *take);
 /* Frees what is kept for use again. */
 void amb_takes_fini(struct amb_shard *shard);
+
+/* It had so many deliveries before. */
+static inline void amb_take_again(struct amb_take *take, uint32_t attempt)
+{
+    take->attempt = attempt;
+    take->is_noted = attempt > 0 || take->tally != NULL;
+}
 
 /* All messages of the slice are unsettled. */
 void amb_take_fill(struct amb_take *take, uint32_t first, uint32_t count);

@@ -7,10 +7,12 @@
 #include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
+#include "broker/delivery/reader/noted.h"
 #include "broker/delivery/reader/piece.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/slice.h"
+#include "broker/shard/tally.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/twin.h"
 #include "wire/base/clock.h"
@@ -66,6 +68,18 @@ static struct amb_piece take_copy(const struct amb_take *take, const struct amb_
     return piece;
 }
 
+/* It comes once more, or somebody wants to know what becomes of it. */
+static __attribute__((noinline)) void take_note(struct amb_taker *taker,
+                                                const struct amb_take *take,
+                                                const struct amb_entry *entry,
+                                                const struct amb_piece *piece)
+{
+    taker->redelivered += take->attempt > 0 ? take->count : 0;
+    if (take->tally != NULL && take->tally->ticket != 0) {
+        amb_noted_written(taker->sub, entry, piece, take->tally->ticket);
+    }
+}
+
 static void take_send(struct amb_taker *taker, const struct amb_take *take, struct amb_entry *entry,
                       bool is_map)
 {
@@ -84,6 +98,9 @@ static void take_send(struct amb_taker *taker, const struct amb_take *take, stru
         sub->lost_by[take->loss] += take->lost;
     }
     amb_piece_send(sub->session, &frame, &piece, entry);
+    if (__builtin_expect(take->is_noted, 0)) {
+        take_note(taker, take, entry, &piece);
+    }
     amb_deliver_count(sub, entry, piece.type, take->count, take->bytes);
 }
 
@@ -158,7 +175,6 @@ bool amb_taker_send(struct amb_taker *taker, struct amb_take *take)
     }
     take_send(taker, take, entry, is_map);
     amb_list_remove(&take->node);
-    taker->redelivered += take->attempt > 0 ? take->count : 0;
     take->number = sub->delivered;
     if (!is_acked) {
         amb_seat_go_home(taker, take, AMB_TAKE_SETTLED);

@@ -2,6 +2,7 @@
 #include "broker/delivery/reader/deliveries.h"
 
 #include "broker/base/fault.h"
+#include "broker/delivery/reader/noted.h"
 #include "broker/memory/segment.h"
 #include "broker/session/quarantine.h"
 #include "broker/session/session.h"
@@ -97,6 +98,9 @@ static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *de
         amb_assert(sub->session->tallies > 0);
         sub->session->tallies--;
         amb_heap_give(&sub->session->heap, sizeof(*tally));
+        if (tally->ticket != 0) {
+            amb_noted_back(sub, tally->ticket, msgs);
+        }
         amb_tally_settle(sub->session->shard, tally, msgs);
     }
 }

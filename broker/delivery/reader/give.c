@@ -4,6 +4,7 @@
 #include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
+#include "broker/delivery/reader/noted.h"
 #include "broker/delivery/reader/pick.h"
 #include "broker/delivery/reader/piece.h"
 #include "broker/delivery/reader/subscription.h"
@@ -34,7 +35,8 @@ static bool is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
 }
 
 /* The delivery that was entered last counts for the entry's tally. */
-static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry)
+static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry,
+                       const struct amb_piece *piece)
 {
     struct amb_subscription *sub = cursor->sub;
     struct amb_tally *tally = amb_tally_of(entry, cursor->counts_from);
@@ -43,6 +45,9 @@ static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *
         tally->open++;
         sub->session->tallies++;
         amb_heap_take(&sub->session->heap, sizeof(*tally));
+        if (tally->ticket != 0) {
+            amb_noted_written(sub, entry, piece, tally->ticket);
+        }
     }
 }
 
@@ -61,7 +66,7 @@ static inline __attribute__((always_inline)) void give_sent(struct amb_cursor *c
 {
     struct amb_session *session = cursor->sub->session;
     if (__builtin_expect(entry->tally != NULL, 0)) {
-        give_tally(cursor, entry);
+        give_tally(cursor, entry, piece);
     }
     struct amb_gap gap = {0};
     if (piece->seq > cursor->loss.expected_seq) {

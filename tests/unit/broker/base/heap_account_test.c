@@ -210,7 +210,8 @@ static void test_what_does_not_fit_is_refused(void **state)
 static void test_tallies_are_charged_to_who_keeps_them(void **state)
 {
     struct world *w = *state;
-    amb_session_publisher(w->p->session, 0)->confirms = true;
+    struct amb_publisher *publisher = amb_session_publisher(w->p->session, 0);
+    publisher->confirms = publisher->asks = true;
     client_subscribe(w->reader, 0, w->topic, NULL);
     struct amb_heap_account *heap = &w->reader->session->heap;
     heap->limit = heap->bytes + 10 * sizeof(struct amb_tally);

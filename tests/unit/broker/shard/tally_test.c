@@ -14,7 +14,8 @@ static uint32_t open_topic(struct world *w, const char *name)
 {
     uint32_t topic = harness_topic(&w->h, name, w->h.count - 1);
     client_open_pub(w->p, 1, topic, false);
-    amb_session_publisher(w->p->session, 1)->confirms = true;
+    struct amb_publisher *publisher = amb_session_publisher(w->p->session, 1);
+    publisher->confirms = publisher->asks = true;
     return topic;
 }
 

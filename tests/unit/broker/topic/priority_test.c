@@ -166,7 +166,8 @@ static void test_a_confirmation_says_what_is_of_the_others(void **state)
 {
     struct world *w = *state;
     topics_at(w, "a");
-    amb_session_publisher(w->p->session, LOW)->confirms = true;
+    struct amb_publisher *publisher = amb_session_publisher(w->p->session, LOW);
+    publisher->confirms = publisher->asks = true;
     publish(w, "nnl", 16);
     assert_int_equal(w->p->settle_count, 3);
     assert_int_equal(w->p->settles[2].first_seq, 3);

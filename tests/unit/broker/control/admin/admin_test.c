@@ -166,6 +166,26 @@ static void test_an_operator_of_a_tenant_has_no_reload(void **state)
     stepped_leave(carol, fd);
 }
 
+static void test_traces_that_are_refused(void **state)
+{
+    (void)state;
+    int fds[2];
+    struct amb_client *alice = enter(1000, &fds[0]), *bob = enter(1001, &fds[1]);
+    ask(bob, fds[1], "trace a 1 1s");
+    hears(fds[1], ERROR, AMB_EFORBIDDEN, "operate");
+    static const char *const wrong[] = {"trace a 0 1s", "trace a 101 1s", "trace a x 1s",
+                                        "trace a 1 0s", "trace a 1 2h",   "trace a 1 soon"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ask(alice, fds[0], wrong[i]);
+        hears(fds[0], ERROR, AMB_EINVAL, "N is 1 to 100, and the time up to 1h");
+    }
+    ask(alice, fds[0], "trace a..b 1 1s");
+    hears(fds[0], ERROR, AMB_EINVAL, "empty token");
+    assert_true(amb_list_is_empty(&stepped_control()->traces));
+    stepped_leave(bob, fds[1]);
+    stepped_leave(alice, fds[0]);
+}
+
 /* Its line goes to the disk, and meanwhile its right goes by a reload that has not come to it. */
 static void test_a_right_that_goes_meanwhile(void **state)
 {
@@ -211,6 +231,7 @@ int main(void)
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_a_reload_is_waited_for),
         cmocka_unit_test(test_an_operator_of_a_tenant_has_no_reload),
+        cmocka_unit_test(test_traces_that_are_refused),
         cmocka_unit_test(test_a_right_that_goes_meanwhile),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -48,6 +48,7 @@ static void test_commands(void **state)
     is("durable rm d plant:cam7", AMB_COMMAND_DURABLE_RM, "d", "plant:cam7");
     is("reload", AMB_COMMAND_RELOAD, "", "");
     is("drain", AMB_COMMAND_DRAIN, "", "");
+    is("trace a.> 10 5s", AMB_COMMAND_TRACE, "a.>", "10");
     is("drain 30s", AMB_COMMAND_DRAIN, "30s", "");
     is_wrong("drain soon", "TIME");
     is_wrong("drain 25h", "TIME");
@@ -119,6 +120,10 @@ static void test_wrong_words(void **state)
     (void)state;
     static char lengthy[AMB_COMMAND_WORD_MAX + 8] = "block ";
     is_wrong("kick", "kick CLIENT");
+    is_wrong("trace", "trace PATTERN N TIME");
+    is_wrong("trace a 1", "trace PATTERN N TIME");
+    is_wrong("trace a 1 1s more", "trace PATTERN N TIME");
+    is_wrong("trace a 1 12345678901234567890123456789012s", "trace PATTERN N TIME");
     is_wrong("kick ", "kick CLIENT");
     is_wrong("kick  7", "kick CLIENT");
     is_wrong("kick 7 8", "kick CLIENT");
