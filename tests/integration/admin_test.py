@@ -61,6 +61,8 @@ class World:
         return [self.rig.program("broker-ctl"), "--url", url, *map(str, who), *map(str, words)]
 
     def ctl(self, user, *words, door="tls", data="x"):
+        if words[0] in ("kick", "block", "drain", "durable") and "--yes" not in words:
+            words = (*words, "--yes")
         return subprocess.run(self.command(user, *words, door=door), input=data, text=True, capture_output=True,
                               timeout=60, check=False)
 

@@ -106,7 +106,7 @@ wait "$sub"
 [ "$(told confirmed) $(told matched) $(told delivered) $(told dropped)" = '2 1 0 2' ] ||
     fail "terminated: $(cat "$tmp/told")"
 [ "$(ctl topics orders | wc -l)" = 2 ] || fail 'topics PATTERN: not one row'
-[ "$(ctl -o json topics 'nothing.>')" = '{"topics":[]}' ] || fail 'topics PATTERN: rows'
+[[ "$(ctl -o json topics 'nothing.>')" = '{"topics":[]'* ]] || fail 'topics PATTERN: rows'
 expect 64 'the pattern has an empty token' ctl topics 'a..b'
 ctl -o json pub nobody --count 7 --confirm accepted >"$tmp/told"
 [ "$(told confirmed) $(told matched)" = '7 0' ] || fail "accepted: $(cat "$tmp/told")"

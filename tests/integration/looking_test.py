@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from harness import check, until
 
-USAGE, DATA, UNAVAILABLE, LATE = 64, 65, 69, 75
+USAGE, DATA, UNAVAILABLE, LATE, CONFIG = 64, 65, 69, 75, 78
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 NOWHERE = "unix:///none/broker.sock"
 
@@ -162,7 +162,7 @@ def test_log_lines_are_counted_and_outlive_the_broker(rig):
     check(not refusals(*at), "nothing refused yet")
     config.write_text("limits = { nothing = 1; };\n")
     for number in range(1, 21):  # Most of these are not written.
-        ctl(rig, broker.unix_url, "config", "reload", code=DATA)
+        ctl(rig, broker.unix_url, "config", "reload", code=CONFIG)
         check([row["count"] for row in refusals(*at)] == [number], f"{number}: {refusals(*at)}")
     for number in range(21, 24):  # These are, each time.
         broker.signal(1)
@@ -172,7 +172,7 @@ def test_log_lines_are_counted_and_outlive_the_broker(rig):
     totals = rows_of(rig, "metrics", *at, "metrics")
     check([m["value"] for m in totals if m["metric"] == "ambroker_log_errors_total"] == [23], totals)
     config.write_text("limits = { another = 1; };\n")
-    ctl(rig, broker.unix_url, "config", "reload", code=DATA)
+    ctl(rig, broker.unix_url, "config", "reload", code=CONFIG)
     check(sorted(row["count"] for row in refusals(*at)) == [1, 23], "a row of its own")
     check(len(rows_of(rig, "errors", *at, "errors", "--top", 1)) == 1, "--top")
     last = refusals(*at)

@@ -21,7 +21,7 @@ USAGE, DATA, SOFTWARE = 64, 65, 70
 FOLDER = "ambroker-report/"
 VIEWS = ("status", "workers", "topics", "subs", "queues", "clients", "closed", "memory", "metrics", "transports", "paths",
          "quotas", "doctor", "topo", "blocked")
-COUNTED = ("status", "workers", "topics", "subs", "queues", "clients", "closed", "metrics")
+COUNTED = ("status", "workers", "topics", "subs", "queues", "clients", "closed", "metrics", "errors", "loss")
 SECONDS = 120
 
 
