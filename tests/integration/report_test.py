@@ -150,6 +150,7 @@ def test_lines_that_are_wrong(rig, folder):
     report(rig, "--file", folder / "random", "-", code=DATA)
     report(rig, "--url", "nonsense:", folder / "report.tar", code=USAGE)
     report(rig, "a", "b", code=USAGE)
+    check(b"takes its name without an option" in report(rig, "-o", folder / "x.tar", code=USAGE).stderr, "-o")
     check([name.name for name in folder.iterdir()] == ["random"], "what is left")
     (folder / "wrong.conf").write_text('auth = { token = "canary-of-a-wrong-file"; nonsense = 1; };\n')
     found = parts(report(rig, "--url", f"unix://{folder}/none", "--config", folder / "wrong.conf", "-").stdout)

@@ -396,6 +396,8 @@ static const struct amb_cli_command commands[] = {
     {.name = "report",
      .args = amb_cli_report_args,
      .options = amb_cli_report_options,
+     .refuses = "output",
+     .why = "makes an archive, and takes its name without an option",
      .help = "a tar for a bug report: views, configuration, versions, this machine",
      .more =
          "It has names of topics, clients and users, addresses and paths, and no message, token, "

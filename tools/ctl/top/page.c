@@ -73,13 +73,14 @@ static void put_name(struct lines *lines, const struct amb_top_sample *sample)
     (void)strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &parts));
     const char *name = json_string_value(json_object_get(sample->status, "name"));
     const char *version = json_string_value(json_object_get(sample->status, "version"));
-    amb_units_format_ns(status_number(sample, "uptime_s") * 1e9, uptime, sizeof(uptime));
+    double uptime_s = status_number(sample, "uptime_s");
+    amb_units_format_ns(uptime_s * 1e9, uptime, sizeof(uptime));
     if (sample->status == NULL) {
         (void)snprintf(text, sizeof(text), "%s  the broker's totals are not for this user", when);
     } else {
         (void)snprintf(text, sizeof(text), "%s  %s %s, process %.0f, up %s%s", when,
                        name == NULL ? "?" : name, version == NULL ? "?" : version,
-                       status_number(sample, "pid"), uptime,
+                       status_number(sample, "pid"), uptime_s > 0 ? uptime : "0 s",
                        status_number(sample, "draining") > 0 ? ", draining" : "");
     }
     put_text(lines, AMB_TOP_BOLD, text);
