@@ -226,6 +226,15 @@ static void control_count_audit(struct amb_control *control)
     }
 }
 
+static uint64_t count_pools(const struct amb_gpus *gpus)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; gpus != NULL && i < gpus->count; i++) {
+        count += amb_gpu_pool_is_made(&gpus->pools[i]) && amb_gpu_pool_is_sound(&gpus->pools[i]);
+    }
+    return count;
+}
+
 /* Tells readers of the counters how much there is. */
 static void control_count(struct amb_control *control)
 {
@@ -246,6 +255,7 @@ static void control_count(struct amb_control *control)
     amb_stat_set(&stats->memory_bytes, atomic_load_explicit(&budget->used, memory_order_relaxed));
     amb_stat_set(&stats->leased_bytes, atomic_load_explicit(&budget->leased, memory_order_relaxed));
     amb_stat_set(&stats->memory_limit_bytes, budget->max);
+    amb_stat_set(&stats->gpu_pools, count_pools(control->shards[0]->memory.gpus));
     control_count_tls(control);
     control_count_audit(control);
     if (control->counters != NULL) {

@@ -22,6 +22,8 @@ struct amb_broker_stats {
     _Atomic uint64_t workers, clients, clients_limit, connecting, topics, topics_limit;
     _Atomic uint64_t subscriptions, subscriptions_limit, pairs, pairs_limit;
     _Atomic uint64_t memory_bytes, leased_bytes, memory_limit_bytes;
+    _Atomic uint64_t gpu_pools;
+    _Atomic uint64_t staged; /* messages, by their clients' word */
     _Atomic uint64_t tls_half_open, tls_handshakes, tls_failed, tls_plain, tls_timeouts;
     _Atomic uint64_t tls_evicted;
     _Atomic uint64_t audit_lines, audit_lost;

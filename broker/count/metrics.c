@@ -83,6 +83,11 @@ const struct amb_counters_metric amb_metrics[] = {
                                "Of memory_bytes, that clients write in place.")},
     {BROKER(memory_limit_bytes),
      ROW(GAUGE, "ambroker_memory_limit_bytes", "memory_limit_bytes", "bytes", "memory.host.size.")},
+    {BROKER(gpu_pools), ROW(GAUGE, "ambroker_gpu_pools", "", "",
+                            "Pools of GPU memory that are there and can be used.")},
+    {BROKER(staged), ROW(COUNTER, "ambroker_messages_staged_total", "", "messages",
+                         "Messages that clients have taken through host memory from or to a GPU, "
+                         "by their own word.")},
     {BROKER(expired), ROW(COUNTER, "ambroker_clients_expired_total", "expired", "",
                           "Clients that were silent for longer than limits.peer_timeout.")},
     {BROKER(accepted), ROW(COUNTER, "ambroker_connections_accepted_total", "accepted", "",

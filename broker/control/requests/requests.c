@@ -135,9 +135,19 @@ static void request_seg_refused(struct amb_client *client, const Amb__Control__S
     }
 }
 
+/* A client's word is only counted. A step back, or one too large to be true, moves nothing. */
+static void count_staged(struct amb_client *client, uint64_t before, uint64_t now)
+{
+    if (now > before && now - before <= UINT32_MAX) {
+        amb_stat_add(&client->control->stats->staged, now - before);
+    }
+}
+
 static void request_ping(struct amb_client *client, const Amb__Control__Ping *ping)
 {
     if (ping->staged_in != 0 || ping->staged_out != 0) {
+        count_staged(client, client->staged_in_msgs, ping->staged_in_messages);
+        count_staged(client, client->staged_out_msgs, ping->staged_out_messages);
         client->staged_in = ping->staged_in;
         client->staged_out = ping->staged_out;
         client->staged_in_msgs = ping->staged_in_messages;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/requests: a user's share of topics, and of durable names that nobody uses. The control
- * thread and the workers have their turns as the test says.
+ * broker/requests: a user's share of topics, and of durable names that nobody uses; the counter of
+ * GPU messages by clients' word. The control thread and the workers have their turns as the test
+ * says.
  */
 #include "broker/base/party.h"
 #include "broker/config/config.h"
@@ -160,11 +161,53 @@ static void test_durable_names_that_wait_count_for_their_user(void **state)
     amb_party_unref(&party);
 }
 
+static void say_staged(struct amb_client *client, int fd, uint64_t in, uint64_t out)
+{
+    Amb__Control__Ping ping;
+    Amb__Control__Control message;
+    amb__control__ping__init(&ping);
+    amb__control__control__init(&message);
+    ping.staged_in = in;
+    ping.staged_out = out;
+    ping.staged_in_messages = in;
+    ping.staged_out_messages = out;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PING;
+    message.ping = &ping;
+    Amb__Control__Control *answer = stepped_ask(client, fd, &message);
+    assert_int_equal(answer->body_case, AMB__CONTROL__CONTROL__BODY_PONG);
+    amb_control_free(answer);
+}
+
+/* Clients say totals. The broker's counter outlives them, and no client turns it back. */
+static void test_staged_messages_of_all_clients_are_counted(void **state)
+{
+    (void)state;
+    int fds[2];
+    struct amb_client *first = stepped_connect(true, &fds[0]);
+    struct amb_client *second = stepped_connect(true, &fds[1]);
+    stepped_log_in(first, fds[0]);
+    stepped_log_in(second, fds[1]);
+    const _Atomic uint64_t *staged = &stepped_control()->stats->staged;
+    uint64_t before = amb_stat_get(staged);
+    say_staged(first, fds[0], 3, 2);
+    say_staged(second, fds[1], 10, 0);
+    assert_int_equal(amb_stat_get(staged), before + 15);
+    say_staged(first, fds[0], 4, 2);
+    assert_int_equal(amb_stat_get(staged), before + 16);
+    say_staged(first, fds[0], 1, 2); /* less than before */
+    say_staged(first, fds[0], UINT64_MAX, 2);
+    assert_int_equal(amb_stat_get(staged), before + 16);
+    stepped_leave(first, fds[0]);
+    stepped_leave(second, fds[1]);
+    assert_int_equal(amb_stat_get(staged), before + 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_user_leaves_topics_for_others),
         cmocka_unit_test(test_durable_names_that_wait_count_for_their_user),
+        cmocka_unit_test(test_staged_messages_of_all_clients_are_counted),
     };
     return cmocka_run_group_tests_name("broker/requests, shares", tests, NULL, NULL);
 }
