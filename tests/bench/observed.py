@@ -2,19 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """What it costs a loaded broker that somebody looks at it.
 
-    observed.py BUILD [--brokerd FILE] [--ctl FILE] [--topics 10000] [--subs 10000] [--pairs 4]
-                [--seconds 3] [--rate 2000] [--views topics,subs,status] [--limit-us N]
+    observed.py BUILD [--brokerd FILE] [--ctl FILE] [--topics 10000] [--subs 10000] [--pairs 8]
+                [--seconds 3] [--rate 2000] [--views topics] [--limit-us N] [--limit-rate R] [--limit-ms N]
 
 A broker with that many topics and subscriptions, of which nothing moves, beside one publisher and
-one subscriber of an open loop: each message has a time at which it is due. In each pair the same
-load runs twice, alone and with `broker-ctl VIEW` in a loop, in turn first. Figures are medians over
-the pairs: latency in us, the longest turn of a worker in the last 10 s, the longest round of the
-control thread so far, both in ms, and the time of one view in ms.
+one subscriber. In each pair the same load runs twice, alone and watched, in turn first: an open loop
+whose messages have times at which they are due, then 64 B as fast as they go. Watched is
+`broker-ctl VIEW` in a loop, `broker-ctl top`, the page's stream of events, and once a second a scrape
+per object of topics and of subscriptions, and one of /metrics. What this build does not have is left out,
+and said.
 
---limit-us N: exit status 1 if the longest turn grows by more than N microseconds.
+Figures are medians over the pairs: latency in us, messages/s, the longest turn of a worker in the last 10 s,
+the longest round of the control thread so far, both in ms, and the times of a view and of a scrape per object in ms.
+The ratio of rates is the median of the pairs' ratios.
+
+Exit status 1: the longest turn grew by more than --limit-us microseconds, the ratio of rates is below --limit-rate, or
+a scrape of 1,000 rows took more than --limit-ms milliseconds (median).
 """
 import argparse
 import json
+import socket
 import statistics
 import subprocess
 import sys
@@ -25,29 +32,96 @@ import time
 import heap
 
 
+SCRAPES = ("/metrics/per-object?kind=topics", "/metrics/per-object?kind=subs", "/metrics")
+
+
+def http(path, target):
+    """The socket, whose first bytes are the answer's."""
+    conn = socket.socket(socket.AF_UNIX)
+    conn.settimeout(30)
+    conn.connect(path)
+    conn.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    return conn
+
+
+def get(path, target):
+    """(status, bytes of the body)"""
+    with http(path, target) as conn:
+        answer = b"".join(iter(lambda: conn.recv(1 << 20), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body
+
+
 class Observer:
-    """Asks for each view in turn, again and again."""
+    """Looks in each way that there is, until it is left."""
 
-    def __init__(self, ctl, url, views):
-        self.ctl, self.url, self.views = ctl, url, views
-        self.took, self.rows, self.is_over = [], {}, False
-        self.thread = threading.Thread(target=self._run)
+    def __init__(self, ctl, folder, views, ways):
+        self.ctl, self.url, self.http, self.views = ctl, f"unix://{folder}/s", f"{folder}/s.http", views
+        self.took, self.scraped, self.rows, self.is_over = [], [], {}, threading.Event()
+        self.events = 0
+        self.top = None
+        self.has_top = "top" in ways
+        loops = [self._look, self._scrape] + ([self._stream] if "events" in ways else [])
+        self.threads = [threading.Thread(target=loop) for loop in loops]
 
-    def _run(self):
-        while not self.is_over:
+    def _look(self):
+        while not self.is_over.is_set():
             for view in self.views:
                 since = time.monotonic()
                 answer = ask(self.ctl, self.url, view)
                 self.took.append((time.monotonic() - since) * 1e3)
                 self.rows[view] = len(answer.get(view, []))
 
+    def _scrape(self):
+        while not self.is_over.is_set():
+            for target in SCRAPES:
+                since = time.monotonic()
+                status, body = get(self.http, target)
+                took = (time.monotonic() - since) * 1e3
+                if status != 200:
+                    raise SystemExit(f"{target}: {status}")
+                if "kind" in target:
+                    self.scraped.append(took)
+                    kind = target.rsplit("=", 1)[1]
+                    self.rows[f"scrape.{kind}"] = body.count(b"\nambroker_topic_bytes_total{") or \
+                        body.count(b"\nambroker_subscription_bytes_total{")
+            self.is_over.wait(1)
+
+    def _stream(self):
+        with http(self.http, "/v1/events") as conn:
+            conn.settimeout(0.2)
+            while not self.is_over.is_set():
+                try:
+                    self.events += len(conn.recv(1 << 20))
+                except TimeoutError:
+                    pass
+
     def __enter__(self):
-        self.thread.start()
+        for thread in self.threads:
+            thread.start()
+        if self.has_top:
+            self.top = subprocess.Popen([self.ctl, "top", "--batch", "-n", "1000", "--url", self.url],
+                                        stdout=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *_):
-        self.is_over = True
-        self.thread.join()
+        self.is_over.set()
+        if self.top is not None:
+            self.top.kill()
+            self.top.wait()
+        for thread in self.threads:
+            thread.join()
+
+
+def ways_of(ctl, folder):
+    """Of top and events, those that this build has."""
+    ways = []
+    if subprocess.run([ctl, "top", "--help"], capture_output=True, check=False).returncode == 0:
+        ways.append("top")
+    with http(f"{folder}/s.http", "/v1/events") as conn:
+        if conn.recv(100).startswith(b"HTTP/1.1 200"):
+            ways.append("events")
+    return ways
 
 
 def ask(ctl, url, view):
@@ -65,28 +139,38 @@ def longest(ctl, url):
     return max(turns) / 1e6, ask(ctl, url, "status").get("longest_round_ns", 0) / 1e6
 
 
-def load(options, url):
-    done = subprocess.run([f"{options.build}/tools/broker-bench", "latency", "--url", url, "--rate",
-                           str(options.rate), "--seconds", str(options.seconds), "-o", "json"],
+def bench(options, url, *arguments):
+    done = subprocess.run([f"{options.build}/tools/broker-bench", *arguments, "--url", url,
+                           "--seconds", str(options.seconds), "-o", "json"],
                           capture_output=True, text=True, timeout=120, check=False)
+    if not done.stdout:
+        raise SystemExit(f"broker-bench: {done.stderr}")
     result = json.loads(done.stdout)
     if result["status"] != "ok":
         raise SystemExit(f"broker-bench: {result['status']}")
     return result
 
 
-def measure(options, ctl, url, watched):
+def load(options, url):
+    late = bench(options, url, "latency", "--rate", str(options.rate))
+    return late, bench(options, url, "throughput", "--size", "64")["msgs_per_s"]
+
+
+def measure(options, ctl, folder, ways):
+    """ways: of an observer; None: nobody looks."""
+    url = f"unix://{folder}/s"
     time.sleep(11)  # longer than the turns that are remembered
-    if not watched:
-        result, took, rows = load(options, url), [], {}
+    observer = None
+    if ways is None:
+        late, rate = load(options, url)
     else:
-        with Observer(ctl, url, options.views.split(",")) as observer:
-            result = load(options, url)
-        took, rows = observer.took, observer.rows
+        with Observer(ctl, folder, options.views.split(","), ways) as observer:
+            late, rate = load(options, url)
     turn, control = longest(ctl, url)
-    return {"p50": result["p50_us"], "p999": result["p999_us"], "max": result["max_us"],
-            "turn": turn, "round": control, "view": statistics.median(took) if took else 0,
-            "rows": rows}
+    return {"p50": late["p50_us"], "p999": late["p999_us"], "max": late["max_us"], "rate": rate,
+            "turn": turn, "round": control, "view": statistics.median(observer.took) if observer else 0,
+            "scrape": statistics.median(observer.scraped) if observer else 0,
+            "rows": observer.rows if observer else {}}
 
 
 def start(options, folder):
@@ -105,11 +189,13 @@ def main():
     parser.add_argument("--ctl")
     parser.add_argument("--topics", type=int, default=10000)
     parser.add_argument("--subs", type=int, default=10000)
-    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--rate", type=int, default=2000)
-    parser.add_argument("--views", default="topics,subs,status")
+    parser.add_argument("--views", default="topics")
     parser.add_argument("--limit-us", type=float)
+    parser.add_argument("--limit-rate", type=float)
+    parser.add_argument("--limit-ms", type=float)
     options = parser.parse_args()
     ctl = options.ctl or f"{options.build}/tools/broker-ctl"
     with tempfile.TemporaryDirectory(prefix="amb-observed-") as folder:
@@ -119,29 +205,46 @@ def main():
             others = heap.Load(options.build, port)
             others.tell(f"topics {options.topics} t")
             others.tell(f"subscribe {options.subs} nobody.publishes")
+            ways = ways_of(ctl, folder)
+            print(f"watched by views, scrapes{''.join(f', {way}' for way in ways)}")
             points = {False: [], True: []}
             for pair in range(options.pairs):
                 for watched in (False, True) if pair % 2 == 0 else (True, False):
-                    points[watched].append(measure(options, ctl, f"unix://{folder}/s", watched))
+                    points[watched].append(measure(options, ctl, folder, ways if watched else None))
         finally:
             if others is not None:
                 others.process.kill()
             broker.terminate()
             broker.wait(60)
-    print("| | p50, us | p999, us | longest, us | turn, ms | round, ms | view, ms | rows |")
-    print("|---|---|---|---|---|---|---|---|")
-    turns = []
+    return tell(options, points)
+
+
+KEYS = ("p50", "p999", "max", "rate", "turn", "round", "view", "scrape")
+
+
+def tell(options, points):
+    print("| | p50, us | p999, us | longest, us | 64 B, messages/s | turn, ms | round, ms | view, ms | scrape, ms | rows |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    middles = []
     for watched, name in ((False, "alone"), (True, "watched")):
-        middle = {key: statistics.median(point[key] for point in points[watched])
-                  for key in ("p50", "p999", "max", "turn", "round", "view")}
-        turns.append(middle["turn"])
+        middle = {key: statistics.median(point[key] for point in points[watched]) for key in KEYS}
+        middles.append(middle)
         rows = " ".join(f"{view}:{count}" for view, count in points[watched][-1]["rows"].items())
-        print(f"| {name} | {middle['p50']:.0f} | {middle['p999']:.0f} | {middle['max']:.0f} | "
-              f"{middle['turn']:.2f} | {middle['round']:.1f} | {middle['view']:.0f} | {rows} |")
-    if options.limit_us is not None and (turns[1] - turns[0]) * 1e3 > options.limit_us:
-        print(f"the longest turn grew by {(turns[1] - turns[0]) * 1e3:.0f} us", file=sys.stderr)
-        return 1
-    return 0
+        print(f"| {name} | {middle['p50']:.0f} | {middle['p999']:.0f} | {middle['max']:.0f} | {middle['rate']:.0f} | "
+              f"{middle['turn']:.2f} | {middle['round']:.1f} | {middle['view']:.0f} | {middle['scrape']:.1f} | {rows} |")
+    grown = (middles[1]["turn"] - middles[0]["turn"]) * 1e3
+    ratio = statistics.median(with_["rate"] / without["rate"] for without, with_ in zip(points[False], points[True]))
+    print(f"the longest turn grew by {grown:.0f} us; ratio of rates {ratio:.3f}")
+    found = []
+    if options.limit_us is not None and grown > options.limit_us:
+        found.append(f"the longest turn grew by more than {options.limit_us:.0f} us")
+    if options.limit_rate is not None and ratio < options.limit_rate:
+        found.append(f"the ratio of rates is below {options.limit_rate}")
+    if options.limit_ms is not None and middles[1]["scrape"] > options.limit_ms:
+        found.append(f"a scrape takes more than {options.limit_ms:.0f} ms")
+    for text in found:
+        print(text, file=sys.stderr)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
