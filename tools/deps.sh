@@ -97,10 +97,10 @@ if [ "$level" != build ]; then
     # python3-numpy: the older of the two that it is tested with, the other is in tools/deps.lock.
     # python3-pyte: a terminal, for integration-top.
     # python3-uvloop: another event loop for ambroker.aio. fish, zsh, mandoc: integration-cli completes in
-    # these shells and judges manual pages.
-    packages+=(fish g++ iproute2 libpython3-dev mandoc nftables openssl procps python3-numpy python3-pyte python3-uvloop
-        systemd
-        valgrind zsh)
+    # these shells and judges manual pages. binutils, dpkg-dev, file: what tools/package.sh makes packages with.
+    # debootstrap: the small system that tests/system starts.
+    packages+=(binutils debootstrap dpkg-dev file fish g++ iproute2 libpython3-dev mandoc nftables openssl
+        procps python3-numpy python3-pyte python3-uvloop systemd valgrind zsh)
 fi
 if [ "$level" = dev ]; then
     packages+=(clang clang-format-14 clang-tidy python3-matplotlib python3-torch)
@@ -249,6 +249,18 @@ unpack_cuda_headers() {
     put cuda nvidia-cuda-runtime
 }
 
+# What NVIDIA allows with the CUDA runtime that is beside the wheel's UCX; for the package ambroker-ucx.
+unpack_cuda_licences() {
+    locked nvidia-cuda-runtime
+    if is_current cuda-licences nvidia-cuda-runtime; then
+        return 0
+    fi
+    fetch_wheel nvidia-cuda-runtime
+    mkdir "$work/new"
+    mv "$work"/nvidia-cuda-runtime/nvidia_cuda_runtime-*.dist-info/licenses/License.txt "$work/new/CUDA-EULA.txt"
+    put cuda-licences nvidia-cuda-runtime
+}
+
 # What makes the wheel of client/python, checks it, and is the second environment of tests/python.
 # They lie in one folder that PYTHONPATH can name.
 python_wheels=(
@@ -284,6 +296,7 @@ install_packages "${packages[@]}"
 unpack_ucx
 unpack_cuda_headers
 if [ "$level" != build ]; then
+    unpack_cuda_licences
     unpack_python
 fi
 say "all there"
