@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Systems for tests/system: base.sh has made their base, tools/package.sh the packages."""
+import os
+import pathlib
+
+import pytest
+from container import Container
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BASE = pathlib.Path(os.environ.get("AMB_SYSTEM_BASE", ROOT / "build" / "system" / "base"))
+PACKAGES = pathlib.Path(os.environ.get("AMB_SYSTEM_PACKAGES", ROOT / "build" / "packages"))
+INSIDE = "/srv/packages"
+
+
+def pytest_runtest_setup():
+    if os.geteuid() != 0:
+        pytest.skip("not root: no system of its own")
+    if not (BASE / ".stamp").exists():
+        pytest.skip(f"no {BASE}: tests/system/base.sh makes it")
+
+
+@pytest.fixture(scope="session")
+def packages():
+    """Their paths inside, by name."""
+    found = {file.name.split("_")[0]: f"{INSIDE}/{file.name}" for file in PACKAGES.glob("*.deb")}
+    if "ambroker" not in found:
+        pytest.skip(f"no packages in {PACKAGES}: tools/package.sh makes them")
+    return found
+
+
+@pytest.fixture
+def fresh(packages):
+    """A system without the packages, of this test alone."""
+    with Container(BASE, {PACKAGES: INSIDE}) as system:
+        yield system
+
+
+@pytest.fixture(scope="module")
+def system(packages):
+    """A system with them and a running broker, of all tests of the file."""
+    with Container(BASE, {PACKAGES: INSIDE}) as own:
+        own.run("dpkg", "-i", *(packages[name] for name in (
+            "ambroker", "ambroker-tools", "libamb0", "libamb-dev", "ambroker-ucx")))
+        own.await_unit("ambroker.service", "active")
+        yield own
+
+
+@pytest.fixture
+def readme():
+    return (ROOT / "README.md").read_text(encoding="utf-8")
