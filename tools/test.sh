@@ -10,7 +10,7 @@ usage() {
 usage: tools/test.sh [--ci] [--preset P]... [--all] [--no-install] [--no-deps]
   (nothing)      the preset dev: lint, unit, fuzz, integration and python tests
   --ci           the same, and again: dev on the system's UCX: links; asan: unit, fuzz, integration;
-                 tsan: unit; system: unit, links
+                 tsan: unit; system: unit, links; as root the packages, in a Debian of their own
   --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
   --all          all presets, all their tests, and the stress tests of dev
   --no-install   install no packages
@@ -161,6 +161,7 @@ if [ "$ci" = 1 ]; then
     part asan '^(unit|fuzz)$' '^integration$'
     part tsan '^unit$' ''
     part system '^unit$' '^links$'
+    run_ctest packages --test-dir build/dev --output-on-failure -j 1 -L '^system$'
 fi
 
 printf '\n'

@@ -27,12 +27,25 @@ def _ptrace(request, tid):
 
 @contextlib.contextmanager
 def halted(pid, name):
-    """The process is a child of ours, or ptrace is allowed."""
+    """The process is a child of ours, or ptrace is allowed. If it dies meanwhile, its parent knows of that once
+    its thread is reaped here (`has_died`)."""
     tid = thread(pid, name)
     _ptrace(SEIZE, tid)
     _ptrace(INTERRUPT, tid)
     os.waitpid(tid, WALL)
     try:
-        yield
+        yield tid
     finally:
-        _ptrace(DETACH, tid)
+        try:
+            _ptrace(DETACH, tid)
+        except ProcessLookupError:
+            pass  # It has died.
+
+
+def has_died(tid):
+    """Whether the thread that is halted here has come to its end."""
+    try:
+        number, status = os.waitpid(tid, WALL | os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return number == tid and not os.WIFSTOPPED(status)
