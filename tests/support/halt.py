@@ -38,8 +38,8 @@ def halted(pid, name):
     finally:
         try:
             _ptrace(DETACH, tid)
-        except ProcessLookupError:
-            pass  # It has died.
+        except ProcessLookupError:  # It has died, and its process ends once it is reaped.
+            has_died(tid)
 
 
 def has_died(tid):

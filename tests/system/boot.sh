@@ -20,12 +20,12 @@ fi
 if [ "$AMB_BOOT" = outside ]; then
     child=
     group=
+    remove() { find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || true; }
     remove_group() { # Its processes are about to end.
-        [ -d "$group" ] || return 0
         local tries
         for tries in {1..200}; do
-            find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
             [ -d "$group" ] || return 0
+            remove "$group"
             sleep 0.05
         done
         echo "boot: $group is left after $tries tries" >&2
@@ -42,7 +42,11 @@ if [ "$AMB_BOOT" = outside ]; then
     rm -f "$folder/pid"
     mkdir "$folder/cgroup" "$folder/top"
     mount -t cgroup2 cgroup2 "$folder/cgroup"
-    group=$folder/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/ambroker-system-$$
+    within=$folder/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)
+    for group in "$within"/ambroker-system-*; do # of one that was killed before it could do this
+        [ -d "/proc/${group##*-}" ] || remove "$group"
+    done
+    group=$within/ambroker-system-$$
     mkdir "$group"
     (
         trap - EXIT TERM INT HUP

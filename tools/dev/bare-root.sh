@@ -81,8 +81,10 @@ if [ -z "${AMB_BARE_ROOT_INSIDE:-}" ]; then
     exit 0
 fi
 
-# In namespaces of its own: these mounts are seen by nobody else.
+# In namespaces of its own: these mounts are seen by nobody else. Its root is a mount, as everywhere: without one
+# no other namespace gets a root in there (tests/system).
 root=$AMB_BARE_ROOT_INSIDE
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mkdir -p "$root/dev/shm"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" # as each Debian has it: the broker's counters are there
