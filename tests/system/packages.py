@@ -16,8 +16,9 @@ APT = ("apt-get", "install", "-y", "--no-install-recommends", "-o", "Dpkg::Optio
 
 # Paths with kind, mode, owner and target; of /etc also what is in the files. dpkg, apt and adduser keep copies and
 # journals of their own, which name what has been here: of these only the names count.
+# man-db makes its index of all pages when it gets to it, whichever package came or went: that is not looked at.
 LOOK = r"""
-find / -xdev -path /srv -prune -o -printf '%p %y %m %u %g %l\n' | sort
+find / -xdev -path /srv -prune -o -path /var/cache/man -prune -o -printf '%p %y %m %u %g %l\n' | sort
 find /etc -type f ! -name '*-' -exec sha256sum {} + | sort
 """
 
