@@ -442,3 +442,36 @@ def test_without_users_the_socket_decides(rig):
                            text=True, timeout=30, check=False), "only the broker's own user or root")
     ok(ctl("reload"))
     broker.stop()
+
+
+def armed(world, user, *words):
+    """A trace that is under way."""
+    before = world.broker.log().count(": armed")
+    process = world.start(user, "-o", "json", "--timeout", "20s", "trace", *words)
+    until(20, lambda: world.broker.log().count(": armed") > before or not process.is_running(), "armed")
+    return process
+
+
+def topics_of(process):
+    answer = json.loads(process.line(30))
+    check(process.wait() == 0, process.log())
+    return sorted({row["topic"] for row in answer["trace"]})
+
+
+def test_a_trace_is_of_ones_own_tenant(world):
+    """An operator of a tenant sees that one's batches alone; one of "$" sees all; to look is not enough."""
+    cred = world.folder / "cam8.cred"
+    world.tool("user", "add", "cam8", "--tenant", "mill", "--role", "camera", "--file", world.users, "--new-key", cred,
+               "--ca", world.folder / "ca.pem")
+    ok(world.ctl("ops", "reload"))
+    refused(world.ctl("views", "trace", "cam.>"), 'no role of this user has admin = "operate"')
+    refused(world.ctl("ops", "trace", "cam.>", door="tcp"), "only on a unix:// or a tls:// URL")
+    plant, whole = armed(world, "local", "cam.>", "--count", 1), armed(world, "ops", "cam.>", "--count", 2)
+    refused(world.ctl("local", "trace", "cam.>"), "as many traces are under way as there may be", UNAVAILABLE)
+    ok(world.ctl("cam8", "pub", "cam.cam8.x"))
+    ok(world.ctl("cam7", "pub", "cam.cam7.x"))
+    check(topics_of(plant) == ["cam.cam7.x"], "of its tenant")
+    ok(world.ctl("cam7", "pub", "cam.cam7.y"))
+    check(topics_of(whole) == ["cam.cam7.y", "cam.cam8.x"], "those that the other trace has not taken")
+    done = world.line(event="command", what="trace cam.> 1 20000ms", result="done")
+    check(done["user"] == "local" and world.lines(command=done["command"], result="begun"), done)

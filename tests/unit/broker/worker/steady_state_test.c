@@ -9,12 +9,14 @@
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/tally.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/dispatch.h"
 #include "tests/support/shard/shard_client.h"
 #include "tests/support/shard/shard_harness.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_queue.h"
+#include "tests/support/shard/shard_trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -270,6 +272,26 @@ static struct shard_client *make(struct shard_harness *h, unsigned shard, bool m
     return client;
 }
 
+static bool is_tracing; /* the tests that follow have a trace armed while they measure */
+
+/* As amb_order_trace_arm does it. NULL: there is none. */
+static struct amb_trace *trace_begin(struct shard_harness *h)
+{
+    for (unsigned i = 0; i < h->count && is_tracing; i++) {
+        amb_tallies_reserve(&h->shards[i], AMB_TRACE_BATCHES_MAX * h->count);
+    }
+    return is_tracing ? harness_arm(h, "a", 1, AMB_TRACE_BATCHES_MAX) : NULL;
+}
+
+static void trace_end(struct shard_harness *h, struct amb_trace *trace)
+{
+    if (trace != NULL) {
+        assert_int_equal(trace->taken, AMB_TRACE_BATCHES_MAX);
+        assert_true(harness_noted(trace, AMB_TRACE_WRITTEN, 0, NULL) >= AMB_TRACE_BATCHES_MAX);
+        harness_disarm(h, &trace);
+    }
+}
+
 static void pump(struct shard_harness *h, struct short_link *p, unsigned batches,
                  struct short_link *const *readers, unsigned count)
 {
@@ -325,11 +347,13 @@ static void run(unsigned shards, unsigned home, const unsigned *where, const boo
         readers[i].ready = maps[i] ? clients[i]->segments[0].id : 0;
     }
     pump(h, &p, WARM_UP, list, count);
+    struct amb_trace *trace = trace_begin(h);
     heap_calls = 0;
     is_counting = true;
     pump(h, &p, MEASURED, list, count);
     is_counting = false;
     assert_int_equal(heap_calls, 0);
+    trace_end(h, trace);
     for (unsigned i = 0; i < count; i++) {
         assert_true(maps[i] ? readers[i].maps >= MEASURED : readers[i].maps == 0);
     }
@@ -361,11 +385,13 @@ static void run_acked(unsigned shards, unsigned queue_at, unsigned member_at)
     harness_queue_read(&queue, topic);
     client_join(client, 0, &queue, NULL);
     pump(h, &p, WARM_UP, list, 1);
+    struct amb_trace *trace = trace_begin(h);
     heap_calls = 0;
     is_counting = true;
     pump(h, &p, MEASURED, list, 1);
     is_counting = false;
     assert_int_equal(heap_calls, 0);
+    trace_end(h, trace);
     client_close(client, false);
     harness_settle(h);
     harness_queue_close(&queue);
@@ -398,12 +424,22 @@ static void test_three_shards_allocate_nothing_per_batch(void **state)
     run(3, 1, where, maps, 4, true);
 }
 
+static void test_traced_batches_allocate_nothing(void **state)
+{
+    is_tracing = true;
+    test_acknowledged_batches_allocate_nothing(state);
+    test_one_shard_allocates_nothing_per_batch(state);
+    test_three_shards_allocate_nothing_per_batch(state);
+    is_tracing = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_acknowledged_batches_allocate_nothing),
         cmocka_unit_test(test_one_shard_allocates_nothing_per_batch),
         cmocka_unit_test(test_three_shards_allocate_nothing_per_batch),
+        cmocka_unit_test(test_traced_batches_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
