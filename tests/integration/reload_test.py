@@ -19,10 +19,11 @@ BASE = 'memory = { host = { size = "64M"; segment = "16M"; }; };\nserver = { wor
 
 
 class World:
-    def __init__(self, rig, rules=""):
+    def __init__(self, rig, *options, rules=""):
         self.rig, self.config = rig, rig.folder / "broker.conf"
         self.write(rules)
-        self.broker = rig.broker("--config", self.config)
+        # Readers that stand still stay.
+        self.broker = rig.broker("--config", self.config, "-o", "limits.peer_timeout=10m", *options)
 
     def write(self, rules, more=""):
         self.config.write_text(f"{BASE}{more}\ntopics = ( {rules} );\n")
@@ -37,16 +38,19 @@ class World:
         check(done.returncode == 0, f"{done}")
         return done.stdout
 
-    def publish(self, topic, count, size=100):
-        done = self.ctl("pub", topic, "--count", count, "--size", size)
+    def publish(self, topic, count, size=100, *more):
+        done = self.ctl("pub", topic, "--count", count, "--size", size, *more)
         check(done.returncode == 0, f"{done}")
+
+    def start(self, *words):
+        return self.rig.client("broker-ctl", "--url", self.broker.unix_url, *map(str, words))
 
     def topic(self, name):
         return next((row for row in self.broker.ask("topics") if row["topic"] == name), None)
 
     def read(self, pattern, *more):
         before = len(self.broker.ask("subs"))
-        process = self.rig.client("broker-ctl", "--url", self.broker.unix_url, "sub", pattern, "-o", "json", *more)
+        process = self.start("sub", pattern, "-o", "json", *more)
         until(20, lambda: len(self.broker.ask("subs")) > before, f"it reads {pattern}")
         return process
 
@@ -96,6 +100,214 @@ def test_a_full_log_changes_its_policy(world):
     reader.kill()
 
 
+@pytest.fixture
+def loaded(rig):
+    """Messages go through another topic meanwhile; none of them is lost. One worker: the log of a topic is where its
+    readers are, and has what waits for them."""
+    world = World(rig, "-o", "server.workers=1")
+    reader = world.read("load.a", "--policy", "block", "--stats")
+    load = world.start("pub", "load.a", "--count", 10 ** 7, "--size", 64, "--rate", 200)
+    until(20, lambda: (world.topic("load.a") or {}).get("messages", 0) > 20, "it is under load")
+    yield world
+    check(load.is_running() and reader.is_running(), f"{load.log()} {reader.log()}")
+    before = world.topic("load.a")["messages"]
+    until(20, lambda: world.topic("load.a")["messages"] > before, "the load goes on")
+    row = next(row for row in world.broker.ask("subs") if row["pattern"] == "load.a")
+    check(row["lost"] == 0, row)
+    load.kill()
+    reader.kill()
+    world.broker.stop()
+
+
+EACH = ("--rate", 500)  # A batch each: a log keeps and drops whole ones.
+
+
+def hold(world, topic, count, size, *more):
+    """A reader that stands still, and messages that wait for it."""
+    reader = world.read(topic, "--credit", 4, *more)
+    reader.signal(signal.SIGSTOP)
+    world.publish(topic, count, size, *EACH)
+    return reader
+
+
+class Late:
+    """A text that is made when it is wanted."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text()
+
+
+def in_log(world, topic, least, most, column="log_messages"):
+    until(20, lambda: least <= (world.topic(topic) or {}).get(column, -1) <= most,
+          Late(lambda: f"{least} to {most} {column}: {world.topic(topic)} {sub_row(world, topic)}"))
+
+
+def sub_row(world, pattern):
+    return [row for row in world.broker.ask("subs") if row["pattern"] == pattern]
+
+
+def test_match_and_order_are_live(loaded):
+    keep = "retain = { messages = %d; };"
+    loaded.reload('{ match = "a"; ' + keep % 50 + " }")
+    loaded.publish("a", 50, 100, *EACH)
+    in_log(loaded, "a", 50, 50)
+    loaded.reload('{ match = "a"; ' + keep % 40 + ' }, { match = ">"; ' + keep % 10 + " }")
+    in_log(loaded, "a", 40, 40)
+    done = loaded.reload('{ match = ">"; ' + keep % 10 + ' }, { match = "a"; ' + keep % 40 + " }")
+    check("topics" in done, done)
+    in_log(loaded, "a", 10, 10)
+
+
+def test_a_smaller_log_trims_by_its_policy(loaded):
+    """max_messages and max_bytes: drop-oldest drops, block keeps what readers wait for."""
+    dropping = 'full = "drop-oldest"; slow = "drop-oldest";'
+    loaded.reload('{ match = "d"; ' + dropping + ' }, { match = "k"; full = "block"; }')
+    readers = [hold(loaded, "d", 200, 5000), hold(loaded, "k", 200, 5000)]
+    in_log(loaded, "d", 150, 200)
+    kept = loaded.topic("k")["log_messages"]
+    rule = '{ match = "d"; %s ' + dropping + ' }, { match = "k"; full = "block"; %s }'
+    loaded.reload(rule % (("max_messages = 50;",) * 2))
+    in_log(loaded, "d", 1, 50)
+    check(loaded.topic("k")["log_messages"] == kept, loaded.topic("k"))
+    loaded.reload(rule % (('max_bytes = "64K";',) * 2))
+    in_log(loaded, "d", 1, 65536, "log_bytes")
+    check(loaded.topic("k")["log_messages"] == kept, loaded.topic("k"))
+    until(20, lambda: sub_row(loaded, "d")[0]["lost"] >= 100, f"the loss is counted: {sub_row(loaded, 'd')}")
+    check(sub_row(loaded, "k")[0]["lost"] == 0, sub_row(loaded, "k"))
+    for reader in readers:
+        reader.kill()
+
+
+def test_history_shrinks_by_each_of_its_limits(loaded):
+    keep = '{ match = "%s"; retain = { messages = 200; %s }; %s }'
+
+    def rules(*names):
+        return ", ".join(keep % (name, retain, more) for name, retain, more in names)
+    loaded.reload(rules(("b", "", ""), ("g", "", ""), ("t", "", "")))
+    for name in ("b", "g", "t"):
+        loaded.publish(name, 100, 1000, *EACH)
+        in_log(loaded, name, 100, 100)
+    loaded.reload(rules(("b", 'bytes = "20K";', ""), ("g", 'age = "1ms";', ""), ("t", "", 'ttl = "1ms";')))
+    in_log(loaded, "b", 1, 20 << 10, "log_bytes")
+    check(loaded.topic("b")["log_messages"] >= 15, loaded.topic("b"))
+    in_log(loaded, "g", 0, 0)
+    until(20, lambda: replayed_in_time(loaded, "t") == 0, "too old")
+    loaded.reload(rules(("b", "", ""), ("g", "", ""), ("t", "", "")))
+    check(loaded.topic("g")["log_messages"] == 0, "what has gone does not come back")
+
+
+def replayed_in_time(world, topic):
+    return len(world.ctl("sub", topic, "--start", "first", "-o", "json", "--timeout", "300ms").stdout.splitlines())
+
+
+def test_keys_are_kept_from_then_on(loaded):
+    def keys():
+        done = loaded.ctl("sub", "a", "--start", "last", "-o", "json", "--timeout", "500ms")
+        return len(done.stdout.splitlines())
+
+    def publish(names):
+        for name in names:
+            done = loaded.ctl("pub", "a", name, "--key", name)
+            check(done.returncode == 0, f"{done}")
+    loaded.reload('{ match = "a"; }')
+    publish("ab")
+    loaded.reload('{ match = "a"; retain = { keys = 10; }; }')
+    check(keys() == 0, "keys that came before")
+    publish("cdef")
+    until(10, lambda: keys() == 4, "those that came since")
+    loaded.reload('{ match = "a"; retain = { keys = 2; }; }')
+    until(10, lambda: keys() == 2, "a smaller number")
+    loaded.reload('{ match = "a"; }')
+    until(10, lambda: keys() == 0, "none")
+
+
+def test_slow_and_slow_block_are_of_new_subscriptions(loaded):
+    loaded.reload('{ match = "a"; }, { match = "b"; }')
+    former = hold(loaded, "a", 10, 100)
+    loaded.reload('{ match = "a"; slow = "drop-oldest"; max_messages = 100; }, '
+                  '{ match = "b"; slow = "block"; slow_block = "100ms"; max_messages = 100; }')
+    # The former one blocks: its publisher stands still.
+    load = loaded.start("pub", "a", "--count", 300, "--size", 1000, *EACH)
+    in_log(loaded, "a", 90, 110)
+    check(load.is_running(), "a subscription of the former rule")
+    former.kill()
+    check(load.wait(30) == 0, load.log())
+    for topic in ("a", "b"):
+        reader = hold(loaded, topic, 300, 1000)
+        until(20, lambda topic=topic: sub_row(loaded, topic)[-1]["lost"] > 0, f"{topic}: the oldest have gone")
+        reader.kill()
+
+
+def test_spilled_messages_shrink(loaded):
+    rule = '{ match = "a"; slow = "spill"; max_messages = 50; spill_max = "%s"; }'
+    loaded.reload(rule % "16M")
+    reader = hold(loaded, "a", 500, 10000)
+    until(20, lambda: sub_row(loaded, "a")[0]["spilled_waiting_bytes"] > 1 << 20, f"it spills: {sub_row(loaded, 'a')}")
+    check(sub_row(loaded, "a")[0]["lost"] == 0, sub_row(loaded, "a"))
+    loaded.reload(rule % "256K")
+    loaded.publish("a", 50, 10000)
+
+    def is_less():
+        row = sub_row(loaded, "a")[0]
+        return row["spilled_waiting_bytes"] <= 256 << 10 and row["lost"] > 0
+    until(20, is_less, f"less waits: {sub_row(loaded, 'a')}")
+    reader.kill()
+
+
+def test_the_nearest_member_is_preferred_at_once(loaded):
+    loaded.reload('{ match = "a"; prefer = "credit"; }')
+    members = [loaded.rig.client("broker-ctl", "--url", url, "sub", "a", "--group", "g", "-o", "json")
+               for url in (loaded.broker.url(), loaded.broker.url("stream"))]
+    until(20, lambda: len(sub_row(loaded, "a")) == 2, "two members")
+
+    def shares():
+        return sorted((row["nearness"], row["delivered"]) for row in sub_row(loaded, "a"))
+    before = dict(shares())
+    for _ in range(20):
+        loaded.publish("a", 1)
+    until(20, lambda: sum(dict(shares()).values()) == 20, "they came")
+    check(all(count > 0 for _, count in shares()), f"by credit both get some: {shares()}")
+    before = dict(shares())
+    loaded.reload('{ match = "a"; prefer = "near"; }')
+    for _ in range(20):
+        loaded.publish("a", 1)
+    until(20, lambda: sum(dict(shares()).values()) == 40, "they came")
+    grown = {name: count - before[name] for name, count in shares()}
+    check(sorted(grown.values()) == [0, 20] and grown["host"] == 20, f"the near one gets all: {grown}")
+    for member in members:
+        member.kill()
+
+
+def test_trust_and_expect_are_of_new_publishers(loaded):
+    loaded.reload('{ match = "a"; }')
+    reader = loaded.read("a", "--stats")
+
+    def publisher(name):
+        process = loaded.rig.client("broker-ctl", "--url", loaded.broker.unix_url, "--client-name", name, "pub", "a",
+                                    "--count", 20, "--size", "1M", "--hold")
+
+        def row():
+            rows = [row for row in loaded.broker.ask("paths") if (row["name"], row["class"]) == (name, "large")]
+            return next((row for row in rows if row["direction"] == "publish"), None)
+        until(30, lambda: row() and row()["messages"] == 20, f"{name}: {row()}")
+        return process, row()
+    former, counts = publisher("former")
+    check(counts["in_place"] > 0, counts)
+    loaded.reload('{ match = "a"; trust = "verify"; }')
+    later, counts = publisher("later")
+    check(counts["in_place"] == 0 and counts["copied"] == 20, counts)
+    loaded.reload('{ match = "a"; expect = "ring"; }')
+    check(former.is_running() and later.is_running(), "they stay")
+    done = loaded.ctl("pub", "a", "x", "--url", loaded.broker.tcp_url)
+    check(done.returncode != 0 and "ring" in done.stderr, f"{done}")
+    loaded.publish("a", 1)
+    for process in (former, later, reader):
+        process.kill()
+
+
 def test_a_wrong_file_changes_nothing(world):
     world.reload('{ match = "a"; retain = { messages = 5; }; }')
     world.publish("a", 9)
@@ -104,7 +316,7 @@ def test_a_wrong_file_changes_nothing(world):
             ('{ match = "a"; nothing = 1; }', "", "nothing"),
             ('{ match = "a"; full = "sometimes"; }', "", "sometimes"),
             ("{ }", "", "match"),
-            ('{ match = "a"; trust_group = "own"; }', "", "topics[a].trust_group: needs a restart (was \"default\""),
+            ('{ match = "a"; trust_group = "own"; }', "", 'topics[a].trust_group: needs a restart (was "default"'),
             ("", "limits = { window = 1; };", "limits.window")):
         world.write(rules, more)
         done = world.ctl("config", "reload")
@@ -213,8 +425,7 @@ def test_reloads_half_of_them_wrong_lose_nothing(world, options):
             '{ match = "l.a"; max_messages = 50000; }, { match = "l.>"; ttl = "1h"; }', "")
     world.reload(good[0])
     count = 200 * rounds
-    reader = world.rig.client("broker-ctl", "--url", world.broker.unix_url, "sub", "l.a", "-o", "json", "--policy", "block",
-                              "--count", count)
+    reader = world.start("sub", "l.a", "-o", "json", "--policy", "block", "--count", count)
     until(20, lambda: world.broker.ask("subs"), "it reads")
     load = world.rig.client("broker-ctl", "--url", world.broker.unix_url, "pub", "l.a", "--count", count, "--size", 64)
     middle = None
