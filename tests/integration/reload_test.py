@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reloads under load: keys of topics and limits are live, a wrong file changes nothing, nothing is lost, and
-the heap stays flat.
+the heap stays flat. Of the keys of topics `gpu` is not changed here: there is no GPU.
 
     reload_test.py [--rounds N]     100 reloads, half of them wrong; stress-reload takes 1,000
 """
@@ -79,6 +79,17 @@ def test_history_begins_and_shrinks_while_it_runs(world):
     check(replayed(world, "a", 20) == 20, "20 are kept")
 
 
+def stands_still(world, topic):
+    """Nothing comes any more, though more than the 100 of its limit have."""
+    seen = []
+
+    def is_still():
+        row = world.topic(topic)
+        seen.append(row.get("messages", 0) if row else 0)
+        return len(seen) > 20 and seen[-1] > 100 and len(set(seen[-20:])) == 1
+    until(30, is_still, "the publisher waits")
+
+
 def test_a_full_log_changes_its_policy(world):
     """A publisher that waits goes on when the topic drops from then on."""
     world.reload('{ match = "a"; max_messages = 100; }')
@@ -86,13 +97,7 @@ def test_a_full_log_changes_its_policy(world):
     reader.signal(signal.SIGSTOP)
     load = world.rig.client("broker-ctl", "--url", world.broker.unix_url, "pub", "a", "--count", "100000", "--size",
                             "1000")
-    seen = []
-
-    def stands_still():
-        row = world.topic("a")
-        seen.append(row.get("messages", 0) if row else 0)
-        return len(seen) > 20 and seen[-1] > 100 and len(set(seen[-20:])) == 1
-    until(30, stands_still, f"the publisher waits: {seen[-5:]}")
+    stands_still(world, "a")
     check(load.is_running(), "100,000 messages have gone to a reader that stands still")
     world.reload('{ match = "a"; max_messages = 100; full = "drop-oldest"; }')
     check(load.wait(60) == 0, load.log())
@@ -119,7 +124,7 @@ def loaded(rig):
     world.broker.stop()
 
 
-EACH = ("--rate", 500)  # A batch each: a log keeps and drops whole ones.
+EACH = ("--rate", 200)  # Small batches: a log keeps and drops whole ones.
 
 
 def hold(world, topic, count, size, *more):
@@ -167,6 +172,7 @@ def test_a_smaller_log_trims_by_its_policy(loaded):
     loaded.reload('{ match = "d"; ' + dropping + ' }, { match = "k"; full = "block"; }')
     readers = [hold(loaded, "d", 200, 5000), hold(loaded, "k", 200, 5000)]
     in_log(loaded, "d", 150, 200)
+    in_log(loaded, "k", 190, 200)
     kept = loaded.topic("k")["log_messages"]
     rule = '{ match = "d"; %s ' + dropping + ' }, { match = "k"; full = "block"; %s }'
     loaded.reload(rule % (("max_messages = 50;",) * 2))
@@ -175,7 +181,7 @@ def test_a_smaller_log_trims_by_its_policy(loaded):
     loaded.reload(rule % (('max_bytes = "64K";',) * 2))
     in_log(loaded, "d", 1, 65536, "log_bytes")
     check(loaded.topic("k")["log_messages"] == kept, loaded.topic("k"))
-    until(20, lambda: sub_row(loaded, "d")[0]["lost"] >= 100, f"the loss is counted: {sub_row(loaded, 'd')}")
+    until(20, lambda: loaded.topic("d")["dropped"] >= 100, "the loss is counted")
     check(sub_row(loaded, "k")[0]["lost"] == 0, sub_row(loaded, "k"))
     for reader in readers:
         reader.kill()
@@ -190,9 +196,9 @@ def test_history_shrinks_by_each_of_its_limits(loaded):
     for name in ("b", "g", "t"):
         loaded.publish(name, 100, 1000, *EACH)
         in_log(loaded, name, 100, 100)
-    loaded.reload(rules(("b", 'bytes = "20K";', ""), ("g", 'age = "1ms";', ""), ("t", "", 'ttl = "1ms";')))
-    in_log(loaded, "b", 1, 20 << 10, "log_bytes")
-    check(loaded.topic("b")["log_messages"] >= 15, loaded.topic("b"))
+    loaded.reload(rules(("b", 'bytes = "60K";', ""), ("g", 'age = "1ms";', ""), ("t", "", 'ttl = "1ms";')))
+    in_log(loaded, "b", 1, 60 << 10, "log_bytes")
+    check(loaded.topic("b")["log_messages"] >= 5, loaded.topic("b"))
     in_log(loaded, "g", 0, 0)
     until(20, lambda: replayed_in_time(loaded, "t") == 0, "too old")
     loaded.reload(rules(("b", "", ""), ("g", "", ""), ("t", "", "")))
@@ -229,38 +235,36 @@ def test_slow_and_slow_block_are_of_new_subscriptions(loaded):
     former = hold(loaded, "a", 10, 100)
     loaded.reload('{ match = "a"; slow = "drop-oldest"; max_messages = 100; }, '
                   '{ match = "b"; slow = "block"; slow_block = "100ms"; max_messages = 100; }')
-    # The former one blocks: its publisher stands still.
-    load = loaded.start("pub", "a", "--count", 300, "--size", 1000, *EACH)
-    in_log(loaded, "a", 90, 110)
+    # The former one blocks: its publisher stands still, a window past the limit.
+    load = loaded.start("pub", "a", "--count", 20000, "--size", 1000)
+    stands_still(loaded, "a")
     check(load.is_running(), "a subscription of the former rule")
     former.kill()
-    check(load.wait(30) == 0, load.log())
+    check(load.wait(60) == 0, load.log())
     for topic in ("a", "b"):
         reader = hold(loaded, topic, 300, 1000)
-        until(20, lambda topic=topic: sub_row(loaded, topic)[-1]["lost"] > 0, f"{topic}: the oldest have gone")
+        until(20, lambda topic=topic: loaded.topic(topic)["dropped"] > 0, f"{topic}: the oldest have gone")
         reader.kill()
 
 
 def test_spilled_messages_shrink(loaded):
     rule = '{ match = "a"; slow = "spill"; max_messages = 50; spill_max = "%s"; }'
     loaded.reload(rule % "16M")
-    reader = hold(loaded, "a", 500, 10000)
-    until(20, lambda: sub_row(loaded, "a")[0]["spilled_waiting_bytes"] > 1 << 20, f"it spills: {sub_row(loaded, 'a')}")
-    check(sub_row(loaded, "a")[0]["lost"] == 0, sub_row(loaded, "a"))
+    reader = hold(loaded, "a", 300, 10000)
+    until(20, lambda: loaded.topic("a")["spill_kept_bytes"] > 1 << 20, "it spills")
+    check(loaded.topic("a")["spill_dropped"] == 0, loaded.topic("a"))
     loaded.reload(rule % "256K")
-    loaded.publish("a", 50, 10000)
-
-    def is_less():
-        row = sub_row(loaded, "a")[0]
-        return row["spilled_waiting_bytes"] <= 256 << 10 and row["lost"] > 0
-    until(20, is_less, f"less waits: {sub_row(loaded, 'a')}")
+    until(20, lambda: loaded.topic("a")["spill_kept_bytes"] <= 256 << 10, "less waits")
+    check(loaded.topic("a")["spill_dropped"] > 0, loaded.topic("a"))
     reader.kill()
 
 
-def test_the_nearest_member_is_preferred_at_once(loaded):
+def test_the_nearest_member_is_preferred_at_once(loaded, links):
+    if "ucx" not in links:
+        pytest.skip("no link that is remote on a Unix socket")
     loaded.reload('{ match = "a"; prefer = "credit"; }')
     members = [loaded.rig.client("broker-ctl", "--url", url, "sub", "a", "--group", "g", "-o", "json")
-               for url in (loaded.broker.url(), loaded.broker.url("stream"))]
+               for url in (loaded.broker.url(), f"{loaded.broker.url()}?link=ucx")]
     until(20, lambda: len(sub_row(loaded, "a")) == 2, "two members")
 
     def shares():
@@ -287,18 +291,18 @@ def test_trust_and_expect_are_of_new_publishers(loaded):
 
     def publisher(name):
         process = loaded.rig.client("broker-ctl", "--url", loaded.broker.unix_url, "--client-name", name, "pub", "a",
-                                    "--count", 20, "--size", "1M", "--hold")
+                                    "--count", 40, "--size", "1M", "--rate", 20, "--hold")
 
         def row():
             rows = [row for row in loaded.broker.ask("paths") if (row["name"], row["class"]) == (name, "large")]
             return next((row for row in rows if row["direction"] == "publish"), None)
-        until(30, lambda: row() and row()["messages"] == 20, f"{name}: {row()}")
+        until(30, lambda: row() and row()["messages"] == 40, f"{name}: {row()}")
         return process, row()
     former, counts = publisher("former")
     check(counts["in_place"] > 0, counts)
     loaded.reload('{ match = "a"; trust = "verify"; }')
     later, counts = publisher("later")
-    check(counts["in_place"] == 0 and counts["copied"] == 20, counts)
+    check(counts["in_place"] == 0 and counts["copied"] == 40, counts)
     loaded.reload('{ match = "a"; expect = "ring"; }')
     check(former.is_running() and later.is_running(), "they stay")
     done = loaded.ctl("pub", "a", "x", "--url", loaded.broker.tcp_url)
