@@ -20,7 +20,7 @@ from harness import check, until
 USAGE, DATA, SOFTWARE = 64, 65, 70
 FOLDER = "ambroker-report/"
 VIEWS = ("status", "workers", "topics", "subs", "queues", "clients", "closed", "memory", "metrics", "transports", "paths",
-         "quotas", "doctor", "topo", "blocked")
+         "quotas", "doctor", "topo", "blocked", "errors", "loss")
 COUNTED = ("status", "workers", "topics", "subs", "queues", "clients", "closed", "metrics", "errors", "loss")
 SECONDS = 120
 
@@ -259,3 +259,35 @@ def test_no_secret_of_users_is_in_it(rig, folder):
     check("views/clients.json" in found, found["README.txt"])
     secrets.check_absent(archive)
     check(len(secrets.words) >= 1, "no secret was looked for")
+
+
+def test_no_secret_of_a_reload_is_in_it(rig, folder):
+    """Tokens that a reload and a command have refused stand in errors and events of the broker by their keys alone."""
+    secrets = Secrets()
+    config = folder / "broker.conf"
+
+    def write(text):
+        config.write_text(text + "\n")
+        config.chmod(0o600)
+
+    write(f'auth = {{ token = "{secrets.word("first")}"; }};')
+    broker, url = broker_in(rig, folder, "--config", str(config))
+    for number, text in enumerate((
+        f'auth = {{ token = "{secrets.word("too long")}{"x" * 300}"; }};',
+        f'auth = {{ token = {secrets.word("no text")}; }};',
+        f'auth = {{ token = "{secrets.word("beside")}"; nonsense = "{secrets.word("unknown key")}"; }};',
+        f'auth = {{ token = [ "{secrets.word("a list")}" ]; }};',
+    ), 1):
+        write(text)
+        broker.signal(signal.SIGHUP)
+        until(10, lambda: broker.log().count("reload refused") == number, f"{text} is refused")
+    write(f'auth = {{ token = "{secrets.word("fine")}"; }};')
+    for place, rest, code in (("set", "", 0), ("set too long", "x" * 300, USAGE)):
+        done = subprocess.run([rig.program("broker-ctl"), "--url", url, "config", "set", f"auth.token={secrets.word(place)}{rest}"],
+                              capture_output=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+        check(done.returncode == code, done)
+    write(f'auth = {{ token = "{secrets.word("last")}"; }};')
+    archive = report(rig, "--url", url, "--config", config, "-").stdout
+    found = parts(archive)
+    check(b"auth.token: too long" in found["views/errors.json"], found["views/errors.json"])
+    secrets.check_absent(archive)

@@ -23,10 +23,10 @@
 #define NAME_BYTES 96u
 #define PATH_BYTES 128u
 
-/* Each view as a file of its own. Later releases have some that a broker of today does not know. */
+/* Each view as a file of its own. A broker of another release may not have all of them. */
 static const char *const views[] = {
     "status",     "workers", "topics", "subs",   "queues", "clients", "closed", "memory", "metrics",
-    "transports", "paths",   "quotas", "doctor", "topo",   "blocked", "errors", "loss",   "events"};
+    "transports", "paths",   "quotas", "doctor", "topo",   "blocked", "errors", "loss"};
 
 struct report {
     struct amb_ctl *ctl;
