@@ -179,7 +179,7 @@ def test_nobody_publishes(rig, broker):
     done = ctl(rig, broker.url(), "trace", "no.body", "--timeout", "300ms", code=LATE)
     check(done.stdout == "" and done.stderr == "broker-ctl: trace no.body: nobody has published to it meanwhile\n", done)
     answer = json.loads(ctl(rig, broker.url(), "-o", "json", "trace", "no.body", "--timeout", "300ms", code=LATE).stdout)
-    check(answer == {"trace": [], "batches": 0, "of": 10, "not_shown": 0, "not_noted": 0}, answer)
+    check(answer == {"trace": [], "batches": 0, "of": 10, "not_shown": 0, "not_noted": 0, "units": {}}, answer)
     trace = Trace(rig, broker, "some", "--count", 3, timeout="2s")
     publish(rig, broker, "some", 1)
     rows = trace.rows(LATE)

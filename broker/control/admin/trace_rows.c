@@ -4,6 +4,7 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/control/directory/directory_topic.h"
+#include "broker/control/status/status_units.h"
 #include "broker/session/path.h"
 #include "broker/shard/trace.h"
 #include "wire/base/status.h"
@@ -239,10 +240,14 @@ char *amb_trace_rows(const struct amb_trace *trace, const struct amb_trace_names
     size_t shown = count < AMB_TRACE_ROWS_MAX ? count : AMB_TRACE_ROWS_MAX;
     add_rows(rows, records, shown, names);
     free(records);
-    json_t *json = json_pack("{s:o, s:I, s:I, s:I, s:I}", "trace", rows, "batches",
+    json_t *json = json_pack("{s:O, s:I, s:I, s:I, s:I}", "trace", rows, "batches",
                              (json_int_t)atomic_load_explicit(&trace->taken, memory_order_relaxed),
                              "of", (json_int_t)trace->batches, "not_shown",
                              (json_int_t)(count - shown), "not_noted", (json_int_t)lost);
+    if (json != NULL) {
+        amb_status_units_add(json, rows);
+    }
+    json_decref(rows);
     char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
     json_decref(json);
     return text;

@@ -40,6 +40,6 @@ AMB_MUST_CHECK enum amb_status amb_trace_names_find(struct amb_trace_names *name
 void amb_trace_names_fini(struct amb_trace_names *names);
 /*
  * {"trace": [ROW, ...], "batches": that came, "of": that were asked for, "not_shown": rows,
- * "not_noted": records that had no room}, for free(). NULL: no memory.
+ * "not_noted": records that had no room, "units": of columns}, for free(). NULL: no memory.
  */
 char *amb_trace_rows(const struct amb_trace *trace, const struct amb_trace_names *names);

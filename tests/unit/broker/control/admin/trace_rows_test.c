@@ -111,6 +111,9 @@ static void test_order_and_values(void **state)
     assert_int_equal(number_of(json, 0, "messages"), 3);
     assert_int_equal(number_of(json, 0, "bytes"), 99);
     assert_int_equal(number_of(json, 4, "batch"), 2);
+    const json_t *units = json_object_get(json, "units");
+    assert_string_equal(json_string_value(json_object_get(units, "after_ns")), "ns");
+    assert_string_equal(json_string_value(json_object_get(units, "bytes")), "bytes");
     assert_int_equal(json_integer_value(json_object_get(json, "batches")), 2);
     json_decref(json);
 }
