@@ -12,8 +12,9 @@
 #   --carry PATH   a file or folder of this machine that the base shall have as well: what apt and pip
 #                  need to reach their registries from here
 #   --keep         leave the folder
-# $AMB_DEBIAN: the URL of a mirror.
-# Exit: 0 all of it works, 1 something does not, 64 usage, 77 skipped: not root, or a tool is not there.
+# $AMB_DEBIAN: the URL of a mirror. $AMB_CARRY: more of --carry, with colons between them.
+# Exit: 0 all of it works, 1 something does not, 64 usage, 77 skipped: not root, a tool is not there, or apt and pip
+# reach no registry.
 set -euo pipefail
 
 usage() {
@@ -32,6 +33,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+IFS=: read -r -a more <<<"${AMB_CARRY:-}"
+carry+=(${more[@]+"${more[@]}"})
 sources=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 docker=$sources/docker
 
@@ -39,6 +42,16 @@ say() { printf 'images: %s\n' "$*"; }
 fail() {
     say "$*" >&2
     exit 1
+}
+
+# no_registry: whether $folder/log says that one cannot be reached; that is no fault of ours.
+no_registry() {
+    tail -n 40 "$folder/log" >&2
+    if grep -q -E 'CERTIFICATE_VERIFY_FAILED|Could not resolve|Unable to connect|Failed getting release file|Connection failed' \
+        "$folder/log"; then
+        say 'skipped: apt or pip reaches no registry (--carry, $AMB_CARRY, $AMB_DEBIAN)'
+        exit 77
+    fi
 }
 
 # ---- outside: a folder, a base ----
@@ -65,7 +78,7 @@ outside() {
         base=$folder/root
         debootstrap --variant=minbase ${ccache:+--include=ccache} bookworm "$base" \
             "${AMB_DEBIAN:-http://deb.debian.org/debian}" >"$folder/log" 2>&1 ||
-            { tail -n 20 "$folder/log" >&2 && exit 1; }
+            { no_registry && fail 'debootstrap'; }
     fi
     tar -C "$base" --one-file-system -cf "$folder/context/base.tar" .
     local path
@@ -111,7 +124,10 @@ build() {
 quietly() {
     local name=$1
     shift
-    "$@" >"$folder/log" 2>&1 </dev/null || { tail -n 60 "$folder/log" >&2 && fail "$name: $*"; }
+    if ! "$@" >"$folder/log" 2>&1 </dev/null; then
+        no_registry
+        fail "$name: $*"
+    fi
     say "$name is built, $SECONDS s"
 }
 
