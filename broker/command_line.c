@@ -38,6 +38,8 @@ static enum amb_command_line_action find_action(const struct amb_cli_line *given
             action = AMB_COMMAND_LINE_TEST_CONFIG;
         } else if (strcmp(given->given[i].option->name, "print-config") == 0) {
             action = AMB_COMMAND_LINE_PRINT_CONFIG;
+        } else if (strcmp(given->given[i].option->name, "doctor") == 0) {
+            action = AMB_COMMAND_LINE_DOCTOR;
         }
     }
     return action;
@@ -62,6 +64,7 @@ static enum amb_status take(struct amb_command_line *line, const struct amb_cli_
     line->action = find_action(given);
     line->config = amb_cli_text(given, "config");
     line->dev = amb_cli_has(given, "dev");
+    line->output = (int)amb_cli_word(given, "output", AMB_CLI_FORM_TABLE);
     line->until_eof = amb_cli_has(given, "until-eof");
     enum amb_status status = copy_list(given, "listen", &line->listen, &line->listen_count);
     if (status == AMB_OK) {

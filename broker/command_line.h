@@ -17,6 +17,7 @@ enum amb_command_line_action {
     AMB_COMMAND_LINE_RUN,
     AMB_COMMAND_LINE_TEST_CONFIG,
     AMB_COMMAND_LINE_PRINT_CONFIG,
+    AMB_COMMAND_LINE_DOCTOR,
     AMB_COMMAND_LINE_VERSION,
     AMB_COMMAND_LINE_HELP,
 };
@@ -25,6 +26,7 @@ struct amb_command_line {
     enum amb_command_line_action action;
     const char *config; /* else $AMB_CONFIG, which has programs' settings too; NULL: none (--dev) */
     bool dev;
+    int output;                      /* enum amb_cli_form, of the doctor */
     bool until_eof;                  /* ends with standard input */
     const char **listen, **settings; /* --listen URL, -o key=value */
     size_t listen_count, setting_count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * brokerd: command line, configuration, surroundings, then the broker until it has ended.
+ * brokerd: command line, configuration, surroundings, then the broker until it has ended; or the
+ * doctor before a start.
  * One line on standard output when it is ready: "ready URL URL ...". Everything else is a log line
  * on standard error. Exit statuses are sysexits: 64 usage, 69 unavailable, 78 configuration.
  */
@@ -12,15 +13,21 @@
 #include "broker/config/print/config_print.h"
 #include "broker/control/clients/hooks.h"
 #include "broker/count/log_lines.h"
+#include "broker/doctor/doctor_start.h"
 #include "broker/eof.h"
 #include "broker/quick.h"
 #include "broker/resources.h"
 #include "broker/settings.h"
 #include "broker/signals.h"
+#include "tools/cli/tables.h"
+#include "tools/common/findings.h"
+#include "wire/auth/crypto.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/log.h"
 #include "wire/config/transports.h"
+#include "wire/doctor/checks.h"
+#include "wire/doctor/host.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 #include <errno.h>
@@ -172,17 +179,10 @@ static void ask_for_config(void *arg, struct amb_config_job *job)
 
 static void warn_about_environment(void)
 {
-    static const struct {
-        const char *name, *but;
-    } ignored[] = {{"UCX_TLS", ", but for cuda_ipc"},
-                   {"UCX_NET_DEVICES", ""},
-                   {"UCX_TCP_PORT_RANGE", ""},
-                   {"UCX_TCP_TX_SEG_SIZE", ""},
-                   {"UCX_TCP_RX_SEG_SIZE", ""}};
-    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
-        if (getenv(ignored[i].name) != NULL) {
-            amb_warn("environment %s is ignored%s: the keys of transports decide", ignored[i].name,
-                     ignored[i].but);
+    const char *name, *but;
+    for (size_t i = 0; (name = amb_doctor_variable(i, &but)) != NULL; i++) {
+        if (getenv(name) != NULL) {
+            amb_warn("environment %s is ignored%s: the keys of transports decide", name, but);
         }
     }
 }
@@ -340,6 +340,47 @@ static int use_config(struct program *program)
     return run_broker(program);
 }
 
+/* ---- the doctor ---- */
+
+/* config NULL: it is wrong, by that error. */
+static int print_findings(const struct program *program, const struct amb_config *config,
+                          const char *error)
+{
+    static const enum amb_findings_form forms[] = {
+        [AMB_CLI_FORM_TABLE] = AMB_FINDINGS_TEXT,
+        [AMB_CLI_FORM_JSON] = AMB_FINDINGS_JSON,
+        [AMB_CLI_FORM_JSONL] = AMB_FINDINGS_JSONL,
+        [AMB_CLI_FORM_CSV] = AMB_FINDINGS_CSV,
+    };
+    char fault[AMB_CONFIG_ERROR_MAX] = "";
+    json_t *rows = json_array();
+    amb_doctor_start(config, error, rows);
+    if (config != NULL && amb_resources_check(config, fault, sizeof(fault)) != AMB_OK) {
+        amb_doctor_find(rows, AMB_DOCTOR_ADDRESS_SPACE, "fault", fault, NULL);
+    }
+    amb_findings_print(rows, forms[program->line.output], true, stdout);
+    int code = config == NULL ? EX_CONFIG : amb_doctor_exit(rows);
+    json_decref(rows);
+    return fflush(stdout) == 0 ? code : EXIT_FAILURE;
+}
+
+/* Before a start: looks, and opens nothing. */
+static int run_doctor(struct program *program)
+{
+    char error[AMB_CONFIG_ERROR_MAX] = "";
+    struct amb_config *config = NULL;
+    enum amb_status status = amb_crypto_begin() ? amb_config_create(&program->settings.source,
+                                                                    error, sizeof(error), &config)
+                                                : AMB_ENOMEM;
+    if (status == AMB_ENOMEM) {
+        (void)fprintf(stderr, "brokerd: no memory\n");
+        return EXIT_FAILURE;
+    }
+    int code = print_findings(program, config, error);
+    amb_config_destroy(&config);
+    return code;
+}
+
 static int run_program(struct program *program)
 {
     char error[AMB_CONFIG_ERROR_MAX] = "";
@@ -362,6 +403,9 @@ static int run_program(struct program *program)
         .quick = line->action == AMB_COMMAND_LINE_RUN ? amb_quick_start : NULL,
     };
     amb_config_machine_read(&program->settings.machine);
+    if (line->action == AMB_COMMAND_LINE_DOCTOR) {
+        return run_doctor(program);
+    }
     if (line->action == AMB_COMMAND_LINE_RUN) {
         program->out = keep_stdout(); /* Transports are checked with UCX, which may print. */
     }

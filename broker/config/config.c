@@ -7,6 +7,7 @@
 #include "broker/config/config_quick.h"
 #include "broker/config/config_schema.h"
 #include "wire/base/assert.h"
+#include "wire/base/clock.h"
 #include "wire/base/cpus.h"
 #include "wire/base/text.h"
 #include "wire/codec/topic.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -221,6 +223,27 @@ static enum amb_status apply_listen(struct amb_config_build *build,
                : amb_config_urls_put(build, "listen", source->listen, source->listen_count, &place);
 }
 
+int64_t amb_config_modified_ns(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        return 0;
+    }
+    return (int64_t)st.st_mtim.tv_sec * AMB_NS_PER_SEC + st.st_mtim.tv_nsec;
+}
+
+/* Before it is read: one that is written meanwhile counts as newer. */
+static enum amb_status note_file(struct amb_config_build *build, const char *path)
+{
+    if (path == NULL) {
+        return AMB_OK;
+    }
+    struct amb_config *config = build->config;
+    config->file_ns = amb_config_modified_ns(path);
+    config->file = amb_config_copy(build->store, path);
+    return config->file != NULL ? AMB_OK : AMB_ENOMEM;
+}
+
 static enum amb_status apply_all(struct amb_config_build *build,
                                  const struct amb_config_source *source,
                                  const struct amb_config_machine *machine)
@@ -228,6 +251,9 @@ static enum amb_status apply_all(struct amb_config_build *build,
     enum amb_status status = amb_config_defaults_apply(build);
     if (status == AMB_OK && source->dev) {
         status = apply_dev(build, source, machine);
+    }
+    if (status == AMB_OK) {
+        status = note_file(build, source->path);
     }
     if (status == AMB_OK) {
         status = amb_config_file_apply(build, source->path, source->text, source->text_len);

@@ -35,6 +35,7 @@
 #define AMB_CLOSING_MAX 512u        /* connections that wait to be closed */
 #define AMB_CONFIG_LEASES_LEAST 32u /* of the whole broker, beside server.max_leases */
 #define AMB_CONFIG_DOORS_MAX 64u
+#define AMB_DOOR_MODE 0660 /* of a Unix socket whose URL has no mode */
 
 /* The policy of a topic whose log is full. */
 enum amb_topic_full {
@@ -287,6 +288,8 @@ struct amb_config {
         const char *audit; /* a file; "": none */
     } log;
     struct amb_config_http http;
+    const char *file;               /* that it was read from; NULL: from none */
+    int64_t file_ns;                /* ... its time then: amb_config_modified_ns */
     struct amb_config_store *store; /* origins and memory, for broker/config alone */
     _Atomic uint32_t refs;          /* beside its creator's: amb_config_ref */
 };
@@ -362,6 +365,9 @@ const struct amb_topic_rule *amb_config_topic(const struct amb_config *config, c
 
 /* "file:line", "environment NAME", "-o key", "default": for messages about a key of the schema. */
 void amb_config_where(const struct amb_config *config, const char *key, char *out, size_t size);
+
+/* When a file was written last, in ns since 1970; 0: it is not there. */
+int64_t amb_config_modified_ns(const char *path);
 
 /* This machine's figures. */
 void amb_config_machine_read(struct amb_config_machine *out);

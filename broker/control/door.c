@@ -32,7 +32,6 @@
 #define DOOR_ACCEPTS_A_ROUND 64u
 #define DOOR_PAUSE_NS (100 * AMB_NS_PER_MS)
 #define DOOR_CLOSING_NS (5 * AMB_NS_PER_MS) /* the porter closes one sooner, most often */
-#define DOOR_MODE_DEFAULT 0660
 #define DOOR_LOCK_PAUSE_US 10000u
 #define DOOR_LOCK_TRIES 100
 
@@ -67,7 +66,7 @@ static bool socket_is_served(const struct sockaddr_un *address, pid_t *pid)
 
 enum amb_status amb_door_permit(const struct amb_url *url, char *error, size_t error_size)
 {
-    mode_t mode = url->mode >= 0 ? (mode_t)url->mode : DOOR_MODE_DEFAULT;
+    mode_t mode = url->mode >= 0 ? (mode_t)url->mode : AMB_DOOR_MODE;
     if (url->group[0] != '\0') {
         const struct group *group = getgrnam(url->group); /* Nobody else asks for groups. */
         if (group == NULL || chown(url->path, (uid_t)-1, group->gr_gid) != 0) {

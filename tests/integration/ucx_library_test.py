@@ -223,7 +223,7 @@ def test_a_machine_with_an_rdma_device_takes_the_systems_ucx(rig):
         tables = {}
         for table in ("transports", "doctor", "topo"):
             done = ctl(rig, f"unix://{socket}", "-o", "json", table)
-            check(done.returncode == 0, done.stderr)
+            check(done.returncode == 0 or (table, done.returncode) == ("doctor", 1), done.stderr)  # It has warnings.
             tables[table] = json.loads(done.stdout)[table]
         broker.signal(signal.SIGTERM)
         check(broker.wait() == 0, broker.log())

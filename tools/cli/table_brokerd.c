@@ -2,6 +2,12 @@
 #include "tools/cli/forms.h"
 #include "tools/cli/tables.h"
 
+static const struct amb_config_word output_words[] = {{"table", AMB_CLI_FORM_TABLE, false},
+                                                      {"json", AMB_CLI_FORM_JSON, false},
+                                                      {"jsonl", AMB_CLI_FORM_JSONL, false},
+                                                      {"csv", AMB_CLI_FORM_CSV, false},
+                                                      {NULL, 0, false}};
+
 static const struct amb_cli_option options[] = {
     {.name = "config",
      .letter = 'c',
@@ -41,15 +47,30 @@ static const struct amb_cli_option options[] = {
     {.name = "print-config",
      .type = AMB_CLI_FLAG,
      .help = "show all keys, their values and where they came from, and end"},
+    {.name = "doctor",
+     .type = AMB_CLI_FLAG,
+     .help = "look at the configuration given and at this machine, show what is not as it could be "
+             "with its fix, and end; nothing is opened",
+     .see = "doctor.md"},
+    {.name = "output",
+     .type = AMB_CLI_WORD,
+     .value = "FORM",
+     .words = output_words,
+     .default_text = "table",
+     .help = "how --doctor prints what it finds"},
     {.name = "version", .letter = 'v', .type = AMB_CLI_FLAG, .help = "show the release and end"},
     {.name = "help", .letter = 'h', .type = AMB_CLI_FLAG, .help = "show this and end"},
     {.name = NULL},
 };
 
 static const struct amb_cli_exit exits[] = {
-    {0, "ended as asked"},       {1, "failed"},
-    {64, "wrong usage"},         {69, "an address is in use, or a socket is not possible"},
-    {78, "wrong configuration"}, {0, NULL},
+    {0, "ended as asked; --doctor: neither warnings nor errors"},
+    {1, "failed; --doctor: there are warnings"},
+    {2, "--doctor: there are errors"},
+    {64, "wrong usage"},
+    {69, "an address is in use, or a socket is not possible"},
+    {78, "wrong configuration"},
+    {0, NULL},
 };
 
 static const struct amb_cli_variable variables[] = {

@@ -123,13 +123,14 @@ static bool wait_for_next(struct amb_ctl *ctl, int64_t every_ns)
     }
 }
 
-static enum amb_exit watch(struct amb_ctl *ctl, const char *query, int64_t every_ns)
+enum amb_exit amb_ctl_watch(struct amb_ctl *ctl, const char *query, int64_t every_ns,
+                            amb_ctl_show_fn show_once)
 {
     bool is_terminal = isatty(STDOUT_FILENO) != 0;
     enum amb_exit code;
     do {
         (void)fputs(is_terminal ? "\033[H\033[2J" : "", stdout);
-        code = show(ctl, query);
+        code = show_once(ctl, query);
         ctl->has_no_head = ctl->has_no_head || ctl->form == AMB_CLI_FORM_CSV;
     } while (code == AMB_EXIT_OK && amb_output_flush() && wait_for_next(ctl, every_ns));
     return code;
@@ -148,7 +149,7 @@ static enum amb_exit ask(struct amb_ctl *ctl, const char *query)
     }
     code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
-        code = every_ns > 0 ? watch(ctl, query, every_ns) : show(ctl, query);
+        code = every_ns > 0 ? amb_ctl_watch(ctl, query, every_ns, show) : show(ctl, query);
     } else if (code == AMB_EXIT_UNAVAILABLE) {
         code = amb_ctl_counted_instead(ctl, query, code);
     }

@@ -11,3 +11,9 @@
 enum amb_exit amb_ctl_ask(struct amb_ctl *ctl);
 /* "kick CLIENT" or "kick --user NAME" */
 enum amb_exit amb_ctl_kick(struct amb_ctl *ctl);
+
+/* Asks and prints once; OK: it may be asked again. */
+typedef enum amb_exit (*amb_ctl_show_fn)(struct amb_ctl *ctl, const char *query);
+/* --watch: again and again, until a signal, --timeout or a failure. */
+enum amb_exit amb_ctl_watch(struct amb_ctl *ctl, const char *query, int64_t every_ns,
+                            amb_ctl_show_fn show);

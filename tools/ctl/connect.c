@@ -108,6 +108,8 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
         const char *text = error.text[0] != '\0' ? error.text : amb_strerror(status);
         /* Of a list the library names the URL it speaks of itself. */
         bool is_named = strncmp(text, url, strlen(url)) == 0;
+        (void)snprintf(ctl->why, sizeof(ctl->why), "%s%s%s", is_named ? "" : url,
+                       is_named ? "" : ": ", text);
         bool is_asked_for = ctl->url != NULL || getenv("AMB_URL") != NULL;
         amb_tool_error("connect %s%s%s%s", is_named ? "" : url, is_named ? "" : ": ", text,
                        is_asked_for ? "" : " (there is neither --url nor $AMB_URL)");

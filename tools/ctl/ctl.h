@@ -34,6 +34,8 @@ struct amb_ctl {
     amb_interrupted_fn is_interrupted; /* of the connection, as amb_options has it; or NULL */
     void *interrupted_arg;
     struct amb_conn *conn;
+    char why[256];       /* of a connect that failed */
+    enum amb_exit found; /* doctor: by its last findings */
 };
 
 typedef enum amb_exit (*amb_ctl_fn)(struct amb_ctl *ctl);

@@ -16,6 +16,7 @@
 #include "tools/ctl/config_ask.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/contexts.h"
+#include "tools/ctl/doctor.h"
 #include "tools/ctl/drain.h"
 #include "tools/ctl/key.h"
 #include "tools/ctl/local.h"
@@ -56,7 +57,7 @@ static const struct command commands[] = {
     {"transports ls", amb_ctl_ask, "transports"},
     {"paths", amb_ctl_ask, "paths"},
     {"quotas", amb_ctl_ask, "quotas"},
-    {"doctor", amb_ctl_ask, "doctor"},
+    {"doctor", amb_ctl_doctor, "doctor"},
     {"topo", amb_ctl_ask, "topo"},
     {"events", amb_ctl_events, NULL},
     {"errors", amb_ctl_ask, "errors"},

@@ -8,6 +8,7 @@
 #include "broker/control/status/left.h"
 #include "broker/control/status/paths.h"
 #include "broker/control/status/status.h"
+#include "broker/control/status/status_doctor.h"
 #include "broker/control/status/status_gpu.h"
 #include "broker/control/status/status_net.h"
 #include "broker/control/status/status_private.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor's findings on machines made of folders. */
-#include "broker/control/status/doctor_machine.h"
+#include "broker/doctor/doctor_machine.h"
 
 #include "tests/support/link/ucx_tree.h"
 
@@ -76,12 +76,62 @@ static void interfaces_are_up_and_fast(void **state)
     tree_text("sys/class/net/veth1/operstate", "up\n");
     tree_text("sys/class/net/veth1/speed", "-1\n");
     expect("interface eth0", "warning", "eth0 is trusted, and is down", "transports.trusted");
-    expect("interface ib0", "ok", "200000 Mb/s and packets of 1500", "9000");
+    expect("interface ib0", "hint", "200000 Mb/s and packets of 1500", "9000");
     expect("interface veth1", "ok", "veth1 is up", "");
     expect("interface mlx5_0:1", NULL, "", "");
     tree_text("sys/class/net/eth0/operstate", "up\n");
     tree_text("sys/class/net/eth0/speed", "100\n");
     expect("interface eth0", "warning", "100 Mb/s", "faster");
+    tree_text("sys/class/net/eth0/speed", "1000\n");
+    tree_text("sys/class/net/eth0/mtu", "576\n");
+    expect("interface eth0", "warning", "packets of 576 bytes (wanted: at least 1500)", "mtu 1500");
+    look.trusted_count = 0;
+}
+
+static void an_interface_that_is_not_there_is_named(void **state)
+{
+    (void)state;
+    static const char *const trusted[] = {"eth7", "mlx5_0:1"};
+    look.trusted = trusted;
+    look.trusted_count = 2;
+    expect("interfaces", NULL, "", ""); /* Another namespace's /sys: nothing is known. */
+    tree_text("sys/class/net/lo/operstate", "unknown\n");
+    tree_text("sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    expect("interfaces", "error", "transports.trusted: eth7 is not there", "ip link");
+    look.trusted_count = 0;
+}
+
+static void files_may_have_any_content(void **state)
+{
+    (void)state;
+    static char huge[1 << 20];
+    static const char *const files[] = {"proc/self/limits",
+                                        "proc/self/mounts",
+                                        "proc/self/cgroup",
+                                        "proc/meminfo",
+                                        "sys/kernel/mm/transparent_hugepage/shmem_enabled",
+                                        "sys/fs/cgroup/memory.max",
+                                        "sys/class/net/eth0/operstate",
+                                        "sys/class/net/eth0/speed",
+                                        "sys/class/net/eth0/mtu",
+                                        "sys/class/infiniband/mlx5_0/ports/1/state"};
+    static const char *const trusted[] = {"eth0"};
+    look.trusted = trusted;
+    look.trusted_count = 1;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        for (size_t i = 0; i < sizeof(huge); i++) {
+            huge[i] = kind == 0 ? 'x' : kind == 1 ? (char)(i * 7919 >> 3) : '\0';
+        }
+        for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+            tree_file(files[i], huge, sizeof(huge));
+        }
+        json_t *rows = json_array();
+        amb_doctor_look_around(&look, rows);
+        char *text = json_dumps(rows, 0);
+        assert_non_null(text);
+        free(text);
+        json_decref(rows);
+    }
     look.trusted_count = 0;
 }
 
@@ -167,7 +217,7 @@ static void memory_is_seen_as_it_is(void **state)
     expect("/dev/shm", "ok", "default size", "");
     tree_text("sys/kernel/mm/transparent_hugepage/shmem_enabled",
               "always within_size advise [never] deny force\n");
-    expect("huge pages", "ok", "pages of 4 KiB", "within_size");
+    expect("huge pages", "hint", "pages of 4 KiB", "within_size");
     tree_text("sys/kernel/mm/transparent_hugepage/shmem_enabled",
               "always [within_size] advise never deny force\n");
     expect("huge pages", "ok", "huge pages", "");
@@ -177,6 +227,15 @@ static void memory_is_seen_as_it_is(void **state)
     expect("memory", NULL, "", "");
     tree_text("sys/fs/cgroup/memory.max", "4294967296\n");
     expect("memory", NULL, "", "");
+    tree_text("proc/self/cgroup", "0::/a/b\n");
+    tree_text("sys/fs/cgroup/a/memory.max", "1000000\n"); /* Of a group above ours. */
+    tree_text("sys/fs/cgroup/a/b/memory.max", "max\n");
+    expect("memory", "warning", "has 1000000 bytes", "MemoryMax=");
+    tree_text("sys/fs/cgroup/a/memory.max", "max\n");
+    tree_text("proc/meminfo", "MemFree: 1 kB\nMemTotal:         524288 kB\n");
+    expect("memory", "warning", "this machine has 536870912 bytes of memory", "memory.host.size");
+    tree_text("proc/meminfo", "MemTotal: nonsense\n");
+    expect("memory", NULL, "", "");
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, make_machine, tree_remove)
@@ -184,9 +243,14 @@ static void memory_is_seen_as_it_is(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(a_bare_machine_is_well),      CASE(interfaces_are_up_and_fast),
-        CASE(an_rdma_device_needs_a_port), CASE(a_device_that_may_not_be_opened_is_named),
-        CASE(limits_are_large_enough),     CASE(memory_is_seen_as_it_is),
+        CASE(a_bare_machine_is_well),
+        CASE(interfaces_are_up_and_fast),
+        CASE(an_interface_that_is_not_there_is_named),
+        CASE(files_may_have_any_content),
+        CASE(an_rdma_device_needs_a_port),
+        CASE(a_device_that_may_not_be_opened_is_named),
+        CASE(limits_are_large_enough),
+        CASE(memory_is_seen_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

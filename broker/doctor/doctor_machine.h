@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facts of this machine that decide how fast payloads can travel, beside those of GPUs: for
- * `broker-ctl doctor`. Each finding has its fix. All is read from /proc, /sys and /dev, and nothing
+ * The facts of this machine that decide how fast payloads can travel, beside those of GPUs: for the
+ * doctor. All is read from /proc, /sys and /dev, and nothing
  * is loaded or opened for it.
- * Threads: the control thread. Memory: JSON, the caller's.
+ * Threads: the control thread, or the main one before a start. Memory: JSON, the caller's.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct amb_doctor_machine {
     uint64_t memory_bytes; /* memory.host.size */
 };
 
-/* Appends rows of interfaces, ports of RDMA devices (doctor.h has the rest of them), memlock,
+/* Appends rows of interfaces, ports of RDMA devices (doctor_host.h has the rest of them), memlock,
  * /dev/shm, descriptors, huge pages, memory. */
 void amb_doctor_look_around(const struct amb_doctor_machine *look, json_t *rows);
 /* Appends a row about the file of the counters; nothing without counters (NULL). */

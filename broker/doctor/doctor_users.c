@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/control/status/doctor_users.h"
+#include "broker/doctor/doctor_users.h"
 
 #include "broker/control/clients/expiry.h"
-#include "broker/control/status/doctor.h"
 #include "wire/auth/private_file.h"
 #include "wire/base/clock.h"
+#include "wire/doctor/checks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 
 #define CHECK "users file"
 #define TEXT_MAX 640u
+#define NUMBER_MAX 24u
 
 /* ---- the file ---- */
 
@@ -22,8 +23,7 @@ static bool look_at_content(const char *path, json_t *rows)
     char why[AMB_AUTH_WHY_MAX];
     struct amb_auth_users *users = NULL;
     if (amb_auth_users_load(path, NULL, why, sizeof(why), &users) != AMB_OK) {
-        amb_doctor_find(rows, CHECK, "error", why,
-                        "mend the line; the users in force stay until the file is right");
+        amb_doctor_find(rows, AMB_DOCTOR_USERS_WRONG, "why", why, NULL);
         return false;
     }
     amb_auth_users_unref(&users);
@@ -33,16 +33,14 @@ static bool look_at_content(const char *path, json_t *rows)
 /* False: there is a row about it. */
 static bool look_at_file(const struct amb_auth_users *users, const char *path, json_t *rows)
 {
-    char text[TEXT_MAX], why[AMB_PRIVATE_WHY_MAX];
+    char why[AMB_PRIVATE_WHY_MAX];
     struct stat st;
     if (stat(path, &st) != 0) {
-        (void)snprintf(text, sizeof(text), "%s is not there any more", path);
-        amb_doctor_find(rows, CHECK, "error", text, "brokerd will not start again without it");
+        amb_doctor_find(rows, AMB_DOCTOR_USERS_GONE, "path", path, NULL);
         return false;
     }
     if (!amb_private_file_check(path, &st, why)) {
-        amb_doctor_find(rows, CHECK, "error", why,
-                        "chmod 600, and chown to root or the broker's user");
+        amb_doctor_find(rows, AMB_DOCTOR_USERS_MODE, "why", why, NULL);
         return false;
     }
     int64_t modified_ns = (int64_t)st.st_mtim.tv_sec * AMB_NS_PER_SEC + st.st_mtim.tv_nsec;
@@ -52,8 +50,7 @@ static bool look_at_file(const struct amb_auth_users *users, const char *path, j
     if (st.st_size <= AMB_DOCTOR_USERS_MAX && !look_at_content(path, rows)) {
         return false;
     }
-    (void)snprintf(text, sizeof(text), "%s is newer than what is in use", path);
-    amb_doctor_find(rows, CHECK, "warning", text, "broker-ctl reload; it says why, if it refuses");
+    amb_doctor_find(rows, AMB_DOCTOR_USERS_NEWER, "path", path, NULL);
     return false;
 }
 
@@ -85,20 +82,18 @@ static void count_end(struct ends *ends, const struct amb_auth_user *user, int64
 static void look_at_ends(const struct amb_auth_users *users, json_t *rows, int64_t now_s)
 {
     struct ends ends = {0};
-    char text[TEXT_MAX];
+    char soon[NUMBER_MAX], over[NUMBER_MAX], days[NUMBER_MAX];
     for (size_t i = 0; i < amb_auth_users_count(users); i++) {
         count_end(&ends, amb_auth_users_at(users, i), now_s);
     }
     if (ends.soon + ends.over == 0) {
         return;
     }
-    (void)snprintf(
-        text, sizeof(text),
-        "%u users expire within 30 days, and %u have expired; the first one is %s (%" PRId64
-        " days)",
-        ends.soon, ends.over, ends.first, ends.days);
-    amb_doctor_find(rows, "users", "warning", text,
-                    "broker-ctl user set NAME --until DAY, or rm NAME");
+    (void)snprintf(soon, sizeof(soon), "%u", ends.soon);
+    (void)snprintf(over, sizeof(over), "%u", ends.over);
+    (void)snprintf(days, sizeof(days), "%" PRId64, ends.days);
+    amb_doctor_find(rows, AMB_DOCTOR_USERS_EXPIRE, "soon", soon, "over", over, "name", ends.first,
+                    "days", days, NULL);
 }
 
 void amb_doctor_users(const struct amb_auth_users *users, const char *path, int64_t now_s,
@@ -110,7 +105,7 @@ void amb_doctor_users(const struct amb_auth_users *users, const char *path, int6
     }
     if (look_at_file(users, path, rows)) {
         (void)snprintf(text, sizeof(text), "%zu users of %s", amb_auth_users_count(users), path);
-        amb_doctor_find(rows, CHECK, "ok", text, "");
+        amb_doctor_well(rows, CHECK, text, "");
     }
     look_at_ends(users, rows, now_s);
 }
@@ -119,21 +114,18 @@ void amb_doctor_users(const struct amb_auth_users *users, const char *path, int6
 
 void amb_doctor_audit(const struct amb_audit *audit, json_t *rows)
 {
-    char text[TEXT_MAX];
+    char number[NUMBER_MAX];
     if (audit == NULL) {
         return;
     }
     int trouble = atomic_load_explicit(&audit->trouble, memory_order_relaxed);
     uint64_t lost = atomic_load_explicit(&audit->lost, memory_order_relaxed);
+    (void)snprintf(number, sizeof(number), "%" PRIu64, lost);
     if (trouble != 0) {
-        (void)snprintf(text, sizeof(text), "log.audit cannot be written: %s; commands are refused",
-                       strerrordesc_np(trouble));
-        amb_doctor_find(rows, "audit log", "error", text, "make room on that disk");
+        amb_doctor_find(rows, AMB_DOCTOR_AUDIT_STOPPED, "why", strerrordesc_np(trouble), NULL);
     } else if (lost != 0) {
-        (void)snprintf(text, sizeof(text), "%" PRIu64 " entries were not written", lost);
-        amb_doctor_find(rows, "audit log", "warning", text,
-                        "the log's lines with the event \"lost\" say when");
+        amb_doctor_find(rows, AMB_DOCTOR_AUDIT_LOST, "lost", number, NULL);
     } else {
-        amb_doctor_find(rows, "audit log", "ok", "each entry is written", "");
+        amb_doctor_well(rows, "audit log", "each entry is written", "");
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor's findings on a users file and on the audit log. */
-#include "broker/control/status/doctor_users.h"
+#include "broker/doctor/doctor_users.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor's findings on hosts made of folders. */
-#include "broker/control/status/doctor.h"
+#include "broker/doctor/doctor_host.h"
 
 #include "tests/support/link/ucx_tree.h"
 
@@ -268,24 +268,6 @@ static void gpudirect_needs_a_module(void **state)
     expect(&look, "gpudirect", "ok", "gdrcopy", "");
 }
 
-static void clients_in_other_namespaces_are_named(void **state)
-{
-    (void)state;
-    json_t *rows = json_array();
-    assert_int_equal(symlink("pid:[1]", tree_path("proc/self/ns/pid")), 0);
-    assert_int_equal(symlink("ipc:[1]", tree_path("proc/self/ns/ipc")), 0);
-    assert_int_equal(symlink("pid:[2]", tree_path("proc/77/ns/pid")), 0);
-    assert_int_equal(symlink("ipc:[1]", tree_path("proc/77/ns/ipc")), 0);
-    amb_doctor_client(tree_root, "boxed", 77, rows);
-    amb_doctor_client(tree_root, "gone", 78, rows);
-    amb_doctor_client(tree_root, "unknown", 0, rows);
-    assert_int_equal(json_array_size(rows), 1);
-    const json_t *row = row_of(rows, "gpu namespaces");
-    assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), "'boxed'"));
-    assert_non_null(strstr(json_string_value(json_object_get(row, "fix")), "--pid=host"));
-    json_decref(rows);
-}
-
 #define CASE(f) cmocka_unit_test_setup_teardown(f, tree_make, tree_remove)
 
 static const struct amb_ucx_library with_ib = {"/s/libucp.so.0", AMB_UCX_SYSTEM, 0x010d01, true,
@@ -356,7 +338,6 @@ int main(void)
         CASE(a_ucx_without_cuda_matters_only_beside_gpus),
         CASE(a_lane_that_is_left_out_is_named),
         CASE(gpudirect_needs_a_module),
-        CASE(clients_in_other_namespaces_are_named),
         CASE(the_ucx_that_is_loaded_is_named),
         CASE(a_machine_with_rdma_is_told_what_to_install),
     };

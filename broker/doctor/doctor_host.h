@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The facts of this host that decide how payloads can travel, for `broker-ctl doctor`. They are
- * about the GPU driver, UCX and its modules, RDMA devices, MPS, modes of devices, namespaces,
- * GPUDirect. Nothing is loaded to find it out. Threads: the control thread. Memory: JSON, the
- * caller's.
+ * The facts of this host that decide how payloads can travel, for the doctor. They are about the
+ * GPU driver, UCX and its modules, RDMA devices, MPS, modes of devices, GPUDirect. Nothing is
+ * loaded. Threads: the control thread, or the main one before a start. Memory: JSON, the caller's.
  */
 #pragma once
 
@@ -33,16 +32,11 @@ struct amb_doctor_look {
     const char *left_out;   /* UCX is told to do without cuda_ipc because; NULL: it is not */
 };
 
-/* Appends a row {check, state, finding, fix}. */
-void amb_doctor_find(json_t *rows, const char *check, const char *state, const char *finding,
-                     const char *fix);
 /* Driver, MPS, UCX, GPUDirect. */
 void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows);
 /* A device on which the broker has memory: its mode, and whether it is a part of a GPU. */
 void amb_doctor_device(const struct amb_cuda_info *info, json_t *rows);
 /* A client that uses GPU memory, and was shown other devices than the broker. */
 void amb_doctor_visible(const char *root, const char *name, pid_t pid, json_t *rows);
-/* A client's namespaces, where they are not the broker's: CUDA IPC does not cross them. */
-void amb_doctor_client(const char *root, const char *name, pid_t pid, json_t *rows);
 /* Of the UCX that this process has. */
 enum amb_ucx_cuda amb_doctor_ucx(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor's findings on files of TLS. */
-#include "broker/control/status/doctor_tls.h"
+#include "broker/doctor/doctor_tls.h"
 
 #include "tests/support/tls/tls_made.h"
 

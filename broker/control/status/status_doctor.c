@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/control/status/status_doctor.h"
+
+#include "broker/config/config.h"
+#include "broker/control/clients/client.h"
+#include "broker/control/clients/client_share.h"
+#include "broker/control/clients/control.h"
+#include "broker/control/status/status_gpu.h"
+#include "broker/control/status/why.h"
+#include "broker/doctor/doctor_clients.h"
+#include "broker/doctor/doctor_cpu.h"
+#include "broker/doctor/doctor_doors.h"
+#include "broker/doctor/doctor_host.h"
+#include "broker/doctor/doctor_machine.h"
+#include "broker/doctor/doctor_service.h"
+#include "broker/doctor/doctor_tls.h"
+#include "broker/doctor/doctor_users.h"
+#include "broker/memory/gpupool.h"
+#include "wire/base/clock.h"
+#include "wire/config/transports.h"
+#include "wire/doctor/checks.h"
+#include "wire/doctor/host.h"
+#include "wire/link/ucxlib/ucx_process.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NUMBER_MAX 24u
+
+static const char *text_of(uint64_t value, char out[NUMBER_MAX])
+{
+    (void)snprintf(out, NUMBER_MAX, "%" PRIu64, value);
+    return out;
+}
+
+/* "1 client", "2 clients" */
+static const char *clients_text(unsigned count, char out[NUMBER_MAX])
+{
+    (void)snprintf(out, NUMBER_MAX, "%u client%s", count, count == 1 ? "" : "s");
+    return out;
+}
+
+/* ---- GPUs ---- */
+
+/* A pool that is in use. */
+static void look_at_use(json_t *rows, struct amb_gpu_pool *pool, const char *gpu)
+{
+    char check[32], text[400], used[NUMBER_MAX], limit[NUMBER_MAX];
+    const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
+    uint64_t leased = amb_gpu_pool_used(pool);
+    if (leased > pool->size / 10 * 9) {
+        amb_doctor_find(rows, AMB_DOCTOR_GPU_FULL, "gpu", gpu, "model", info->name, "used",
+                        text_of(leased, used), "limit", text_of(pool->size, limit), NULL);
+    } else {
+        (void)snprintf(check, sizeof(check), "gpu %s", gpu);
+        (void)snprintf(text, sizeof(text), "%s (%s, %s): %" PRIu64 " of %" PRIu64 " bytes leased",
+                       info->name, info->uuid, info->pci, leased, pool->size);
+        amb_doctor_well(rows, check, text, "");
+    }
+    if (!pool->is_exported) {
+        amb_doctor_find(rows, AMB_DOCTOR_GPU_NOT_EXPORTED, "gpu", gpu, NULL);
+    }
+}
+
+static void look_at_pool(json_t *rows, struct amb_gpu_pool *pool, int64_t now_ns)
+{
+    char gpu[NUMBER_MAX], failure[200], wanted[NUMBER_MAX];
+    const struct amb_cuda_info *info = amb_cuda_info(pool->cuda);
+    (void)snprintf(gpu, sizeof(gpu), "%d", info->index);
+    if (!amb_gpu_pool_is_sound(pool)) {
+        amb_cuda_failure(pool->cuda, failure, sizeof(failure));
+        amb_doctor_find(rows, AMB_DOCTOR_GPU_LOST, "gpu", gpu, "model", info->name, "why", failure,
+                        NULL);
+    } else if (amb_gpu_pool_is_stuck(pool, now_ns)) {
+        amb_doctor_find(rows, AMB_DOCTOR_GPU_STUCK, "gpu", gpu, "model", info->name, NULL);
+    } else if (amb_gpu_pool_is_made(pool)) {
+        look_at_use(rows, pool, gpu);
+    } else if (amb_gpu_pool_retry_status(pool) != AMB_ENOMEM) {
+        amb_cuda_failure(pool->cuda, failure, sizeof(failure));
+        amb_doctor_find(rows, AMB_DOCTOR_GPU_NO_POOL, "gpu", gpu, "model", info->name, "why",
+                        failure, NULL);
+    } else {
+        amb_doctor_find(rows, AMB_DOCTOR_GPU_NO_ROOM, "gpu", gpu, "model", info->name, "wanted",
+                        text_of(pool->size, wanted), NULL);
+    }
+}
+
+/* Whether devices reach each other decides how fast a copy between them is. */
+static void look_at_peers(json_t *rows, const struct amb_gpus *gpus)
+{
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        for (uint32_t k = 0; k < gpus->count; k++) {
+            char check[64], one[NUMBER_MAX], other[NUMBER_MAX];
+            if (i == k || !amb_gpu_pool_is_sound(&gpus->pools[i])) {
+                continue;
+            }
+            (void)snprintf(one, sizeof(one), "%d", amb_cuda_info(gpus->pools[i].cuda)->index);
+            (void)snprintf(other, sizeof(other), "%d", amb_cuda_info(gpus->pools[k].cuda)->index);
+            if (amb_cuda_can_reach(gpus->pools[i].cuda, gpus->pools[k].cuda)) {
+                (void)snprintf(check, sizeof(check), "gpu %s to %s", one, other);
+                amb_doctor_well(rows, check, "peer access", "");
+            } else {
+                amb_doctor_find(rows, AMB_DOCTOR_GPU_PEERS, "gpu", one, "other", other, NULL);
+            }
+        }
+    }
+}
+
+static void look_at_trust(json_t *rows, enum amb_gpu_trust trust)
+{
+    if (trust == AMB_GPU_TRUST_USER) {
+        amb_doctor_well(rows, "gpu trust", "its user and root may map GPU memory", "");
+        return;
+    }
+    amb_doctor_find(rows, AMB_DOCTOR_GPU_TRUST, "meaning",
+                    trust == AMB_GPU_TRUST_ALL ? "every local client may map, and write, all of it"
+                                               : "nobody may map GPU memory: copies only",
+                    NULL);
+}
+
+/* Has it shown that it has a GPU? */
+static bool uses_gpu(const struct amb_client *client)
+{
+    return client->has_gpu || client->staged_in != 0 || client->staged_out != 0;
+}
+
+/* Those that the broker's trust leaves to copies: one is named. */
+static void look_at_strangers(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_client *first = NULL;
+    unsigned count = 0;
+    char uid[NUMBER_MAX], text[NUMBER_MAX];
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session && uses_gpu(client) && amb_client_may_map(client) &&
+            !amb_client_may_map_gpu(client)) {
+            first = first == NULL ? client : first;
+            count++;
+        }
+    }
+    if (first == NULL || control->config->memory.cuda.trust != AMB_GPU_TRUST_USER) {
+        return;
+    }
+    amb_doctor_find(rows, AMB_DOCTOR_GPU_USERS, "count", clients_text(count, text), "name",
+                    first->name, "uid", text_of(first->uid, uid), NULL);
+}
+
+/* All of a broker that has GPU memory. */
+static void look_at_gpus(json_t *rows, const struct amb_control *control,
+                         const struct amb_gpus *gpus)
+{
+    amb_gpus_look(gpus, control->now_ns); /* The log says the same. */
+    for (uint32_t i = 0; i < gpus->count; i++) {
+        look_at_pool(rows, &gpus->pools[i], control->now_ns);
+        if (amb_gpu_pool_is_made(&gpus->pools[i]) && amb_gpu_pool_is_sound(&gpus->pools[i])) {
+            const struct amb_cuda_info info = amb_cuda_now(gpus->pools[i].cuda);
+            amb_doctor_device(&info, rows);
+        }
+    }
+    look_at_peers(rows, gpus);
+    look_at_trust(rows, control->config->memory.cuda.trust);
+    look_at_strangers(rows, control);
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session && client->is_unix && uses_gpu(client)) {
+            amb_doctor_visible(amb_doctor_root(), client->name, client->pid, rows);
+        }
+    }
+}
+
+/* ---- clients ---- */
+
+/* Those that are on this host, and do not use it: one is named. */
+static void look_at_near(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_client *first = NULL;
+    unsigned count = 0;
+    char why[AMB_WHY_MAX], text[NUMBER_MAX];
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session && !client->is_unix && amb_why_is_near(client)) {
+            first = first == NULL ? client : first;
+            count++;
+        }
+    }
+    if (first == NULL) {
+        return;
+    }
+    amb_why_link(first, NULL, why);
+    amb_doctor_find(rows, AMB_DOCTOR_CLIENT_TCP, "count", clients_text(count, text), "name",
+                    first->name, "why", why, NULL);
+}
+
+/* Namespaces and releases. */
+static void look_at_clients(json_t *rows, const struct amb_control *control)
+{
+    struct amb_doctor_clients clients;
+    const struct amb_doctor_side own = {.release = AMB_BROKER_VERSION,
+                                        .ucx_release = control->ucx_release,
+                                        .ucx_tx_seg = control->ucx_tx_seg,
+                                        .ucx_rx_seg = control->ucx_rx_seg};
+    amb_doctor_clients_init(&clients, amb_doctor_root(), &own);
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (!client->has_session) {
+            continue;
+        }
+        const struct amb_doctor_side side = {.name = client->name,
+                                             .release = client->version,
+                                             .pid = client->is_unix ? client->pid : 0,
+                                             .is_local = amb_why_is_near(client),
+                                             .pid_ns = client->place.pid_ns,
+                                             .ipc_ns = client->place.ipc_ns,
+                                             .ucx_release = client->ucx_release,
+                                             .ucx_tx_seg = client->ucx_tx_seg,
+                                             .ucx_rx_seg = client->ucx_rx_seg};
+        amb_doctor_clients_add(&clients, &side);
+    }
+    amb_doctor_clients_rows(&clients, rows);
+}
+
+/* ---- the broker ---- */
+
+static void look_at_machine(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_config *config = control->config;
+    const struct amb_doctor_machine look = {.root = amb_doctor_root(),
+                                            .trusted = config->transports.trusted.items,
+                                            .trusted_count = config->transports.trusted.count,
+                                            .has_rdma = control->transports != NULL &&
+                                                        control->transports->has_rdma,
+                                            .connections = config->server.max_connections,
+                                            .memory_bytes = config->memory.host.size};
+    const struct amb_doctor_cpu cpu = {.root = amb_doctor_root(),
+                                       .workers = control->shard_count,
+                                       .now_ns = amb_clock_monotonic_ns};
+    amb_doctor_look_around(&look, rows);
+    amb_doctor_look_at_cpu(&cpu, rows);
+    if (config->transports.trusted.count != 0) {
+        amb_doctor_variables(amb_doctor_root(), rows);
+    }
+}
+
+static void look_at_service(json_t *rows, const struct amb_control *control)
+{
+    const struct amb_doctor_service look = {.is_managed =
+                                                control->service != NULL ||
+                                                (getppid() == 1 && getenv("INVOCATION_ID") != NULL),
+                                            .has_watchdog = getenv("WATCHDOG_USEC") != NULL,
+                                            .config = control->config->file,
+                                            .config_ns = control->config->file_ns};
+    amb_doctor_service(&look, rows);
+}
+
+static void look_at_host(json_t *rows, const struct amb_control *control,
+                         const struct amb_gpus *gpus)
+{
+    struct amb_ucx_libraries found = {.count = 0};
+    if (amb_ucx_library() == NULL) {
+        struct amb_ucx_places places;
+        amb_ucx_places_init(&places);
+        amb_ucx_libraries_find(&places, &found);
+    }
+    bool wants_ucx = control->transports != NULL && control->config->transports.trusted.count != 0;
+    const struct amb_doctor_look look = {
+        .root = amb_doctor_root(),
+        .has_pools = gpus != NULL,
+        .has_rdma = control->transports != NULL && control->transports->has_rdma,
+        .ucx = amb_doctor_ucx(),
+        .mps = gpus != NULL ? amb_cuda_info(gpus->pools[0].cuda)->mps : AMB_CUDA_MPS_UNKNOWN,
+        .mps_folder = getenv("CUDA_MPS_PIPE_DIRECTORY"),
+        .library = amb_ucx_library(),
+        .found = &found,
+        .ucx_why = wants_ucx && control->transports->ucx_status != AMB_OK
+                       ? control->transports->ucx_why
+                       : NULL,
+        .left_out = amb_status_gpu_left_out(control)};
+    amb_doctor_host(&look, rows);
+}
+
+json_t *amb_status_doctor(const struct amb_control *control)
+{
+    json_t *rows = json_array();
+    const struct amb_gpus *gpus = amb_status_gpus(control);
+    const int64_t now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC;
+    look_at_machine(rows, control);
+    amb_doctor_doors(control->config, true, rows);
+    amb_doctor_counters(control->counters, rows);
+    look_at_service(rows, control);
+    amb_doctor_tls(control->config->tls.context, now_s, rows);
+    amb_doctor_users(control->users, control->config->auth.users_file, now_s, rows);
+    amb_doctor_audit(control->audit, rows);
+    look_at_near(rows, control);
+    look_at_clients(rows, control);
+    look_at_host(rows, control, gpus);
+    if (gpus != NULL) {
+        look_at_gpus(rows, control, gpus);
+    } else {
+        amb_doctor_well(rows, "gpu", "no GPU memory: GPU payloads travel through host memory",
+                        "set memory.cuda.size where there are GPUs");
+    }
+    return rows;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/doctor/doctor_clients.h"
+
+#include "wire/doctor/checks.h"
+#include "wire/doctor/host.h"
+#include "wire/link/ucxlib/ucx_release.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void amb_doctor_clients_init(struct amb_doctor_clients *clients, const char *root,
+                             const struct amb_doctor_side *own)
+{
+    memset(clients, 0, sizeof(*clients));
+    clients->root = root;
+    clients->own = *own;
+    clients->net_ns = amb_doctor_namespace(root, 0, "net");
+    if (clients->own.pid_ns == 0) {
+        clients->own.pid_ns = amb_doctor_namespace(root, 0, "pid");
+    }
+    if (clients->own.ipc_ns == 0) {
+        clients->own.ipc_ns = amb_doctor_namespace(root, 0, "ipc");
+    }
+}
+
+static void note(struct amb_doctor_clients *clients, enum amb_doctor_misfit misfit,
+                 const struct amb_doctor_side *client, const char *theirs, const char *why)
+{
+    if (clients->misfits[misfit].count++ == 0) {
+        (void)snprintf(clients->misfits[misfit].name, sizeof(clients->misfits[misfit].name), "%s",
+                       client->name);
+        (void)snprintf(clients->misfits[misfit].theirs, sizeof(clients->misfits[misfit].theirs),
+                       "%s", theirs);
+        clients->misfits[misfit].why = why;
+    }
+}
+
+/* theirs: by its own word; 0: /proc is asked. */
+static void compare_namespace(struct amb_doctor_clients *clients, enum amb_doctor_misfit misfit,
+                              const struct amb_doctor_side *client, uint64_t own, uint64_t theirs,
+                              const char *kind)
+{
+    if (theirs == 0 && client->pid > 0) {
+        theirs = amb_doctor_namespace(clients->root, client->pid, kind);
+    }
+    if (client->is_local && own != 0 && theirs != 0 && own != theirs) {
+        note(clients, misfit, client, "", "");
+    }
+}
+
+/* "1.4" of "1.4.2": the part that must be the same. Returns its length; 0: it is no release. */
+static size_t minor_of(const char *release)
+{
+    size_t major = strspn(release, "0123456789");
+    if (major == 0 || release[major] != '.') {
+        return 0;
+    }
+    size_t minor = strspn(release + major + 1, "0123456789");
+    return minor == 0 ? 0 : major + 1 + minor;
+}
+
+static void compare_release(struct amb_doctor_clients *clients,
+                            const struct amb_doctor_side *client)
+{
+    size_t own = minor_of(clients->own.release), theirs = minor_of(client->release);
+    if (own != 0 && theirs != 0 &&
+        (own != theirs || memcmp(clients->own.release, client->release, own) != 0)) {
+        note(clients, AMB_DOCTOR_MISFIT_RELEASE, client, client->release, "");
+    }
+}
+
+static void compare_ucx(struct amb_doctor_clients *clients, const struct amb_doctor_side *client)
+{
+    char release[AMB_UCX_RELEASE_TEXT_MAX];
+    const struct amb_doctor_side *own = &clients->own;
+    const char *why = NULL;
+    if (own->ucx_release == 0 || client->ucx_release == 0 ||
+        amb_ucx_compatible(own->ucx_release, own->ucx_tx_seg, own->ucx_rx_seg, client->ucx_release,
+                           client->ucx_tx_seg, client->ucx_rx_seg, &why)) {
+        return;
+    }
+    note(clients, AMB_DOCTOR_MISFIT_UCX, client,
+         amb_ucx_release_text(client->ucx_release, release, sizeof(release)), why);
+}
+
+void amb_doctor_clients_add(struct amb_doctor_clients *clients,
+                            const struct amb_doctor_side *client)
+{
+    compare_namespace(clients, AMB_DOCTOR_MISFIT_PID, client, clients->own.pid_ns, client->pid_ns,
+                      "pid");
+    compare_namespace(clients, AMB_DOCTOR_MISFIT_IPC, client, clients->own.ipc_ns, client->ipc_ns,
+                      "ipc");
+    compare_namespace(clients, AMB_DOCTOR_MISFIT_NET, client, clients->net_ns, 0, "net");
+    compare_release(clients, client);
+    compare_ucx(clients, client);
+}
+
+void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *rows)
+{
+    static const enum amb_doctor_check checks[] = {
+        [AMB_DOCTOR_MISFIT_PID] = AMB_DOCTOR_CLIENT_PID,
+        [AMB_DOCTOR_MISFIT_IPC] = AMB_DOCTOR_CLIENT_IPC,
+        [AMB_DOCTOR_MISFIT_NET] = AMB_DOCTOR_CLIENT_NET,
+        [AMB_DOCTOR_MISFIT_RELEASE] = AMB_DOCTOR_CLIENT_RELEASE,
+        [AMB_DOCTOR_MISFIT_UCX] = AMB_DOCTOR_UCX_RELEASES};
+    char own[AMB_UCX_RELEASE_TEXT_MAX], more[32];
+    (void)amb_ucx_release_text(clients->own.ucx_release, own, sizeof(own));
+    for (unsigned i = 0; i < AMB_DOCTOR_MISFITS; i++) {
+        unsigned count = clients->misfits[i].count;
+        if (count == 0) {
+            continue;
+        }
+        (void)snprintf(more, sizeof(more), count == 1 ? "" : " (and %u more)", count - 1);
+        amb_doctor_find(rows, checks[i], "name", clients->misfits[i].name, "more", more, "theirs",
+                        clients->misfits[i].theirs, "own",
+                        i == AMB_DOCTOR_MISFIT_UCX ? own : clients->own.release, "why",
+                        clients->misfits[i].why, NULL);
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients that do not fit the broker, for the doctor: namespaces, releases of libamb and of UCX. Of
+ * each kind the first client is named, and the others are counted.
+ *
+ *   init ─► add, for each client ─► rows
+ *
+ * Threads: the control thread. Memory: the caller's; texts of clients are copied.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum amb_doctor_misfit {
+    AMB_DOCTOR_MISFIT_PID,
+    AMB_DOCTOR_MISFIT_IPC,
+    AMB_DOCTOR_MISFIT_NET,
+    AMB_DOCTOR_MISFIT_RELEASE,
+    AMB_DOCTOR_MISFIT_UCX,
+    AMB_DOCTOR_MISFITS,
+};
+
+/* The broker's side, or a client's. */
+struct amb_doctor_side {
+    const char *name;                             /* a client's */
+    const char *release;                          /* of libamb; "": not known */
+    pid_t pid;                                    /* 0: not known; of the broker: this process */
+    bool is_local;                                /* it is on this machine */
+    uint64_t pid_ns, ipc_ns;                      /* by its own word; 0: not known */
+    uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg; /* 0: it has told none */
+};
+
+struct amb_doctor_clients {
+    const char *root; /* "", or, in tests, a folder that has proc */
+    struct amb_doctor_side own;
+    uint64_t net_ns; /* 0: not known */
+    struct {
+        unsigned count;
+        char name[64], theirs[32];
+        const char *why; /* static */
+    } misfits[AMB_DOCTOR_MISFITS];
+};
+
+/* own: its texts must live as long. */
+void amb_doctor_clients_init(struct amb_doctor_clients *clients, const char *root,
+                             const struct amb_doctor_side *own);
+void amb_doctor_clients_add(struct amb_doctor_clients *clients,
+                            const struct amb_doctor_side *client);
+void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *rows);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clients that do not fit the broker: namespaces, releases of libamb and of UCX. */
+#include "broker/doctor/doctor_clients.h"
+
+#include "tests/support/doctor/findings_try.h"
+#include "tests/support/link/ucx_tree.h"
+
+static const struct amb_doctor_side own = {
+    .release = "1.4.2", .ucx_release = 0x011600, .ucx_tx_seg = 1, .ucx_rx_seg = 2};
+
+static json_t *rows_of(const struct amb_doctor_side *clients, size_t count)
+{
+    struct amb_doctor_clients all;
+    json_t *rows = json_array();
+    amb_doctor_clients_init(&all, tree_root, &own);
+    for (size_t i = 0; i < count; i++) {
+        amb_doctor_clients_add(&all, &clients[i]);
+    }
+    amb_doctor_clients_rows(&all, rows);
+    return rows;
+}
+
+static void clients_that_fit_have_no_row(void **state)
+{
+    (void)state;
+    tree_link("proc/self/ns/pid", "pid:[1]");
+    const struct amb_doctor_side fit[] = {
+        {.name = "a", .release = "1.4.0", .is_local = true, .pid_ns = 1},
+        {.name = "b", .release = "", .pid = 77, .is_local = true},
+        {.name = "c", .release = "of tomorrow", .is_local = false, .pid_ns = 9},
+        {.name = "d", .release = "1.4", .ucx_release = 0x011600, .ucx_tx_seg = 1, .ucx_rx_seg = 2},
+    };
+    json_t *rows = rows_of(fit, sizeof(fit) / sizeof(fit[0]));
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+}
+
+static void other_namespaces_are_named(void **state)
+{
+    (void)state;
+    tree_link("proc/self/ns/pid", "pid:[1]");
+    tree_link("proc/self/ns/ipc", "ipc:[2]");
+    tree_link("proc/self/ns/net", "net:[3]");
+    tree_link("proc/77/ns/pid", "pid:[9]");
+    tree_link("proc/77/ns/ipc", "ipc:[2]");
+    tree_link("proc/77/ns/net", "net:[8]");
+    const struct amb_doctor_side one = {
+        .name = "boxed", .release = "1.4.2", .pid = 77, .is_local = true};
+    expect_found(rows_of(&one, 1), "client-pid", "'boxed' is in another pid namespace");
+    expect_found(rows_of(&one, 1), "client-net", "'boxed' is in another net namespace");
+    expect_none(rows_of(&one, 1), "client-ipc");
+    /* By its own word: /proc does not show everybody. */
+    const struct amb_doctor_side told = {
+        .name = "told", .release = "", .is_local = true, .ipc_ns = 5};
+    expect_found(rows_of(&told, 1), "client-ipc", "'told' is in another ipc namespace");
+}
+
+static void many_are_one_row(void **state)
+{
+    (void)state;
+    struct amb_doctor_side many[1000];
+    for (size_t i = 0; i < 1000; i++) {
+        many[i] = (struct amb_doctor_side){.name = "\033x", .release = "2.0.0"};
+    }
+    expect_found(rows_of(many, 1000), "client-release",
+                 "client '?x' (and 999 more) has libamb 2.0.0, and the broker is 1.4.2");
+    json_t *rows = rows_of(many, 1000);
+    assert_int_equal(json_array_size(rows), 1);
+    json_decref(rows);
+}
+
+static void releases_are_compared_by_their_minor(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *release;
+        bool fits;
+    } tries[] = {{"1.4.9", true}, {"1.4", true},   {"1.40.2", false}, {"1.3.2", false},
+                 {"11.4", false}, {"1", true},     {".4", true},      {"1.x", true},
+                 {"1.4x", true},  {"2.4.2", false}};
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+        const struct amb_doctor_side one = {.name = "a", .release = tries[i].release};
+        if (tries[i].fits) {
+            expect_none(rows_of(&one, 1), "client-release");
+        } else {
+            expect_found(rows_of(&one, 1), "client-release", tries[i].release);
+        }
+    }
+}
+
+static void releases_of_ucx_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    const struct amb_doctor_side old = {
+        .name = "old", .release = "", .ucx_release = 0x010d01, .ucx_tx_seg = 1, .ucx_rx_seg = 2};
+    expect_found(rows_of(&old, 1), "ucx-releases", "'old' has UCX 1.13.1, and the broker 1.22.0");
+    const struct amb_doctor_side other = {
+        .name = "seg", .release = "", .ucx_release = 0x011600, .ucx_tx_seg = 9, .ucx_rx_seg = 2};
+    expect_found(rows_of(&other, 1), "ucx-releases", "'seg'");
+    const struct amb_doctor_side none = {.name = "none", .release = ""};
+    expect_none(rows_of(&none, 1), "ucx-releases");
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, tree_make, tree_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(clients_that_fit_have_no_row),
+        CASE(other_namespaces_are_named),
+        CASE(many_are_one_row),
+        CASE(releases_are_compared_by_their_minor),
+        CASE(releases_of_ucx_that_do_not_fit_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
