@@ -19,7 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "support"))
 from harness import LINKS, SKIPPED, Rig, as_user  # noqa: E402
 
 # Of single tests, whose heads say what they mean.
-OPTIONS = ("time", "window", "rounds", "tries", "late", "cases", "policy", "fast", "pairs", "ratio", "backlog")
+OPTIONS = ("time", "window", "rounds", "tries", "late", "cases", "policy", "fast", "pairs", "ratio", "backlog",
+           "pictures")
 
 
 def pytest_addoption(parser):

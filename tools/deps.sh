@@ -9,7 +9,7 @@ usage() {
 usage: tools/deps.sh [--for build|test|dev] [--ucx wheel|system] [--no-install]
   --for build    what compiling and the demo need
   --for test     build, and what the tests and the Python wheel need (default)
-  --for dev      test, and clang, clang-format, clang-tidy, matplotlib, torch
+  --for dev      test, and clang, clang-format, clang-tidy, matplotlib, torch, Chromium
   --ucx system   the distribution's UCX as well (for AMB_UCX_LIBRARY=system and -DAMB_UCX=system)
   --no-install   install no packages, only say which are missing
 Packages are installed as root or by sudo. Proxies and registries are those that apt and pip are
@@ -86,7 +86,7 @@ apt_get() {
 packages=(
     gcc libc6-dev cmake ninja-build pkg-config ca-certificates python3
     libconfig-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libsmartcols-dev libssl-dev
-    libjemalloc-dev libmicrohttpd-dev libncurses-dev
+    libjemalloc-dev libmicrohttpd-dev libncurses-dev libjs-dygraphs gzip
     # CMakeLists.txt builds the tests unless it is told not to.
     libcmocka-dev python3-pytest
 )
@@ -103,7 +103,8 @@ if [ "$level" != build ]; then
         procps python3-numpy python3-pyte python3-uvloop systemd valgrind zsh)
 fi
 if [ "$level" = dev ]; then
-    packages+=(clang clang-format-14 clang-tidy python3-matplotlib python3-torch)
+    packages+=(clang clang-format-14 clang-tidy python3-matplotlib python3-torch
+        chromium chromium-driver python3-selenium)
 fi
 if [ "$ucx" = system ]; then
     packages+=(libucx-dev)

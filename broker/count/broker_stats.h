@@ -34,6 +34,7 @@ struct amb_broker_stats {
     _Atomic uint64_t http_connections, http_requests, http_refused, http_turned_away, http_stopped;
     /* Of log lines: log_lines.h. */
     _Atomic uint64_t log_errors, log_warnings, log_forgotten;
+    _Atomic uint64_t http_streams, http_streams_ended;
     _Atomic uint64_t silent_ns; /* of the thread that has not turned for longest */
     /* Objects that have no slot. */
     _Atomic uint64_t unlisted_topics, unlisted_subscriptions, unlisted_queues, unlisted_clients;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/http/answer.h"
 
+#include "broker/http/access.h"
 #include "broker/http/http_private.h"
 #include "broker/http/per_object.h"
 #include "wire/base/clock.h"
@@ -8,39 +9,35 @@
 #include "wire/counters/exposition.h"
 #include "wire/counters/query.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define TEXT "text/plain; charset=utf-8"
 #define VIEW_PAGE_ROWS 100u
 #define VIEW_PIECE 16384u /* bytes that are sent at a time */
 
-/* Browsers are told these with each answer. */
+#define POLICY "Content-Security-Policy"
+
+/* Browsers are told these with each answer, */
 static const struct {
     const char *name, *value;
 } headers[] = {
-    {MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},
-    {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"},
-    {"Cross-Origin-Resource-Policy", "same-origin"},
-    {"Referrer-Policy", "no-referrer"},
+    {MHD_HTTP_HEADER_CACHE_CONTROL, "no-store"},     {MHD_HTTP_HEADER_CONNECTION, "close"},
+    {"Cross-Origin-Resource-Policy", "same-origin"}, {"Referrer-Policy", "no-referrer"},
     {"X-Content-Type-Options", "nosniff"},
 };
 
-/* One request of a connection. */
-struct request {
-    struct amb_http *http;
-    struct MHD_Connection *connection;
-    const char *method, *target;
-    bool is_unix;
-};
+/* ... and this, but with the page. */
+static const char policy[] = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'";
 
 static bool add_headers(struct MHD_Response *response, const char *type)
 {
     bool is_good = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES;
+    if (MHD_get_response_header(response, POLICY) == NULL) {
+        is_good = is_good && MHD_add_response_header(response, POLICY, policy) == MHD_YES;
+    }
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         is_good = is_good &&
                   MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
@@ -48,8 +45,8 @@ static bool add_headers(struct MHD_Response *response, const char *type)
     return is_good;
 }
 
-static enum MHD_Result queue(const struct request *request, unsigned status, const char *type,
-                             struct MHD_Response *response)
+static enum MHD_Result queue(const struct amb_http_request *request, unsigned status,
+                             const char *type, struct MHD_Response *response)
 {
     struct amb_broker_stats *stats = request->http->stats;
     amb_stat_add(&stats->http_requests, 1);
@@ -72,7 +69,8 @@ static enum MHD_Result queue(const struct request *request, unsigned status, con
 }
 
 /* A line for people; `line` is copied. */
-static enum MHD_Result say(const struct request *request, unsigned status, const char *line)
+static enum MHD_Result say(const struct amb_http_request *request, unsigned status,
+                           const char *line)
 {
     char text[AMB_HEALTH_WHY_MAX + 8];
     int len = snprintf(text, sizeof(text), "%s\n", line);
@@ -81,7 +79,7 @@ static enum MHD_Result say(const struct request *request, unsigned status, const
 }
 
 /* Why a query is wrong; of the query itself it has only what reads as text. */
-static enum MHD_Result say_why(const struct request *request, const char *why)
+static enum MHD_Result say_why(const struct amb_http_request *request, const char *why)
 {
     char shown[AMB_HEALTH_WHY_MAX];
     return say(request, MHD_HTTP_BAD_REQUEST, amb_text_show(why, shown, sizeof(shown)));
@@ -98,7 +96,7 @@ static struct MHD_Response *buffer(char *text, size_t len)
     return response;
 }
 
-static enum amb_exposition_form form_of(const struct request *request)
+static enum amb_exposition_form form_of(const struct amb_http_request *request)
 {
     return amb_http_wants_openmetrics(MHD_lookup_connection_value(
                request->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT))
@@ -106,7 +104,7 @@ static enum amb_exposition_form form_of(const struct request *request)
                : AMB_EXPOSITION_PROMETHEUS;
 }
 
-static enum MHD_Result metrics(const struct request *request)
+static enum MHD_Result metrics(const struct amb_http_request *request)
 {
     struct amb_http *http = request->http;
     size_t len = 0;
@@ -117,7 +115,7 @@ static enum MHD_Result metrics(const struct request *request)
     return queue(request, MHD_HTTP_OK, amb_exposition_type(form), buffer(text, len));
 }
 
-static enum MHD_Result health(const struct request *request, bool is_ready)
+static enum MHD_Result health(const struct amb_http_request *request, bool is_ready)
 {
     struct amb_http *http = request->http;
     char why[AMB_HEALTH_WHY_MAX];
@@ -161,7 +159,7 @@ static enum MHD_Result take_argument(void *arg, enum MHD_ValueKind kind, const c
     return MHD_YES;
 }
 
-static enum MHD_Result per_object(const struct request *request)
+static enum MHD_Result per_object(const struct amb_http_request *request)
 {
     struct amb_http *http = request->http;
     uint32_t most = http->config->http.objects;
@@ -224,11 +222,66 @@ static void view_end(void *arg)
     free(answer);
 }
 
-static enum MHD_Result view(const struct request *request)
+/* libmicrohttpd would send the end of a body whose size it does not know. */
+static enum MHD_Result say_head(const struct amb_http_request *request, const char *type)
+{
+    return queue(request, MHD_HTTP_OK, type,
+                 MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
+}
+
+static bool is_head(const struct amb_http_request *request)
+{
+    return strcmp(request->method, "HEAD") == 0;
+}
+
+/* "paths" takes a client's name: it has to fit, and no other argument is known. */
+static bool table_query(const struct amb_http_request *request, const char *view,
+                        char query[AMB_STATUS_ASK_MAX])
+{
+    const char *name =
+        MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, "name");
+    int arguments =
+        MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
+    bool is_paths = strcmp(view, "paths") == 0;
+    (void)snprintf(query, AMB_STATUS_ASK_MAX, "%s%s", view, is_paths ? " " : "");
+    if (arguments == 0) {
+        return !is_paths; /* Those of all clients would be too many. */
+    }
+    return is_paths && arguments == 1 && name != NULL && name[0] != '\0' &&
+           amb_http_unescape(name, query + sizeof("paths ") - 1,
+                             AMB_STATUS_ASK_MAX - (sizeof("paths ") - 1));
+}
+
+static enum MHD_Result table(const struct amb_http_request *request, const char *view)
+{
+    char query[AMB_STATUS_ASK_MAX];
+    const char *text = NULL;
+    if (!table_query(request, view, query)) {
+        return say(request, MHD_HTTP_BAD_REQUEST, "transports has no arguments; paths needs name");
+    }
+    enum amb_status status = amb_tables_ask(&request->http->tables, query, request->connection,
+                                            amb_clock_monotonic_ns(), &text);
+    if (status == AMB_OK) {
+        return queue(request, MHD_HTTP_OK, "application/json",
+                     MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text,
+                                                     MHD_RESPMEM_MUST_COPY));
+    }
+    if (status == AMB_EAGAIN) {
+        return MHD_YES; /* It waits, and comes here once more. */
+    }
+    return say(request, MHD_HTTP_SERVICE_UNAVAILABLE,
+               status == AMB_ETIMEDOUT ? "the control thread does not answer"
+                                       : "too many such questions; ask later");
+}
+
+static enum MHD_Result view(const struct amb_http_request *request)
 {
     struct arguments a = {0};
     char why[AMB_COUNTERS_REFUSAL_MAX] = "an argument is none of match, sort and top";
     (void)snprintf(a.query, sizeof(a.query), "%.16s", amb_http_view_of(request->target));
+    if (amb_tables_has(a.query)) {
+        return table(request, a.query);
+    }
     if (strchr(a.query, ' ') != NULL || !amb_counters_query_is(a.query)) {
         return say(request, MHD_HTTP_NOT_FOUND, "there is no such view");
     }
@@ -245,6 +298,10 @@ static enum MHD_Result view(const struct request *request)
         view_end(answer);
         return status == AMB_EINVAL ? say_why(request, why) : MHD_NO;
     }
+    if (is_head(request)) {
+        view_end(answer);
+        return say_head(request, "application/json");
+    }
     struct MHD_Response *response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, VIEW_PIECE,
                                                                       view_read, answer, view_end);
     if (response == NULL) {
@@ -253,96 +310,83 @@ static enum MHD_Result view(const struct request *request)
     return queue(request, MHD_HTTP_OK, "application/json", response);
 }
 
-struct host_count {
-    const char *value;
-    unsigned count;
+struct stream_arguments {
+    struct amb_stream_question question;
+    bool is_wrong;
+    char why[AMB_COUNTERS_REFUSAL_MAX];
 };
 
-static enum MHD_Result count_host(void *arg, enum MHD_ValueKind kind, const char *name,
-                                  const char *value)
+static enum MHD_Result take_stream_argument(void *arg, enum MHD_ValueKind kind, const char *name,
+                                            const char *value)
 {
-    struct host_count *hosts = arg;
+    struct stream_arguments *a = arg;
     (void)kind;
-    if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) {
-        hosts->value = value == NULL ? "" : value;
-        hosts->count++;
-    }
+    a->is_wrong = a->is_wrong || !amb_stream_argument(&a->question, name, value, a->why);
     return MHD_YES;
 }
 
-/* 0, or the status of the refusal. */
-static unsigned check_host(const struct request *request, const char **why)
+static enum MHD_Result events(const struct amb_http_request *request)
 {
-    struct host_count hosts = {NULL, 0};
-    (void)MHD_get_connection_values(request->connection, MHD_HEADER_KIND, count_host, &hosts);
-    if (hosts.count != 1) {
-        *why = "one Host is needed";
-        return MHD_HTTP_BAD_REQUEST;
+    struct stream_arguments a = {.is_wrong = false};
+    struct MHD_Response *response = NULL;
+    (void)MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND,
+                                    take_stream_argument, &a);
+    enum amb_status status =
+        a.is_wrong ? AMB_EINVAL
+                   : amb_stream_open(&request->http->streams, request->connection,
+                                     amb_http_way_of(request), &a.question, &response, a.why);
+    if (status == AMB_ELIMIT) {
+        amb_stat_add(&request->http->stats->http_turned_away, 1);
+        return say(request, MHD_HTTP_SERVICE_UNAVAILABLE, "16 streams of events are open");
     }
-    if (!amb_http_host_is_ours(hosts.value, &request->http->names)) {
-        *why = "Host is no name of this broker; see http.hosts";
-        return MHD_HTTP_FORBIDDEN;
+    if (status != AMB_OK) {
+        return status == AMB_EINVAL ? say_why(request, a.why) : MHD_NO;
     }
-    return 0;
+    if (is_head(request)) {
+        MHD_destroy_response(response);
+        return say_head(request, "text/event-stream");
+    }
+    return queue(request, MHD_HTTP_OK, "text/event-stream", response);
 }
 
-/* 0, or the status of the refusal. */
-static unsigned check_head(const struct request *request, const char **why)
+static bool takes_gzip(const struct amb_http_request *request)
 {
-    const union MHD_ConnectionInfo *size =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    if (size == NULL || size->header_size > AMB_HTTP_HEAD_MAX) {
-        *why = "the head is more than 8 KiB";
-        return MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE;
-    }
-    if (!amb_http_is_method(request->method)) {
-        *why = "only GET and HEAD";
-        return MHD_HTTP_METHOD_NOT_ALLOWED;
-    }
-    return request->is_unix ? 0 : check_host(request, why);
-}
-
-static bool is_owner(const struct request *request)
-{
-    const union MHD_ConnectionInfo *fd =
-        MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct ucred peer;
-    socklen_t len = sizeof(peer);
-    return fd != NULL && getsockopt(fd->connect_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
-           (peer.uid == 0 || peer.uid == geteuid());
-}
-
-/* 0, or the status of the refusal: names of objects are for those who have a key. On a Unix socket
- * its mode has let them in. Where users came by a reload, that mode was chosen without them. */
-static unsigned check_key(const struct request *request, enum amb_http_route route,
-                          const char **why)
-{
-    const struct amb_config *config = request->http->config;
-    bool came_users = amb_stat_get(&request->http->stats->came_users) != 0;
-    if (route != AMB_HTTP_PER_OBJECT && route != AMB_HTTP_VIEW) {
-        return 0;
-    }
-    if (request->is_unix) {
-        *why = "only for the broker's own user and root, since there are users";
-        return came_users && config->http.is_auto && !is_owner(request) ? MHD_HTTP_FORBIDDEN : 0;
-    }
-    if (config->http.insecure || config->auth.users_file[0] != '\0' || came_users) {
-        *why = "only on a Unix socket: a key would travel in clear";
-        return MHD_HTTP_FORBIDDEN;
-    }
     const char *value = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND,
-                                                    MHD_HTTP_HEADER_AUTHORIZATION);
-    *why = "the key of http.token_file is needed";
-    return amb_http_has_key(value, config->http.token) ? 0 : MHD_HTTP_UNAUTHORIZED;
+                                                    MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    return value != NULL && strstr(value, "gzip") != NULL;
 }
 
-static enum MHD_Result answer(const struct request *request)
+/* is_new: its key is spent, so it gets a cookie for what the page asks. */
+static enum MHD_Result page(const struct amb_http_request *request, bool is_new)
+{
+    const struct amb_http *http = request->http;
+    char cookie[AMB_VISITS_COOKIE_SIZE];
+    struct MHD_Response *response = amb_http_page_response(&http->page, takes_gzip(request));
+    if (response == NULL) {
+        return say(request, MHD_HTTP_NOT_FOUND, "this broker was built without the page");
+    }
+    bool is_good = MHD_add_response_header(response, POLICY, http->page.policy) == MHD_YES;
+    if (is_new) {
+        is_good = is_good &&
+                  amb_visits_cookie(&http->visits, amb_clock_realtime_ns() / AMB_NS_PER_SEC,
+                                    cookie) == AMB_OK &&
+                  MHD_add_response_header(response, MHD_HTTP_HEADER_SET_COOKIE, cookie) == MHD_YES;
+    }
+    if (!is_good) {
+        MHD_destroy_response(response);
+        return MHD_NO;
+    }
+    return queue(request, MHD_HTTP_OK, "text/html; charset=utf-8", response);
+}
+
+static enum MHD_Result answer(const struct amb_http_request *request)
 {
     const char *why = NULL;
+    bool is_new = false;
     enum amb_http_route route = amb_http_route_of(request->target);
-    unsigned refusal = check_head(request, &why);
+    unsigned refusal = amb_http_check_head(request, &why);
     if (refusal == 0) {
-        refusal = check_key(request, route, &why);
+        refusal = amb_http_check_key(request, route, &is_new, &why);
     }
     if (refusal != 0) {
         return say(request, refusal, why);
@@ -358,6 +402,10 @@ static enum MHD_Result answer(const struct request *request)
         return per_object(request);
     case AMB_HTTP_VIEW:
         return view(request);
+    case AMB_HTTP_EVENTS:
+        return events(request);
+    case AMB_HTTP_PAGE:
+        return page(request, is_new);
     case AMB_HTTP_NOTHING:
         break;
     }
@@ -379,10 +427,10 @@ enum MHD_Result amb_http_answer(void *arg, struct MHD_Connection *connection, co
         return MHD_NO;
     }
     own->since_ns = 0;
-    struct request request = {.http = arg,
-                              .connection = connection,
-                              .method = method,
-                              .target = url,
-                              .is_unix = own->is_unix};
+    struct amb_http_request request = {.http = arg,
+                                       .connection = connection,
+                                       .method = method,
+                                       .target = url,
+                                       .is_unix = own->is_unix};
     return answer(&request);
 }

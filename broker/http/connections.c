@@ -140,11 +140,40 @@ static void look(struct amb_http *http, struct amb_http_connection *own, bool is
     }
 }
 
-static void admit(struct amb_http *http, const struct amb_listener *listener, int fd)
+/* The one that has waited for its head for longest; NULL: each has its head. */
+static struct amb_http_connection *longest_waiting(struct amb_http *http)
+{
+    struct amb_http_connection *found = NULL;
+    for (unsigned i = 0; i < AMB_HTTP_CONNECTIONS; i++) {
+        struct amb_http_connection *own = &http->connections[i];
+        if (own->is_waiting && (found == NULL || own->since_ns < found->since_ns) &&
+            !is_unseen(http, own)) {
+            found = own;
+        }
+    }
+    return found;
+}
+
+/* A place for a new connection; NULL: there is none. Connections without a whole head have to make
+ * room: else 64 of them, which cost their peer nothing, would keep probes out. */
+static struct amb_http_connection *make_room(struct amb_http *http)
 {
     struct amb_http_connection *own = find_fd(http, -1);
+    if (own != NULL) {
+        return own;
+    }
+    amb_stat_add(&http->stats->http_turned_away, 1);
+    own = longest_waiting(http);
+    if (own != NULL) {
+        end(http, own);
+    }
+    return own;
+}
+
+static void admit(struct amb_http *http, const struct amb_listener *listener, int fd)
+{
+    struct amb_http_connection *own = make_room(http);
     if (own == NULL) {
-        amb_stat_add(&http->stats->http_turned_away, 1);
         say_and_close(fd, too_many, sizeof(too_many) - 1);
         return;
     }

@@ -2,9 +2,11 @@
 #include "broker/http/http.h"
 
 #include "broker/control/door.h"
+#include "broker/http/access.h"
 #include "broker/http/answer.h"
 #include "broker/http/connections.h"
 #include "broker/http/http_private.h"
+#include "broker/http/visit.h"
 #include "broker/observe/observer.h"
 #include "broker/shard/shard.h"
 #include "wire/base/clock.h"
@@ -18,6 +20,7 @@
 
 #define POOL_BYTES ((size_t)32768) /* of a connection, for its head and its answer's */
 #define TICK_NS AMB_NS_PER_SEC
+#define LAST_TURNS 4u
 
 static int64_t sooner(int64_t a, int64_t b)
 {
@@ -29,9 +32,12 @@ static int turn(void *arg)
     struct amb_http *http = arg;
     int64_t now_ns = amb_clock_monotonic_ns(), next_ns = INT64_MAX;
     amb_http_connections_turn(http, now_ns);
+    amb_http_close_ways(http);
+    amb_streams_turn(&http->streams, now_ns);
     (void)MHD_run(http->daemon);
     if (now_ns >= http->tick_ns) {
         amb_http_connections_end_slow(http, now_ns);
+        amb_tables_tick(&http->tables, now_ns);
         http->tick_ns = now_ns + TICK_NS;
     }
     if (http->connection_count > 0) {
@@ -40,6 +46,7 @@ static int turn(void *arg)
     if (http->is_paused) {
         next_ns = sooner(next_ns, http->resume_ns);
     }
+    next_ns = sooner(next_ns, amb_streams_due(&http->streams));
     next_ns = sooner(next_ns, amb_health_turn(&http->health, now_ns));
     MHD_UNSIGNED_LONG_LONG wait_ms = 0;
     bool has_wait = MHD_get_timeout(http->daemon, &wait_ms) == MHD_YES;
@@ -72,8 +79,8 @@ static size_t leave_escapes(void *arg, struct MHD_Connection *connection, char *
 static bool start_daemon(struct amb_http *http)
 {
     http->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        amb_http_answer, http, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0,
+        NULL, NULL, amb_http_answer, http, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
         MHD_OPTION_CONNECTION_LIMIT, AMB_HTTP_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, AMB_HTTP_PROGRESS_S,
         MHD_OPTION_NOTIFY_CONNECTION, amb_http_on_connection, http, MHD_OPTION_UNESCAPE_CALLBACK,
@@ -177,6 +184,9 @@ static struct amb_http *http_new(const struct amb_config *config, struct amb_con
         http->connections[i].fd = -1;
     }
     amb_counters_view(counters, &http->image);
+    http->streams.image = &http->image;
+    http->streams.stats = http->stats;
+    http->tables.control = control;
     watch_threads(http, control);
     return http;
 }
@@ -194,6 +204,7 @@ static void close_listeners(struct amb_http *http)
 
 static enum amb_status http_open(struct amb_http *http, char *error, size_t error_size)
 {
+    const struct amb_config_http *config = &http->config->http;
     enum amb_status status = open_all(http, error, error_size);
     if (status != AMB_OK && !http->config->http.is_auto) {
         return status;
@@ -204,6 +215,11 @@ static enum amb_status http_open(struct amb_http *http, char *error, size_t erro
         error[0] = '\0';
     }
     amb_http_name_all(http);
+    if (amb_visits_init(&http->visits, config->token) != AMB_OK ||
+        amb_http_page_init(&http->page) != AMB_OK) {
+        (void)snprintf(error, error_size, "http: no memory for hashes");
+        return AMB_ENOMEM;
+    }
     if (!start_daemon(http) || !watch_all(http)) {
         (void)snprintf(error, error_size, "http: no memory or descriptors for it");
         return AMB_ELIMIT;
@@ -222,7 +238,9 @@ enum amb_status amb_http_create(const struct amb_config *config, struct amb_cont
     }
     enum amb_status status = http_open(http, error, error_size);
     if (status == AMB_OK) {
-        observer->guest = (struct amb_observer_guest){http->epoll_fd, turn, http};
+        http->tables.inbox = &observer->inbox;
+        observer->guest = (struct amb_observer_guest){
+            .fd = http->epoll_fd, .turn = turn, .arg = http, .page = amb_http_visit};
         *out = http;
         return AMB_OK;
     }
@@ -249,6 +267,11 @@ void amb_http_destroy(struct amb_http **http)
     *http = NULL;
     close_listeners(h);
     if (h->daemon != NULL) {
+        amb_streams_end(&h->streams);
+        amb_tables_end(&h->tables);
+        for (unsigned i = 0; i < LAST_TURNS; i++) {
+            (void)MHD_run(h->daemon); /* A stream has an end that its reader understands. */
+        }
         MHD_stop_daemon(h->daemon);
     }
     amb_http_connections_close(h);

@@ -137,6 +137,18 @@ static void close_others(struct amb_http *http, const struct amb_http_change *ch
     }
 }
 
+/* Keys and cookies are of the token, and so are those who came by them. */
+static void use_token(struct amb_http *http, const char *token)
+{
+    if (strcmp(http->config->http.token, token) == 0) {
+        return;
+    }
+    if (amb_visits_init(&http->visits, token) != AMB_OK) {
+        amb_error("http: no memory for the new token: no cookie holds");
+    }
+    amb_streams_stop(&http->streams, AMB_STREAM_BY_KEY);
+}
+
 static void change_arrived(struct amb_mail *mail, void *observer)
 {
     struct amb_http_change *change = AMB_CONTAINER_OF(mail, struct amb_http_change, mail);
@@ -153,6 +165,7 @@ static void change_arrived(struct amb_mail *mail, void *observer)
     }
     http->listener_count = change->count;
     http->is_paused = false;
+    use_token(http, change->config->http.token);
     amb_config_unref(&http->config);
     http->config = change->config;
     amb_http_name_all(http); /* Names are texts of the configuration. */

@@ -10,8 +10,12 @@
 #include "broker/control/clients/control.h"
 #include "broker/count/counters.h"
 #include "broker/http/health.h"
+#include "broker/http/page.h"
 #include "broker/http/request.h"
+#include "broker/http/stream.h"
+#include "broker/http/table.h"
 #include "broker/observe/observer.h"
+#include "wire/auth/visits.h"
 
 #include <microhttpd.h>
 
@@ -34,6 +38,14 @@ struct amb_http_connection {
     bool is_unix;
     bool is_waiting;  /* for its head; else it is libmicrohttpd's */
     int64_t since_ns; /* when it came, or was handed over; 0: its head has been read */
+};
+
+/* One request of a connection. */
+struct amb_http_request {
+    struct amb_http *http;
+    struct MHD_Connection *connection;
+    const char *method, *target;
+    bool is_unix;
 };
 
 struct amb_http {
@@ -59,6 +71,10 @@ struct amb_http {
     char peeked[AMB_HTTP_HEAD_MAX + 1];
     struct amb_url front; /* the broker's first listener, with its real port */
     struct amb_health health;
+    struct amb_streams streams;
+    struct amb_tables tables;
+    struct amb_visits visits;
+    struct amb_http_page page;
     char urls[AMB_HTTP_URLS_MAX]; /* as they were at start */
 };
 

@@ -15,10 +15,9 @@ static const struct {
     const char *path;
     enum amb_http_route route;
 } routes[] = {
-    {"/healthz", AMB_HTTP_HEALTH},
-    {"/readyz", AMB_HTTP_READY},
-    {"/metrics", AMB_HTTP_METRICS},
-    {"/metrics/per-object", AMB_HTTP_PER_OBJECT},
+    {"/healthz", AMB_HTTP_HEALTH},   {"/readyz", AMB_HTTP_READY},
+    {"/metrics", AMB_HTTP_METRICS},  {"/metrics/per-object", AMB_HTTP_PER_OBJECT},
+    {"/v1/events", AMB_HTTP_EVENTS}, {"/", AMB_HTTP_PAGE},
 };
 
 bool amb_http_is_method(const char *method)
@@ -38,6 +37,12 @@ enum amb_http_route amb_http_route_of(const char *target)
     return is_view ? AMB_HTTP_VIEW : AMB_HTTP_NOTHING;
 }
 
+bool amb_http_route_needs_key(enum amb_http_route route)
+{
+    return route == AMB_HTTP_PER_OBJECT || route == AMB_HTTP_VIEW || route == AMB_HTTP_EVENTS ||
+           route == AMB_HTTP_PAGE;
+}
+
 const char *amb_http_view_of(const char *target)
 {
     return target + strlen(VIEWS);
@@ -50,14 +55,9 @@ static int digit(char c)
     return at == NULL ? -1 : (int)(at - digits);
 }
 
-bool amb_http_query_add(char *query, size_t size, const char *key, const char *value)
+bool amb_http_unescape(const char *value, char *out, size_t size)
 {
-    size_t len = strlen(query);
-    int head = snprintf(query + len, size - len, " %s=", key);
-    if (head < 0 || (size_t)head >= size - len) {
-        return false;
-    }
-    len += (size_t)head;
+    size_t len = 0;
     for (; *value != '\0' && len + 1 < size; value++) {
         unsigned char c = (unsigned char)*value;
         if (c == '%') {
@@ -68,13 +68,25 @@ bool amb_http_query_add(char *query, size_t size, const char *key, const char *v
             c = (unsigned char)(high * 16 + low);
             value += 2;
         }
-        if (c <= ' ' || c == 0x7f) { /* A blank would begin another word. */
+        if (c < ' ' || c == 0x7f) {
             return false;
         }
-        query[len++] = (char)c;
+        out[len++] = (char)c;
     }
-    query[len] = '\0';
+    out[len] = '\0';
     return *value == '\0';
+}
+
+bool amb_http_query_add(char *query, size_t size, const char *key, const char *value)
+{
+    size_t len = strlen(query);
+    int head = snprintf(query + len, size - len, " %s=", key);
+    if (head < 0 || (size_t)head >= size - len) {
+        return false;
+    }
+    len += (size_t)head;
+    /* A blank would begin another word. */
+    return amb_http_unescape(value, query + len, size - len) && strchr(query + len, ' ') == NULL;
 }
 
 bool amb_http_has_key(const char *authorization, const char *key)

@@ -16,6 +16,8 @@ enum amb_http_route {
     AMB_HTTP_METRICS,
     AMB_HTTP_PER_OBJECT, /* its answer names objects */
     AMB_HTTP_VIEW,       /* ... the same */
+    AMB_HTTP_EVENTS,     /* ... the same */
+    AMB_HTTP_PAGE,       /* it shows them */
 };
 
 /* The names by which requests may call this broker; all from the configuration or the system. */
@@ -27,8 +29,13 @@ struct amb_http_names {
 bool amb_http_is_method(const char *method);
 /* target: as it came, with its query, which the route takes or not. */
 enum amb_http_route amb_http_route_of(const char *target);
+/* Is it for those alone who may see names of objects? */
+bool amb_http_route_needs_key(enum amb_http_route route);
 /* The view that a target of AMB_HTTP_VIEW names, behind its prefix. */
 const char *amb_http_view_of(const char *target);
+/* The value of an argument without its escapes. False: it has a control character, or half an
+ * escape, or does not fit. */
+bool amb_http_unescape(const char *value, char *out, size_t size);
 /* Adds " KEY=VALUE" to a query of views, without the escapes of the value. False: the value is none
  * of a query, or the query is full. query: `size` bytes, ends with a NUL. */
 bool amb_http_query_add(char *query, size_t size, const char *key, const char *value);

@@ -6,11 +6,24 @@
 #include "wire/base/list.h"
 
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 /* Messages go first, where there are fewer processors than threads. */
 #define NICE 5
+
+static void ask_guest(struct amb_observer *observer, struct amb_observer_job *job)
+{
+    const struct amb_observer_guest *guest = &observer->guest;
+    if (guest->page != NULL) {
+        job->status = guest->page(guest->arg, &job->text, job->why);
+    } else {
+        job->status = AMB_EINVAL;
+        (void)snprintf(job->why, sizeof(job->why), "this broker has no HTTP (http.listen)");
+    }
+}
 
 static void job_arrived(struct amb_mail *mail, void *owner)
 {
@@ -19,8 +32,12 @@ static void job_arrived(struct amb_mail *mail, void *owner)
     job->text = NULL;
     job->is_last = true;
     job->status = AMB_OK;
-    if (job->make != NULL) {
-        job->make(job);
+    if (job->make != NULL || strcmp(job->query, "page") == 0) {
+        if (job->make != NULL) {
+            job->make(job);
+        } else {
+            ask_guest(observer, job);
+        }
         amb_mail_post(job->to, &job->mail, job->done);
         return;
     }

@@ -27,6 +27,8 @@ struct amb_observer_guest {
     /* Does it, and returns how many ms later it wants to be called at the latest; -1: never. */
     int (*turn)(void *arg);
     void *arg;
+    /* The answer of a job whose query is "page", for free(). EINVAL, and `why`. ENOMEM. */
+    enum amb_status (*page)(void *arg, char **text, char why[AMB_COUNTERS_REFUSAL_MAX]);
 };
 
 struct amb_observer {
@@ -61,5 +63,6 @@ AMB_MUST_CHECK enum amb_status amb_observer_start(struct amb_observer *observer,
                                                   const struct amb_counters *counters);
 /* Jobs that are there are answered before. Harmless twice, and on zeros. */
 void amb_observer_stop(struct amb_observer *observer);
-/* The job's next page; the job is the observer's until `done`. */
+/* The job's next page; "page": an address of the guest's that works once. The job is the observer's
+ * until `done`. */
 void amb_observer_page(struct amb_observer *observer, struct amb_observer_job *job);

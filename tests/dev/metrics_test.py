@@ -10,6 +10,7 @@ import pytest
 from planted import TOOLS, run
 
 CHECK = "check-metrics.py"
+PAGE = "broker/http/page/page.js"
 
 
 def sound():
@@ -20,6 +21,7 @@ def sound():
         text = path.read_text()
         if re.search(r"struct \w+ \{", text):
             files[str(path.relative_to(root))] = text
+    files[PAGE] = (root / PAGE).read_text()
     return files
 
 
@@ -64,3 +66,11 @@ def test_a_row_that_goes_is_missed(tmp_path):
     assert files["broker/count/metrics.c"] != table
     status, said = run(CHECK, tmp_path, files)
     assert status == 1 and "amb_shard_stats.sleeps has no row" in said
+
+
+def test_a_name_of_the_page_that_is_none_is_found(tmp_path):
+    files = sound()
+    assert "ambroker_topic_log_bytes" in files[PAGE]
+    files[PAGE] = files[PAGE].replace("ambroker_topic_log_bytes", "ambroker_topic_log_pounds")
+    status, said = run(CHECK, tmp_path, files)
+    assert status == 1 and "ambroker_topic_log_pounds is no metric" in said, said

@@ -14,75 +14,20 @@ import tempfile
 import time
 
 import pytest
+from doors import CONNECTIONS, GET, Answer, Door, metric, tcp
 from halt import halted
 from harness import check, until
 
-CONNECTIONS = 64
 PROGRESS_S = 10
 SILENT_S = 10
-GET = "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n"
 HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
            "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"}
-
-
-class Answer:
-    def __init__(self, data):
-        head, _, self.body = data.partition(b"\r\n\r\n")
-        lines = head.decode().split("\r\n")
-        check(lines[0].startswith("HTTP/1.1 "), f"no answer of HTTP: {data[:80]}")
-        self.status = int(lines[0].split()[1])
-        self.headers = dict((key.lower(), value.strip()) for key, value in
-                            (line.split(":", 1) for line in lines[1:]))
-
-
-class Door:
-    """Of a broker's HTTP: its Unix socket, or an address of TCP."""
-
-    def __init__(self, path=None, port=None):
-        self.path, self.port = path, port
-        self.host = "broker" if path else f"127.0.0.1:{port}"
-
-    def connect(self):
-        if self.path:
-            conn = socket.socket(socket.AF_UNIX)
-            conn.settimeout(30)
-            conn.connect(str(self.path))
-        else:
-            conn = socket.create_connection(("127.0.0.1", self.port), 30)
-        return conn
-
-    def raw(self, data):
-        """All that comes until the door closes."""
-        with self.connect() as conn:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                conn.sendall(data)
-            out = b""
-            with contextlib.suppress(ConnectionResetError):
-                while piece := conn.recv(65536):
-                    out += piece
-            return out
-
-    def get(self, target, host=None, method="GET", more=""):
-        request = f"{method} {target} HTTP/1.1\r\nHost: {host or self.host}\r\n{more}\r\n"
-        return Answer(self.raw(request.encode()))
 
 
 @pytest.fixture
 def unix(rig):
     broker = rig.broker()
     return Door(path=f"{broker.socket}.http"), broker
-
-
-def tcp(rig, *more):
-    broker = rig.broker("-o", "http.listen=tcp://127.0.0.1:0", *more)
-    url = until(5, lambda: re.search(r"http://127\.0\.0\.1:(\d+)", broker.log()), "an address in the log")
-    return Door(port=int(url.group(1))), broker
-
-
-def metric(door, name):
-    """None: the answer has no such line, as one that is refused."""
-    found = re.search(rf"^{name} (\d+)$", door.get("/metrics").body.decode(), re.M)
-    return int(found.group(1)) if found else None
 
 
 def test_each_path_has_its_answer_and_its_headers(unix):
@@ -110,7 +55,7 @@ def test_requests_that_are_none_are_refused(unix):
         answer = door.get("/metrics", method=method)
         check(answer.status == 405 and answer.headers["allow"] == "GET, HEAD", f"{method}: {answer.status}")
         check(HEADERS.items() <= answer.headers.items(), f"{method}: {answer.headers}")
-    for target in ("/", "/metrics/", "/../etc/passwd", "/%2e%2e/metrics", "//metrics", "/METRICS", "*"):
+    for target in ("/x", "/metrics/", "/../etc/passwd", "/%2e%2e/metrics", "//metrics", "/METRICS", "*"):
         check(door.get(target).status == 404, target)
     for size, status in ((7000, 200), (9000, 431), (40000, 431), (300000, 431)):
         answer = door.get("/healthz", more=f"X-Long: {'a' * size}\r\n")
@@ -154,21 +99,41 @@ def test_a_unix_socket_asks_for_no_host(unix):
     check(Answer(door.raw(b"GET /healthz HTTP/1.0\r\n\r\n")).status == 200, "no host")
 
 
-def test_connections_are_limited(unix):
+def test_connections_without_a_head_make_room(unix):
+    """64 of them cost their peer nothing, and keep no probe out: the eldest one goes."""
     door, broker = unix
     before = metric(door, "ambroker_http_turned_away_total")
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(door.connect()) for _ in range(CONNECTIONS)]
         for conn in held:
             conn.sendall(b"GET /heal")
-        answer = Answer(door.raw(GET.format("/healthz", "a").encode()))
-        check(answer.status == 503, f"one too many: {answer.status}")
-        # Those that were there first are served.
-        held[0].sendall(b"thz HTTP/1.1\r\nHost: a\r\n\r\n")
-        check(held[0].recv(4096).startswith(b"HTTP/1.1 200"), "the first one")
-    until(5, lambda: metric(door, "ambroker_http_turned_away_total") == before + 1, "one was turned away")
-    check(metric(door, "ambroker_http_connections") == 1, "all others are gone")
+        for _ in range(3):
+            check(door.get("/healthz").status == 200, "a probe")
+        # Those that were there last are served, too.
+        held[-1].sendall(b"thz HTTP/1.1\r\nHost: a\r\n\r\n")
+        check(held[-1].recv(4096).startswith(b"HTTP/1.1 200"), "the last one")
+        with contextlib.suppress(ConnectionResetError):
+            check(held[0].recv(4096) == b"", "the eldest one is closed")
+    until(5, lambda: metric(door, "ambroker_http_turned_away_total") > before, "it is counted")
+    until(5, lambda: metric(door, "ambroker_http_connections") == 1, "all others are gone")
     check(broker.is_running(), "alive")
+
+
+def test_connections_with_a_request_are_limited(unix):
+    """None of those goes for another: the 65th is told."""
+    door, broker = unix
+    patterns = [f"{'long' * 20}.{i}" for i in range(1000)]
+    many = broker.rig.client("broker-ctl", "sub", *patterns, "--url", broker.url("ring"))
+    until(30, lambda: len(broker.ask("subs")) == 1000, "the subscriptions")
+    before = metric(door, "ambroker_http_turned_away_total")
+    with contextlib.ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            conn = stack.enter_context(door.connect())
+            conn.sendall(GET.format("/v1/subs", "a").encode())
+            check(conn.recv(1), "its answer has begun")
+        check(door.get("/healthz").status == 503, "one too many")
+    until(15, lambda: metric(door, "ambroker_http_turned_away_total") == before + 1, "one was turned away")
+    many.signal(signal.SIGTERM)
 
 
 def test_half_a_request_is_closed_after_ten_seconds(unix):

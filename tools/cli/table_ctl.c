@@ -128,6 +128,19 @@ static const struct amb_cli_option trace_options[] = {
     {.name = NULL},
 };
 
+static const struct amb_cli_option page_options[] = {
+    {.name = "port",
+     .type = AMB_CLI_COUNT,
+     .value = "N",
+     .min = 0,
+     .max = UINT16_MAX,
+     .default_text = "0, a free one",
+     .help = "leads this port of 127.0.0.1 to the broker's Unix socket, also where http.listen has "
+             "an address of TCP",
+     .see = "monitoring.md#the-page"},
+    {.name = NULL},
+};
+
 static const struct amb_cli_arg paths_args[] = {
     {.name = "CLIENT",
      .is_optional = true,
@@ -404,6 +417,12 @@ static const struct amb_cli_command commands[] = {
          "key or password. Of a broker that does not answer it has the views of its counters "
          "file. A FILE that is there is left alone: 65.",
      .example = "broker-ctl report /tmp/report.tar"},
+    {.name = "page",
+     .options = page_options,
+     .help = "the address of the broker's page for a browser, with a key that works once",
+     .more = "The key holds for 60 s, and the browser's cookie for 12 h. Where the page is on a "
+             "Unix socket alone, this leads a port of 127.0.0.1 there until a signal or --timeout.",
+     .example = "broker-ctl page --port 8080"},
     {.heading = "messages",
      .name = "pub",
      .args = pub_text_args,

@@ -21,6 +21,7 @@
 #include "tools/ctl/key.h"
 #include "tools/ctl/local.h"
 #include "tools/ctl/names.h"
+#include "tools/ctl/page.h"
 #include "tools/ctl/ping.h"
 #include "tools/ctl/pub.h"
 #include "tools/ctl/report.h"
@@ -67,6 +68,7 @@ static const struct command commands[] = {
     {"ping", amb_ctl_ping, NULL},
     {"top", amb_ctl_top, NULL},
     {"report", amb_ctl_report, NULL},
+    {"page", amb_ctl_page, NULL},
     {"pub", amb_ctl_pub, NULL},
     {"sub", amb_ctl_sub, NULL},
     {"request", amb_ctl_request, NULL},

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Has each counter of the broker a row of the metric table (broker/count/metrics.c)?
+"""Has each counter of the broker a row of the metric table (broker/count/metrics.c), and does the page
+(broker/http/page) name such rows alone?
 
     check-metrics.py [--root DIR]
 
@@ -18,6 +19,8 @@ COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FIELD = re.compile(r"(?:_Atomic )?uint(?:64|32)_t ([^;]*);")
 NAME = re.compile(r"\s*(\w+)(?:\[[^]]*\])?\s*$")
 ROW = re.compile(r"^    \{(\w+)\((\w+)\),\s+ROW\(", re.M)
+METRIC = re.compile(r'"(ambroker_\w+)"')
+SHOWN = re.compile(r"\bambroker_\w+")
 # The struct that a macro of the table names.
 MACROS = {"BROKER": "amb_broker_stats", "WORKER": "amb_shard_stats", "TOPIC": "amb_topic_numbers",
           "TOPIC_WORD": "amb_topic_words", "SUB": "amb_subscription_numbers",
@@ -110,6 +113,10 @@ def main():
                 elif row is not None and not row.startswith("-") and row not in rows:
                     faults.append(f"tools/dev/check-metrics.py: {counter} is shown by {row}, "
                                   "which is no row")
+    metrics = set(METRIC.findall(table))
+    for path in sorted(root.glob("broker/http/page/*.js")):
+        for name in sorted(set(SHOWN.findall(path.read_text(encoding="utf-8"))) - metrics):
+            faults.append(f"{path.relative_to(root)}: {name} is no metric of broker/count/metrics.c")
     for counter in sorted(OTHERS.keys() - seen):
         faults.append(f"tools/dev/check-metrics.py: {counter} is no counter any more")
     for fault in faults:

@@ -107,7 +107,10 @@ static void test_rights(struct amb_client *client, uint64_t id, const char *word
 static void query_finish(struct amb_status_query *query, struct amb_control *control)
 {
     struct amb_client *client = query->client;
-    if (client->state == AMB_CLIENT_LIVE) {
+    if (client == NULL && !control->is_over) {
+        query->ask->text = amb_status_answer_text(query, control);
+        amb_mail_post(query->ask->to, &query->ask->mail, query->ask->done);
+    } else if (client != NULL && client->state == AMB_CLIENT_LIVE) {
         amb_status_answer(query, control);
     }
     for (unsigned i = 0; i < control->shard_count; i++) {
@@ -115,7 +118,9 @@ static void query_finish(struct amb_status_query *query, struct amb_control *con
     }
     free(query->shards);
     free(query);
-    amb_client_end_work(client);
+    if (client != NULL) {
+        amb_client_end_work(client);
+    }
 }
 
 /* Adds one turn's part to what the worker has said before. */
@@ -145,7 +150,10 @@ static void status_collected(void *owner, struct amb_order *order)
     struct amb_status_order *part = AMB_CONTAINER_OF(order, struct amb_status_order, order);
     query_add(&query->shards[order->shard->index], part->json);
     part->json = NULL;
-    if (!part->is_done && query->client->state == AMB_CLIENT_LIVE) {
+    const struct amb_control *control = owner;
+    bool is_wanted =
+        query->client == NULL ? !control->is_over : query->client->state == AMB_CLIENT_LIVE;
+    if (!part->is_done && is_wanted) {
         amb_order_post(order->shard, order);
         return;
     }
@@ -215,6 +223,41 @@ static const struct amb_status_view *view_of(const char *query, const char **nam
     return amb_status_view_find(query);
 }
 
+/* NULL: no memory. */
+static struct amb_status_query *query_new(const struct amb_control *control,
+                                          const struct amb_status_view *view, const char *pattern,
+                                          uint32_t tenant)
+{
+    struct amb_status_query *query = calloc(1, sizeof(*query));
+    json_t **shards = calloc(control->shard_count, sizeof(json_t *));
+    if (query == NULL || shards == NULL) {
+        free(query);
+        free(shards);
+        return NULL;
+    }
+    *query = (struct amb_status_query){.view = view, .shards = shards, .tenant = tenant};
+    query->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control, tenant);
+    query->pattern_len = strlen(pattern);
+    memcpy(query->pattern, pattern, query->pattern_len + 1);
+    return query;
+}
+
+static void query_begin(struct amb_status_query *query, struct amb_control *control)
+{
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        struct amb_status_order *order =
+            amb_order_new(&amb_status_collect, status_collected, query);
+        if (order != NULL) {
+            query->unanswered++;
+            order->row_budget = AMB_STATUS_ROWS_MAX;
+            amb_order_post(control->shards[i], &order->order);
+        }
+    }
+    if (query->unanswered == 0) {
+        query_finish(query, control);
+    }
+}
+
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query)
 {
     const char *tested = behind(query, "user test "), *pattern, *why;
@@ -223,7 +266,12 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         return;
     }
     uint32_t tenant = amb_status_tenant(client);
-    if (amb_counters_query_is(query)) {
+    bool is_page = strcmp(query, "page") == 0;
+    if (is_page && tenant != AMB_TENANT_ANY) {
+        refuse_whole(client, id, query, query);
+        return;
+    }
+    if (is_page || amb_counters_query_is(query)) {
         if (tenant == AMB_TENANT_ANY || amb_views_are_of_tenants(query)) {
             amb_views_request(client, id, query, tenant);
         } else {
@@ -240,31 +288,38 @@ void amb_status_request(struct amb_client *client, uint64_t id, const char *quer
         refuse_whole(client, id, query, view->name);
         return;
     }
-    struct amb_control *control = client->control;
-    struct amb_status_query *state = calloc(1, sizeof(*state));
-    json_t **shards = calloc(control->shard_count, sizeof(json_t *));
-    if (state == NULL || shards == NULL) {
-        free(state);
-        free(shards);
+    struct amb_status_query *state = query_new(client->control, view, pattern, tenant);
+    if (state == NULL) {
         amb_client_send_error(client, id, AMB_ENOMEM, "no memory");
         return;
     }
-    *state = (struct amb_status_query){.client = client, .id = id, .view = view, .shards = shards};
-    state->tenant = tenant;
-    state->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control, tenant);
-    state->pattern_len = strlen(pattern);
-    memcpy(state->pattern, pattern, state->pattern_len + 1);
+    state->client = client;
+    state->id = id;
     amb_client_begin_work(client);
-    for (unsigned i = 0; i < control->shard_count; i++) {
-        struct amb_status_order *order =
-            amb_order_new(&amb_status_collect, status_collected, state);
-        if (order != NULL) {
-            state->unanswered++;
-            order->row_budget = AMB_STATUS_ROWS_MAX;
-            amb_order_post(control->shards[i], &order->order);
-        }
+    query_begin(state, client->control);
+}
+
+static void ask_arrived(struct amb_mail *mail, void *owner)
+{
+    struct amb_status_ask *ask = AMB_CONTAINER_OF(mail, struct amb_status_ask, mail);
+    const char *pattern, *why;
+    struct amb_control *control = owner;
+    if (control->is_over) {
+        return; /* The asker may have ended already. */
     }
-    if (state->unanswered == 0) {
-        query_finish(state, control);
+    const struct amb_status_view *view = view_of(ask->query, &pattern, &why);
+    struct amb_status_query *state =
+        view == NULL ? NULL : query_new(control, view, pattern, AMB_TENANT_ANY);
+    if (state == NULL) {
+        ask->text = NULL;
+        amb_mail_post(ask->to, &ask->mail, ask->done);
+        return;
     }
+    state->ask = ask;
+    query_begin(state, control);
+}
+
+void amb_status_ask(struct amb_control *control, struct amb_status_ask *ask)
+{
+    amb_mail_post(&control->inbox, &ask->mail, ask_arrived);
 }

@@ -11,10 +11,12 @@
  * "not_shown" says how many there are beside. Of clients these are the eldest: the control thread
  * says up to which id, and workers make rows of just those.
  *
- * Threads: the control thread; the collecting order runs on workers. Memory: the JSON of an answer.
+ * Threads: the control thread, but for amb_status_ask; the collecting order runs on workers.
+ * Memory: the JSON of an answer.
  */
 #pragma once
 
+#include "broker/base/mail.h"
 #include "broker/config/config.h"
 #include "broker/worker/orders.h"
 #include "wire/base/status.h"
@@ -24,8 +26,10 @@
 
 /* More would keep the control thread from others: 8,192 took it 150 to 190 ms. */
 #define AMB_STATUS_ROWS_MAX 4096u
+#define AMB_STATUS_ASK_MAX 96u /* bytes of a question of another thread */
 
 struct amb_client;
+struct amb_control;
 
 /* Why the client may not ask at that level; NULL: it may. */
 const char *amb_status_obstacle(const struct amb_client *client, enum amb_admin level);
@@ -35,6 +39,17 @@ uint32_t amb_status_tenant(const struct amb_client *client);
 /* Of a client without an obstacle at AMB_ADMIN_READ. Answers with AdminReply pieces, or Error:
  * EINVAL, ENOMEM, ETOOLARGE. Of "user test" also ENOTFOUND. */
 void amb_status_request(struct amb_client *client, uint64_t id, const char *query);
+/* A table that another thread asks for: "transports", "paths NAME". It sees all tenants. */
+struct amb_status_ask {
+    struct amb_mail mail;
+    struct amb_inbox *to; /* where `done` is told, */
+    amb_mail_fn done;     /* ... with `mail` */
+    char query[AMB_STATUS_ASK_MAX];
+    char *text; /* the answer, for free(); NULL: no such table, or no memory */
+};
+/* From any thread. The ask is the control thread's until `done`, which is not told where that
+ * thread ends before. */
+void amb_status_ask(struct amb_control *control, struct amb_status_ask *ask);
 /* An answer that is whole. Takes json; NULL: there was no memory for it, which is the answer. */
 void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json);
 /* user: "", or the owner of the name, as tables show it. ENOTFOUND, EBUSY, EINVAL: several have it.

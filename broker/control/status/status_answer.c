@@ -51,6 +51,14 @@ static char *answer_text(struct amb_status_query *query, json_t *answer)
     return text;
 }
 
+char *amb_status_answer_text(struct amb_status_query *query, struct amb_control *control)
+{
+    json_t *answer = query_answer(query, control);
+    char *text = answer == NULL ? NULL : answer_text(query, answer);
+    json_decref(answer);
+    return text;
+}
+
 void amb_status_answer(struct amb_status_query *query, struct amb_control *control)
 {
     struct amb_client *client = query->client;

@@ -47,7 +47,8 @@ struct amb_status_view {
 
 /* One question under way. */
 struct amb_status_query {
-    struct amb_client *client;
+    struct amb_client *client; /* NULL: it is for `ask` */
+    struct amb_status_ask *ask;
     uint64_t id;
     const struct amb_status_view *view;
     uint32_t tenant;                 /* the one that is asked for; AMB_TENANT_ANY */
