@@ -67,8 +67,8 @@ enum amb_status amb_tables_ask(struct amb_tables *tables, const char *query,
                                struct MHD_Connection *connection, int64_t now_ns, const char **text)
 {
     struct amb_table *table = place_of(tables, query);
-    if (table == NULL) {
-        return AMB_EBUSY;
+    if (table == NULL || tables->inbox->owner == NULL) {
+        return AMB_EBUSY; /* Or nobody reads answers: the observer's thread was not started. */
     }
     bool is_this = strcmp(table->ask.query, query) == 0;
     bool is_kept = is_this && table->came_ns != 0 && now_ns - table->came_ns < AMB_TABLE_KEPT_NS;

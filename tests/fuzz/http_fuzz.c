@@ -94,7 +94,7 @@ static bool hear(int fd, char *out, size_t size, size_t *len)
 /* Nothing, or a status line of ours. */
 static void judge(const char *answer, size_t len)
 {
-    static const unsigned allowed[] = {200, 400, 403, 404, 405, 411, 413, 414, 431, 503, 505};
+    static const unsigned allowed[] = {200, 400, 401, 403, 404, 405, 411, 413, 414, 431, 503, 505};
     if (len == 0) {
         return;
     }

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from doors import Door, metric
+from doors import Door, metric, tcp
 from halt import halted
 from harness import check, until
 
@@ -275,3 +275,36 @@ def test_a_broker_ends_while_it_is_asked(rig, unix):
             until(5, lambda: metric(door, "ambroker_http_connections") == 5, "they wait")
             broker.signal(signal.SIGTERM)
         check(broker.wait() == 0, broker.log()[-2000:])
+
+
+def test_a_reload_closes_ways(rig):
+    """Another token, or users: streams over TCP end, and those of the broker's own user go on."""
+    key, users, config = rig.folder / "key", rig.folder / "users", rig.folder / "broker.conf"
+    key.write_text("first\n")
+    users.write_text("")
+    for path in (key, users):
+        path.chmod(0o600)
+    config.write_text("")
+    door, broker = tcp(rig, "-o", f"http.token_file={key}", "--config", str(config))
+    bearer = "Authorization: Bearer {}\r\n"
+    with Stream(door, "view=status", bearer.format("first")) as stream:
+        check(stream.event() and stream.event(), "it goes on")
+        key.write_text("second\n")
+        broker.signal(signal.SIGHUP)
+        while ended(stream):
+            pass
+    check(door.get("/v1/status", more=bearer.format("first")).status == 401, "the former token")
+    with Stream(door, "view=status", bearer.format("second")) as stream:
+        check(stream.event(), "the new one")
+        config.write_text(f'auth = {{ users = "{users}"; }};\n')
+        broker.signal(signal.SIGHUP)
+        while ended(stream):
+            pass
+    check(door.get("/v1/events?view=status", more=bearer.format("second")).status == 403, "no names on TCP")
+
+
+def ended(stream):
+    """False: it has."""
+    with contextlib.suppress(ConnectionResetError, ValueError):
+        return stream.event()
+    return False

@@ -44,6 +44,7 @@ LICENCES = {
     "libp11-kit": ("BSD-3-Clause", "https://p11-glue.github.io/p11-glue/p11-kit.html"),
     "libffi": ("MIT", "https://sourceware.org/libffi/"),
     "libconfig": ("LGPL-2.1-or-later", "https://hyperrealm.github.io/libconfig/"),
+    "libjs-dygraphs": ("MIT", "https://dygraphs.com/"),
     "libucx": ("BSD-3-Clause", "https://openucx.org/"),
     "libstdc++": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/"),
     "libgcc-s": ("GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org/"),
@@ -160,6 +161,9 @@ class Document:
     def add_loaded(self, ours):
         """Those that are loaded when they are wanted, and headers of others."""
         self.relate(self.debian(cache(self.build, "AMB_LIBCONFIG_LIBRARY")), "OPTIONAL_DEPENDENCY_OF", ours)
+        if cache(self.build, "AMB_HTTP") == "ON" and cache(self.build, "AMB_PAGE") == "ON":
+            script = os.path.join(cache(self.build, "AMB_DYGRAPHS"), "dygraph.min.js")
+            self.relate(ours, "STATIC_LINK", self.debian(script))  # brokerd's page has it in it
         if cache(self.build, "AMB_CUDA") == "ON":
             self.relate(self.wheel(CUDA, CUDA_EULA), "BUILD_DEPENDENCY_OF", ours)
 
