@@ -17,8 +17,11 @@ static void test_paths_are_exact(void **state)
     assert_int_equal(amb_http_route_of("/metrics?x=1"), AMB_HTTP_METRICS);
     assert_int_equal(amb_http_route_of("/healthz"), AMB_HTTP_HEALTH);
     assert_int_equal(amb_http_route_of("/readyz"), AMB_HTTP_READY);
+    assert_int_equal(amb_http_route_of("/"), AMB_HTTP_PAGE);
+    assert_int_equal(amb_http_route_of("/?key=0"), AMB_HTTP_PAGE);
+    assert_int_equal(amb_http_route_of("/v1/events?view=status"), AMB_HTTP_EVENTS);
     static const char *const others[] = {
-        "",          "/",       "*",          "/metrics/",  "/METRICS",    "/metrics/../metrics",
+        "",          "/x",      "*",          "/metrics/",  "/METRICS",    "/metrics/../metrics",
         "//metrics", "/metric", "/%6detrics", "/../../etc", "/metrics%00", "http://a/metrics"};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         assert_int_equal(amb_http_route_of(others[i]), AMB_HTTP_NOTHING);
