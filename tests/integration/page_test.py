@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from doors import Door, metric, tcp
+from http_doors import Door, metric, tcp
 from harness import check, until
 
 BEARER = "Authorization: Bearer secret\r\n"

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from doors import Door, metric, tcp
+from http_doors import Door, metric, tcp
 from halt import halted
 from harness import check, until
 

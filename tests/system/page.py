@@ -11,7 +11,7 @@ import shutil
 import time
 
 import pytest
-from doors import Door
+from http_doors import Door
 from harness import check, until
 
 selenium = pytest.importorskip("selenium", reason="the page was not looked at: no python3-selenium")

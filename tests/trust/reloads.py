@@ -186,7 +186,7 @@ class World:
         """Whether it is in force, and its words."""
         if not by_signal:
             done = self.ctl("reload")
-            check(done.returncode in (0, 65), f"{done}")
+            check(done.returncode in (0, CONFIG), f"{done}")
             return done.returncode == 0, done.stdout + done.stderr
         before = len(ENDS.findall(self.broker.log()))
         self.broker.signal(signal.SIGHUP)
