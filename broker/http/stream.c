@@ -377,6 +377,9 @@ static void stream_end(void *arg)
 {
     struct amb_stream *stream = arg;
     struct amb_streams *all = stream->all;
+    if (!stream->is_over && stream->at < stream->len) {
+        amb_stat_add(&all->stats->http_streams_ended, 1); /* libmicrohttpd was first. */
+    }
     for (unsigned i = 0; i < AMB_STREAMS_MAX; i++) {
         if (all->of[i] == stream) {
             all->of[i] = NULL;
