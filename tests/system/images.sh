@@ -300,6 +300,7 @@ inside() {
     # What these tools keep beside their storage.
     cp -L /etc/resolv.conf "$folder/resolv.conf"
     mount -t tmpfs tmpfs /run
+    mount -t tmpfs tmpfs /var/lib # a cache of root's, which no setting moves
     [ -e /etc/resolv.conf ] || install -D "$folder/resolv.conf" "$(readlink -m /etc/resolv.conf)"
     if [ -n "${AMB_IMAGES_NETLESS:-}" ]; then
         ip link set lo up
