@@ -5,6 +5,9 @@
 #include "tests/support/link/ucx_tree.h"
 #include "wire/doctor/checks.h"
 
+/* A text with NULs in it. */
+#define PUT(path, text) tree_file(path, text, sizeof(text) - 1)
+
 static void lines_and_numbers_of_any_file(void **state)
 {
     (void)state;
@@ -21,7 +24,7 @@ static void lines_and_numbers_of_any_file(void **state)
     }
     tree_text("proc/number", "9000\n");
     assert_int_equal(amb_doctor_number(tree_root, "/proc/number"), 9000);
-    tree_file("proc/binary", "\0\0\0Max: 9", 9);
+    PUT("proc/binary", "\0\0\0Max: 9");
     assert_false(amb_doctor_line(tree_root, "/proc/binary", "Max:", line, sizeof(line)));
     assert_false(amb_doctor_line(tree_root, "/proc", "Max:", line, sizeof(line))); /* A folder. */
 }
@@ -62,10 +65,10 @@ static void variables_that_are_ignored_are_named(void **state)
     (void)state;
     json_t *rows = json_array();
     amb_doctor_variables(tree_root, rows); /* It cannot be read. */
-    tree_file("proc/self/environ", "HOME=/\0XUCX_TLS=x\0UCX_TLSX=y", 30);
+    PUT("proc/self/environ", "HOME=/\0XUCX_TLS=x\0UCX_TLSX=y");
     amb_doctor_variables(tree_root, rows);
     assert_int_equal(json_array_size(rows), 0);
-    tree_file("proc/self/environ", "HOME=/\0UCX_TLS=tcp", 18);
+    PUT("proc/self/environ", "HOME=/\0UCX_TLS=tcp");
     amb_doctor_variables(tree_root, rows);
     assert_int_equal(json_array_size(rows), 1);
     const json_t *row = json_array_get(rows, 0);
@@ -87,11 +90,11 @@ static void environments_may_have_any_content(void **state)
     tree_file("proc/7/environ", huge, sizeof(huge));
     assert_int_equal(amb_doctor_environment(tree_root, 7, "X", value, sizeof(value)),
                      AMB_DOCTOR_UNSET);
-    tree_file("proc/8/environ", "X=\033[2J is long", 15);
+    PUT("proc/8/environ", "X=\033[2J is long");
     assert_int_equal(amb_doctor_environment(tree_root, 8, "X", value, sizeof(value)),
                      AMB_DOCTOR_SET);
     assert_string_equal(value, "?[2J is");
-    tree_file("proc/9/environ", "X", 1);
+    PUT("proc/9/environ", "X");
     assert_int_equal(amb_doctor_environment(tree_root, 9, "X", value, sizeof(value)),
                      AMB_DOCTOR_UNSET);
 }
