@@ -109,8 +109,8 @@ def killed(hour):
 
 def slowed(hour):
     with hour.reader("lazy", "frames"):
-        hour.shows("broker-ctl pub frames --count 2000 --size 4K")
-        hour.shows("broker-ctl check loss", "^LOSS CRITICAL", code=2)
+        hour.shows("broker-ctl pub frames --count 20000 --size 4K")
+        hour.shows("broker-ctl check loss --critical 100", "^LOSS CRITICAL", code=2)
         hour.shows("broker-ctl subs frames --columns pattern,client,delivered,lost,lost_trimmed,lost_slow",
                    r"frames\s+\d+\s+\d+\s+[1-9]\d*")
 
@@ -125,7 +125,7 @@ def wrong_key(hour):
 def full(hour):
     with hour.reader("greedy", "full"):
         hour.shows("broker-ctl pub full --count 200 --size 1M --timeout 3", "timed out", code=75)
-        hour.shows("broker-ctl check memory --warn 50 --critical 70", "^MEMORY CRITICAL", code=2)
+        hour.shows("broker-ctl check memory --warn 25 --critical 45", "^MEMORY CRITICAL", code=2)
         hour.shows("broker-ctl topics --sort log_bytes --top 1 --columns topic,subscriptions,log_messages,log_bytes",
                    r"full\s+1\s+[1-9]")
         hour.shows("broker-ctl clients --columns id,name,pid", "greedy")
