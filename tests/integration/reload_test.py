@@ -429,7 +429,8 @@ def test_reloads_half_of_them_wrong_lose_nothing(world, options):
             '{ match = "l.a"; max_messages = 50000; }, { match = "l.>"; ttl = "1h"; }', "")
     world.reload(good[0])
     count = 200 * rounds
-    reader = world.start("sub", "l.a", "-o", "json", "--policy", "block", "--count", count)
+    # It stands still until its lines are read: publishers wait for it, however long.
+    reader = world.start("sub", "l.a", "-o", "json", "--policy", "block", "--slow-block", "1h", "--count", count)
     until(20, lambda: world.broker.ask("subs"), "it reads")
     load = world.rig.client("broker-ctl", "--url", world.broker.unix_url, "pub", "l.a", "--count", count, "--size", 64)
     middle = None
