@@ -132,7 +132,7 @@ def test_connections_with_a_request_are_limited(unix):
             conn.sendall(GET.format("/v1/subs", "a").encode())
             check(conn.recv(1), "its answer has begun")
         check(door.get("/healthz").status == 503, "one too many")
-    until(15, lambda: metric(door, "ambroker_http_turned_away_total") > before, "one was turned away")
+    until(15, lambda: (metric(door, "ambroker_http_turned_away_total") or 0) > before, "one was turned away")
     many.signal(signal.SIGTERM)
 
 
