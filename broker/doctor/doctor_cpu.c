@@ -126,7 +126,7 @@ static void look_at_clock(const struct amb_doctor_cpu *look, json_t *rows)
     amb_doctor_well(rows, "clock", text, "");
 }
 
-void amb_doctor_look_at_cpu(const struct amb_doctor_cpu *look, json_t *rows)
+void amb_doctor_cpu(const struct amb_doctor_cpu *look, json_t *rows)
 {
     look_at_quota(look, rows);
     look_at_affinity(look, rows);

@@ -15,4 +15,4 @@ struct amb_doctor_cpu {
 };
 
 /* Appends rows of quota, affinity, clock. */
-void amb_doctor_look_at_cpu(const struct amb_doctor_cpu *look, json_t *rows);
+void amb_doctor_cpu(const struct amb_doctor_cpu *look, json_t *rows);

@@ -19,7 +19,7 @@ static bool has(const char *root, const char *path)
     return amb_file_may(root, path, F_OK);
 }
 
-static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
+static void look_at_driver(const struct amb_doctor_host *look, json_t *rows)
 {
     char version[160];
     if (!amb_doctor_driver(look->root, version, sizeof(version))) {
@@ -33,7 +33,7 @@ static void look_at_driver(const struct amb_doctor_look *look, json_t *rows)
     }
 }
 
-static void look_at_mps(const struct amb_doctor_look *look, json_t *rows)
+static void look_at_mps(const struct amb_doctor_host *look, json_t *rows)
 {
     char pipe[PATH_SIZE];
     (void)snprintf(pipe, sizeof(pipe), "%s/control",
@@ -74,7 +74,7 @@ void amb_doctor_device(const struct amb_cuda_info *info, json_t *rows)
     }
 }
 
-static void look_at_ucx(const struct amb_doctor_look *look, json_t *rows)
+static void look_at_ucx(const struct amb_doctor_host *look, json_t *rows)
 {
     if (look->ucx == AMB_UCX_CUDA_UNLOADED) {
         amb_doctor_well(rows, "ucx cuda",
@@ -95,7 +95,7 @@ static void look_at_ucx(const struct amb_doctor_look *look, json_t *rows)
     }
 }
 
-static void look_at_library(const struct amb_doctor_look *look, json_t *rows)
+static void look_at_library(const struct amb_doctor_host *look, json_t *rows)
 {
     char library[AMB_UCX_FILE_MAX + 64], text[AMB_UCX_FILE_MAX + 128];
     if (look->library != NULL) {
@@ -136,7 +136,7 @@ static bool has_any_ib(const struct amb_ucx_libraries *found)
 }
 
 /* No UCX is loaded: is there one that could serve the device? */
-static void look_at_module(const struct amb_doctor_look *look, const char *device, json_t *rows)
+static void look_at_module(const struct amb_doctor_host *look, const char *device, json_t *rows)
 {
     char text[160];
     if (look->found == NULL || !has_any_ib(look->found)) {
@@ -151,7 +151,7 @@ static void look_at_module(const struct amb_doctor_look *look, const char *devic
                     "name the device, or its interface, in transports.trusted");
 }
 
-static void look_at_infiniband(const struct amb_doctor_look *look, json_t *rows)
+static void look_at_infiniband(const struct amb_doctor_host *look, json_t *rows)
 {
     char device[64], text[160], library[AMB_UCX_FILE_MAX + 64];
     if (!find_rdma(look->root, device, sizeof(device))) {
@@ -176,7 +176,7 @@ static void look_at_infiniband(const struct amb_doctor_look *look, json_t *rows)
     }
 }
 
-static void look_at_gpudirect(const struct amb_doctor_look *look, json_t *rows)
+static void look_at_gpudirect(const struct amb_doctor_host *look, json_t *rows)
 {
     bool has_peermem =
         has(look->root, "/sys/module/nvidia_peermem") || has(look->root, "/sys/module/nv_peer_mem");
@@ -192,7 +192,7 @@ static void look_at_gpudirect(const struct amb_doctor_look *look, json_t *rows)
     }
 }
 
-void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows)
+void amb_doctor_host(const struct amb_doctor_host *look, json_t *rows)
 {
     look_at_driver(look, rows);
     look_at_mps(look, rows);

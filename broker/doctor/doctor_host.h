@@ -19,7 +19,7 @@ enum amb_ucx_cuda {
     AMB_UCX_CUDA_THERE,
 };
 
-struct amb_doctor_look {
+struct amb_doctor_host {
     const char *root; /* "", or, in tests, a folder that has dev, proc and sys */
     bool has_pools;   /* the broker has GPU memory */
     bool has_rdma;    /* it uses RDMA devices */
@@ -33,7 +33,7 @@ struct amb_doctor_look {
 };
 
 /* Driver, MPS, UCX, GPUDirect. */
-void amb_doctor_host(const struct amb_doctor_look *look, json_t *rows);
+void amb_doctor_host(const struct amb_doctor_host *look, json_t *rows);
 /* A device on which the broker has memory: its mode, and whether it is a part of a GPU. */
 void amb_doctor_device(const struct amb_cuda_info *info, json_t *rows);
 /* A client that uses GPU memory, and was shown other devices than the broker. */

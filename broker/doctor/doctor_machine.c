@@ -362,7 +362,7 @@ static void look_at_memory(const struct amb_doctor_machine *look, json_t *rows)
     }
 }
 
-void amb_doctor_look_around(const struct amb_doctor_machine *look, json_t *rows)
+void amb_doctor_machine(const struct amb_doctor_machine *look, json_t *rows)
 {
     look_at_interfaces(look, rows);
     look_at_rdma(look, rows);

@@ -25,6 +25,6 @@ struct amb_doctor_machine {
 
 /* Appends rows of interfaces, ports of RDMA devices (doctor_host.h has the rest of them), memlock,
  * /dev/shm, descriptors, huge pages, memory. */
-void amb_doctor_look_around(const struct amb_doctor_machine *look, json_t *rows);
+void amb_doctor_machine(const struct amb_doctor_machine *look, json_t *rows);
 /* Appends a row about the file of the counters; nothing without counters (NULL). */
 void amb_doctor_counters(const struct amb_counters *counters, json_t *rows);

@@ -6,8 +6,8 @@
 
 static void look_at_config(const struct amb_doctor_service *look, json_t *rows)
 {
-    int64_t now_ns = look->config != NULL ? amb_config_modified_ns(look->config) : 0;
-    if (now_ns != 0 && now_ns != look->config_ns) {
+    int64_t written_ns = look->config != NULL ? amb_config_modified_ns(look->config) : 0;
+    if (written_ns != 0 && written_ns != look->config_ns) {
         amb_doctor_find(rows, AMB_DOCTOR_CONFIG_NEWER, "path", look->config, NULL);
     }
 }

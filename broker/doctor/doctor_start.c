@@ -60,7 +60,7 @@ static void look_at_host(const struct amb_config *config, bool has_rdma, json_t 
         wants_ucx && amb_ucx_library_expect(&wish, why, sizeof(why), &library) == AMB_OK;
     amb_ucx_places_init(&places);
     amb_ucx_libraries_find(&places, &found);
-    const struct amb_doctor_look look = {.root = amb_doctor_root(),
+    const struct amb_doctor_host look = {.root = amb_doctor_root(),
                                          .has_pools = config->memory.cuda.size != 0,
                                          .has_rdma = has_rdma,
                                          .ucx = !has_library       ? AMB_UCX_CUDA_UNLOADED
@@ -146,8 +146,8 @@ static void look_at_machine(const struct amb_config *config, json_t *rows)
     const struct amb_doctor_cpu cpu = {.root = amb_doctor_root(),
                                        .workers = config->server.workers,
                                        .now_ns = amb_clock_monotonic_ns};
-    amb_doctor_look_around(&look, rows);
-    amb_doctor_look_at_cpu(&cpu, rows);
+    amb_doctor_machine(&look, rows);
+    amb_doctor_cpu(&cpu, rows);
     look_at_host(config, has_rdma, rows);
 }
 

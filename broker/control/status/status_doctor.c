@@ -236,8 +236,8 @@ static void look_at_machine(json_t *rows, const struct amb_control *control)
     const struct amb_doctor_cpu cpu = {.root = amb_doctor_root(),
                                        .workers = control->shard_count,
                                        .now_ns = amb_clock_monotonic_ns};
-    amb_doctor_look_around(&look, rows);
-    amb_doctor_look_at_cpu(&cpu, rows);
+    amb_doctor_machine(&look, rows);
+    amb_doctor_cpu(&cpu, rows);
     if (config->transports.trusted.count != 0) {
         amb_doctor_variables(amb_doctor_root(), rows);
     }
@@ -264,7 +264,7 @@ static void look_at_host(json_t *rows, const struct amb_control *control,
         amb_ucx_libraries_find(&places, &found);
     }
     bool wants_ucx = control->transports != NULL && control->config->transports.trusted.count != 0;
-    const struct amb_doctor_look look = {
+    const struct amb_doctor_host look = {
         .root = amb_doctor_root(),
         .has_pools = gpus != NULL,
         .has_rdma = control->transports != NULL && control->transports->has_rdma,

@@ -17,7 +17,7 @@ static json_t *look(unsigned workers)
     const struct amb_doctor_cpu cpu = {.root = tree_root, .workers = workers, .now_ns = tick};
     json_t *rows = json_array();
     clock_step = clock_step == 0 ? 1 : clock_step;
-    amb_doctor_look_at_cpu(&cpu, rows);
+    amb_doctor_cpu(&cpu, rows);
     return rows;
 }
 
@@ -66,7 +66,7 @@ static void a_clock_that_stands_is_named(void **state)
     const struct amb_doctor_cpu cpu = {.root = tree_root, .workers = 2, .now_ns = tick};
     json_t *rows = json_array();
     clock_step = 0;
-    amb_doctor_look_at_cpu(&cpu, rows);
+    amb_doctor_cpu(&cpu, rows);
     expect_found(rows, "clock-frozen", "stands still");
     expect_none(look(2), "clock-frozen");
 }

@@ -18,7 +18,7 @@ static const json_t *row_of(const json_t *rows, const char *check)
     return NULL;
 }
 
-static void expect(const struct amb_doctor_look *look, const char *check, const char *state,
+static void expect(const struct amb_doctor_host *look, const char *check, const char *state,
                    const char *finding, const char *fix)
 {
     json_t *rows = json_array();
@@ -33,7 +33,7 @@ static void expect(const struct amb_doctor_look *look, const char *check, const 
 static void a_plain_host_has_nothing_to_mend(void **state)
 {
     (void)state;
-    const struct amb_doctor_look look = {.root = tree_root};
+    const struct amb_doctor_host look = {.root = tree_root};
     expect(&look, "gpu driver", "ok", "no NVIDIA driver", "");
     expect(&look, "ucx cuda", "ok", "no ucx links", "");
     expect(&look, "gpudirect", "ok", "no RDMA", "");
@@ -42,7 +42,7 @@ static void a_plain_host_has_nothing_to_mend(void **state)
 static void a_driver_that_is_not_used_is_named(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = tree_root};
+    struct amb_doctor_host look = {.root = tree_root};
     tree_text("proc/driver/nvidia/version", "NVRM version: 555.42\nmore\n");
     expect(&look, "gpu driver", "warning", "/dev/nvidiactl is not shown here", "--gpus");
     tree_text("dev/nvidiactl", "");
@@ -58,7 +58,7 @@ static void a_driver_that_is_not_used_is_named(void **state)
 /* As a user that the devices' mode shuts out; root is never shut out. */
 static int look_as_nobody(const char *device)
 {
-    const struct amb_doctor_look look = {.root = tree_root, .has_pools = true};
+    const struct amb_doctor_host look = {.root = tree_root, .has_pools = true};
     json_t *rows = json_array();
     if (geteuid() == 0 && setuid(65534) != 0) {
         return 2;
@@ -107,7 +107,7 @@ static void devices_that_may_not_be_opened_are_named(void **state)
 static void mps_is_named_with_what_it_means_for_the_broker(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = tree_root, .has_pools = true, .mps = AMB_CUDA_MPS_NO};
+    struct amb_doctor_host look = {.root = tree_root, .has_pools = true, .mps = AMB_CUDA_MPS_NO};
     json_t *rows = json_array();
     amb_doctor_host(&look, rows);
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -129,7 +129,7 @@ static void mps_is_named_with_what_it_means_for_the_broker(void **state)
 
 static int see_pipe_as_nobody(void)
 {
-    const struct amb_doctor_look look = {.root = tree_root, .has_pools = true};
+    const struct amb_doctor_host look = {.root = tree_root, .has_pools = true};
     json_t *rows = json_array();
     if (geteuid() == 0 && setuid(65534) != 0) {
         return 2;
@@ -239,7 +239,7 @@ static void clients_that_are_shown_other_devices_are_named(void **state)
 static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = tree_root, .ucx = AMB_UCX_CUDA_NONE};
+    struct amb_doctor_host look = {.root = tree_root, .ucx = AMB_UCX_CUDA_NONE};
     expect(&look, "ucx cuda", "ok", "staged", "");
     look.has_pools = true;
     expect(&look, "ucx cuda", "warning", "staged", "libuct_cuda");
@@ -250,7 +250,7 @@ static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
 static void a_lane_that_is_left_out_is_named(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {
+    struct amb_doctor_host look = {
         .root = tree_root, .ucx = AMB_UCX_CUDA_THERE, .left_out = "UCX 1.22.0 without cuda_ipc"};
     expect(&look, "ucx cuda_ipc", "ok", "1.22.0", "newer");
     look.has_pools = true;
@@ -260,7 +260,7 @@ static void a_lane_that_is_left_out_is_named(void **state)
 static void gpudirect_needs_a_module(void **state)
 {
     (void)state;
-    const struct amb_doctor_look look = {.root = tree_root, .has_rdma = true};
+    const struct amb_doctor_host look = {.root = tree_root, .has_rdma = true};
     expect(&look, "gpudirect", "warning", "no peer memory module", "nvidia_peermem");
     tree_text("sys/module/nvidia_peermem/version", "1\n");
     expect(&look, "gpudirect", "ok", "is there", "");
@@ -275,7 +275,7 @@ static const struct amb_ucx_library with_ib = {"/s/libucp.so.0", AMB_UCX_SYSTEM,
 static const struct amb_ucx_library without_ib = {"/w/libucp.so.0", AMB_UCX_WHEEL, 0x011600, false,
                                                   true};
 
-static unsigned count_of(const struct amb_doctor_look *look, const char *check)
+static unsigned count_of(const struct amb_doctor_host *look, const char *check)
 {
     unsigned count = 0;
     json_t *rows = json_array();
@@ -291,7 +291,7 @@ static unsigned count_of(const struct amb_doctor_look *look, const char *check)
 static void the_ucx_that_is_loaded_is_named(void **state)
 {
     (void)state;
-    struct amb_doctor_look look = {.root = tree_root, .library = &without_ib};
+    struct amb_doctor_host look = {.root = tree_root, .library = &without_ib};
     expect(&look, "ucx", "ok", "UCX 1.22.0 (/w/libucp.so.0), found as wheel", "");
     look.library = NULL;
     assert_int_equal(count_of(&look, "ucx"), 0);
@@ -303,7 +303,7 @@ static void a_machine_with_rdma_is_told_what_to_install(void **state)
 {
     (void)state;
     struct amb_ucx_libraries found = {.count = 1, .items = {without_ib}};
-    struct amb_doctor_look look = {.root = tree_root, .library = &without_ib, .found = &found};
+    struct amb_doctor_host look = {.root = tree_root, .library = &without_ib, .found = &found};
     assert_int_equal(count_of(&look, "ucx infiniband"), 0); /* There is no such device. */
     tree_text("sys/class/infiniband/mlx5_0/ports/1/state", "");
     expect(&look, "ucx infiniband", "warning",
