@@ -16,12 +16,12 @@
 #include "broker/topic/topic.h"
 #include "broker/topic/twin.h"
 
-static struct amb_trace_pair *pair_of(const struct amb_cursor *cursor, uint32_t ticket)
+static struct amb_trace_standing *standing_of(const struct amb_cursor *cursor, uint32_t ticket)
 {
     struct amb_shard *shard = cursor->topic->shard;
-    return cursor->queue != NULL ? amb_trace_pair(shard, ticket, cursor->queue->id, 0, true)
-                                 : amb_trace_pair(shard, ticket, cursor->sub->id,
-                                                  cursor->sub->session->client_id, false);
+    return cursor->queue != NULL ? amb_trace_standing(shard, ticket, cursor->queue->id, 0, true)
+                                 : amb_trace_standing(shard, ticket, cursor->sub->id,
+                                                      cursor->sub->session->client_id, false);
 }
 
 /* ---- held ---- */
@@ -114,13 +114,13 @@ static bool is_of_reader(const struct amb_cursor *cursor, const struct amb_entry
 }
 
 static void reader_passed(const struct amb_cursor *cursor, const struct amb_entry *entry,
-                          struct amb_trace_pair *pair)
+                          struct amb_trace_standing *standing)
 {
-    if (!pair->is_given) {
+    if (!standing->is_given) {
         enum amb_trace_why why = why_left_out(cursor, entry);
-        amb_trace_stand(cursor->topic->shard, pair, cursor->topic->id, stage_of(why), why);
+        amb_trace_stand(cursor->topic->shard, standing, cursor->topic->id, stage_of(why), why);
     }
-    pair->is_over = true;
+    standing->is_over = true;
 }
 
 void amb_traced_end(struct amb_topic *topic, const struct amb_entry *entry, uint64_t position)
@@ -128,14 +128,15 @@ void amb_traced_end(struct amb_topic *topic, const struct amb_entry *entry, uint
     uint32_t ticket = entry->tally->ticket;
     AMB_LIST_FOR_EACH (node, &topic->cursors) {
         struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_topic);
-        struct amb_trace_pair *pair = is_of_reader(cursor, entry) ? pair_of(cursor, ticket) : NULL;
-        if (pair == NULL) {
+        struct amb_trace_standing *standing =
+            is_of_reader(cursor, entry) ? standing_of(cursor, ticket) : NULL;
+        if (standing == NULL) {
             continue;
         }
         if (cursor->position > position) {
-            reader_passed(cursor, entry, pair);
+            reader_passed(cursor, entry, standing);
         } else {
-            amb_trace_stand(topic->shard, pair, topic->id, AMB_TRACE_DROPPED,
+            amb_trace_stand(topic->shard, standing, topic->id, AMB_TRACE_DROPPED,
                             why_dropped(cursor, entry));
         }
     }
@@ -148,18 +149,18 @@ static void look_at_reader(struct amb_cursor *cursor, const struct amb_trace_wat
 {
     const struct amb_topic *topic = cursor->topic;
     const struct amb_entry *entry = amb_log_at(&topic->log, watch->position);
-    struct amb_trace_pair *pair =
-        is_of_reader(cursor, entry) ? pair_of(cursor, watch->ticket) : NULL;
-    if (pair == NULL || pair->is_over) {
+    struct amb_trace_standing *standing =
+        is_of_reader(cursor, entry) ? standing_of(cursor, watch->ticket) : NULL;
+    if (standing == NULL || standing->is_over) {
         return;
     }
     if (cursor->position > watch->position) {
-        reader_passed(cursor, entry, pair);
+        reader_passed(cursor, entry, standing);
         return;
     }
     /* It may stand in front of another batch, and wait for that. */
     uint64_t at = cursor->position < topic->log.lo ? topic->log.lo : cursor->position;
-    amb_trace_stand(topic->shard, pair, topic->id, AMB_TRACE_HELD,
+    amb_trace_stand(topic->shard, standing, topic->id, AMB_TRACE_HELD,
                     why_held(cursor, amb_log_at(&topic->log, at)));
 }
 

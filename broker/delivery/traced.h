@@ -12,13 +12,8 @@
 
 #include <stdint.h>
 
-struct amb_cursor;
-struct amb_delivery;
 struct amb_entry;
-struct amb_piece;
 struct amb_shard;
-struct amb_subscription;
-struct amb_tally;
 struct amb_topic;
 
 #define AMB_TRACED_LOOKS 4096u /* at readers, in one turn */

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define TOPIC_WORDS (AMB_TOPIC_CELLS_MAX / 64)
-#define PAIR_LOOKS 64u      /* cells that a search looks at */
-#define BODY_OF UINT64_MAX  /* a pair's reader: whether the body was noted */
+#define STANDING_LOOKS 64u  /* cells that a search looks at */
+#define BODY_OF UINT64_MAX  /* a standing's reader: whether the body was noted */
 #define TICKET_MASK 0xffffu /* of it, an entry has these bits */
 
 /* ---- the control thread ---- */
@@ -155,52 +155,54 @@ void amb_trace_note(struct amb_shard *shard, uint32_t ticket, struct amb_trace_r
 
 /* ---- readers ---- */
 
-static uint32_t pair_hash(uint32_t ticket, uint64_t reader)
+static uint32_t standing_hash(uint32_t ticket, uint64_t reader)
 {
     uint64_t hash = (reader ^ (uint64_t)ticket << 40) * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(hash >> 40);
 }
 
-struct amb_trace_pair *amb_trace_pair(struct amb_shard *shard, uint32_t ticket, uint64_t reader,
-                                      uint64_t client, bool is_queue)
+struct amb_trace_standing *amb_trace_standing(struct amb_shard *shard, uint32_t ticket,
+                                              uint64_t reader, uint64_t client, bool is_queue)
 {
     struct amb_trace_part *part = amb_trace_part_of(shard, ticket);
     if (part == NULL) {
         return NULL;
     }
-    uint32_t at = pair_hash(ticket, reader);
-    for (uint32_t i = 0; i < PAIR_LOOKS; i++, at++) {
-        struct amb_trace_pair *pair = &part->pairs[at % AMB_TRACE_PAIRS_MAX];
-        if (pair->ticket == ticket && pair->reader == reader && pair->is_queue == is_queue) {
-            return pair;
+    uint32_t at = standing_hash(ticket, reader);
+    for (uint32_t i = 0; i < STANDING_LOOKS; i++, at++) {
+        struct amb_trace_standing *standing = &part->standings[at % AMB_TRACE_STANDINGS_MAX];
+        if (standing->ticket == ticket && standing->reader == reader &&
+            standing->is_queue == is_queue) {
+            return standing;
         }
-        if (pair->ticket == 0) {
-            *pair = (struct amb_trace_pair){
+        if (standing->ticket == 0) {
+            *standing = (struct amb_trace_standing){
                 .ticket = ticket, .reader = reader, .client = client, .is_queue = is_queue};
-            return pair;
+            return standing;
         }
     }
     count_lost(part);
     return NULL;
 }
 
-void amb_trace_stand(struct amb_shard *shard, struct amb_trace_pair *pair, uint32_t topic,
+void amb_trace_stand(struct amb_shard *shard, struct amb_trace_standing *standing, uint32_t topic,
                      enum amb_trace_stage stage, enum amb_trace_why why)
 {
     bool is_end = stage == AMB_TRACE_LEFT_OUT || stage == AMB_TRACE_DROPPED;
-    if (pair == NULL || pair->is_over || (pair->stage == stage && pair->why == why)) {
+    if (standing == NULL || standing->is_over ||
+        (standing->stage == stage && standing->why == why)) {
         return;
     }
-    pair->stage = (uint8_t)stage;
-    pair->why = (uint8_t)why;
-    pair->is_over = is_end;
-    amb_trace_note(shard, pair->ticket,
+    standing->stage = (uint8_t)stage;
+    standing->why = (uint8_t)why;
+    standing->is_over = is_end;
+    amb_trace_note(shard, standing->ticket,
                    (struct amb_trace_record){.stage = (uint8_t)stage,
                                              .why = (uint8_t)why,
                                              .topic = topic,
-                                             .reader = pair->reader,
-                                             .client = pair->client,
-                                             .is_queue = pair->is_queue});
+                                             .reader = standing->reader,
+                                             .client = standing->client,
+                                             .is_queue = standing->is_queue});
 }
 
 /* ---- batches ---- */
@@ -259,13 +261,13 @@ uint32_t amb_trace_ticket(const struct amb_shard *shard, const struct amb_entry 
 
 void amb_trace_body(struct amb_shard *shard, const struct amb_entry *entry)
 {
-    struct amb_trace_pair *pair =
-        amb_trace_pair(shard, amb_trace_ticket(shard, entry), BODY_OF, 0, false);
-    if (pair == NULL || pair->is_over) {
+    struct amb_trace_standing *standing =
+        amb_trace_standing(shard, amb_trace_ticket(shard, entry), BODY_OF, 0, false);
+    if (standing == NULL || standing->is_over) {
         return;
     }
-    pair->is_over = true;
-    amb_trace_note(shard, pair->ticket,
+    standing->is_over = true;
+    amb_trace_note(shard, standing->ticket,
                    (struct amb_trace_record){.stage = AMB_TRACE_BODY,
                                              .topic = entry->topic,
                                              .msgs = entry->count,

@@ -31,8 +31,8 @@
 
 #define AMB_TRACE_BATCHES_MAX 100u
 #define AMB_TRACE_RECORDS_MAX 4096u /* of one worker */
-/* Pairs of a batch and a reader that one worker follows; a power of two. */
-#define AMB_TRACE_PAIRS_MAX 4096u
+/* Standings that one worker follows, of a batch and a reader each; a power of two. */
+#define AMB_TRACE_STANDINGS_MAX 4096u
 #define AMB_TRACE_WATCHES_MAX (4u * AMB_TRACE_BATCHES_MAX) /* batches in logs of one worker */
 
 struct amb_entry;
@@ -116,7 +116,7 @@ struct amb_trace_watch {
 };
 
 /* How a reader stands to a batch. */
-struct amb_trace_pair {
+struct amb_trace_standing {
     uint64_t reader, client;
     uint32_t ticket; /* 0: free */
     uint8_t stage, why;
@@ -129,7 +129,7 @@ struct amb_trace_part {
     _Atomic uint32_t lost;  /* things that had no room */
     uint32_t watch_end;     /* none beyond */
     struct amb_trace_watch watches[AMB_TRACE_WATCHES_MAX];
-    struct amb_trace_pair pairs[AMB_TRACE_PAIRS_MAX];
+    struct amb_trace_standing standings[AMB_TRACE_STANDINGS_MAX];
     struct amb_trace_record records[AMB_TRACE_RECORDS_MAX];
 };
 
@@ -184,12 +184,12 @@ void amb_trace_over(struct amb_shard *shard, const struct amb_tally *tally);
 
 /* A record; `at_ns`, `batch` and `worker` are filled in. Harmless where the trace has ended. */
 void amb_trace_note(struct amb_shard *shard, uint32_t ticket, struct amb_trace_record record);
-/* The pair of that ticket and reader, made where there is none. NULL: the trace has ended, or there
- * is no room. */
-struct amb_trace_pair *amb_trace_pair(struct amb_shard *shard, uint32_t ticket, uint64_t reader,
-                                      uint64_t client, bool is_queue);
+/* The standing of that ticket and reader, made where there is none. NULL: the trace has ended, or
+ * there is no room. */
+struct amb_trace_standing *amb_trace_standing(struct amb_shard *shard, uint32_t ticket,
+                                              uint64_t reader, uint64_t client, bool is_queue);
 /* A reader's stand, where that is a new one. */
-void amb_trace_stand(struct amb_shard *shard, struct amb_trace_pair *pair, uint32_t topic,
+void amb_trace_stand(struct amb_shard *shard, struct amb_trace_standing *standing, uint32_t topic,
                      enum amb_trace_stage stage, enum amb_trace_why why);
 /* The part of an armed trace that has the ticket; NULL: none has. */
 struct amb_trace_part *amb_trace_part_of(const struct amb_shard *shard, uint32_t ticket);

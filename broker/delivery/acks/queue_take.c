@@ -24,10 +24,11 @@ void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally)
         return;
     }
     const struct amb_queue *queue = take->queue;
-    struct amb_trace_pair *pair = amb_trace_pair(queue->shard, tally->ticket, queue->id, 0, true);
-    if (pair != NULL) {
-        pair->is_given = true;
-        pair->stage = AMB_TRACE_GIVEN;
+    struct amb_trace_standing *standing =
+        amb_trace_standing(queue->shard, tally->ticket, queue->id, 0, true);
+    if (standing != NULL) {
+        standing->is_given = true;
+        standing->stage = AMB_TRACE_GIVEN;
     }
     amb_trace_note(queue->shard, tally->ticket,
                    (struct amb_trace_record){.stage = AMB_TRACE_GIVEN,

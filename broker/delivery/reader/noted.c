@@ -42,11 +42,11 @@ void amb_noted_written(const struct amb_subscription *sub, const struct amb_entr
 {
     const struct amb_session *session = sub->session;
     enum amb_trace_how how = how_of(entry, piece);
-    struct amb_trace_pair *pair =
-        amb_trace_pair(session->shard, ticket, sub->id, session->client_id, false);
-    if (pair != NULL) {
-        pair->is_given = true;
-        pair->stage = AMB_TRACE_WRITTEN; /* It may be held with the rest of the batch. */
+    struct amb_trace_standing *standing =
+        amb_trace_standing(session->shard, ticket, sub->id, session->client_id, false);
+    if (standing != NULL) {
+        standing->is_given = true;
+        standing->stage = AMB_TRACE_WRITTEN; /* It may be held with the rest of the batch. */
     }
     amb_trace_note(session->shard, ticket,
                    (struct amb_trace_record){.stage = AMB_TRACE_WRITTEN,

@@ -195,18 +195,18 @@ static void test_what_has_no_room_is_counted(void **state)
     send(w, 1, 1);
     assert_int_equal(trace->parts[0]->count, AMB_TRACE_RECORDS_MAX);
     assert_true(trace->parts[0]->lost > 0);
-    /* Pairs: */
+    /* Standings: */
     struct amb_trace_part *part = trace->parts[0];
-    for (uint32_t i = 0; i < AMB_TRACE_PAIRS_MAX; i++) {
-        part->pairs[i].ticket = 3;
-        part->pairs[i].reader = 1000 + i;
+    for (uint32_t i = 0; i < AMB_TRACE_STANDINGS_MAX; i++) {
+        part->standings[i].ticket = 3;
+        part->standings[i].reader = 1000 + i;
     }
     uint32_t lost = part->lost;
-    assert_null(amb_trace_pair(&w->h.shards[0], 2, 5, 0, false));
+    assert_null(amb_trace_standing(&w->h.shards[0], 2, 5, 0, false));
     assert_int_equal(part->lost, lost + 1);
-    assert_null(amb_trace_pair(&w->h.shards[0], 99, 5, 0, false)); /* of no trace */
+    assert_null(amb_trace_standing(&w->h.shards[0], 99, 5, 0, false)); /* of no trace */
     assert_int_equal(part->lost, lost + 1);
-    memset(part->pairs, 0, sizeof(part->pairs));
+    memset(part->standings, 0, sizeof(part->standings));
     release_all(w);
     assert_int_equal(trace->over, 1);
     harness_disarm(&w->h, &trace);
