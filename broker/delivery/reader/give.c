@@ -34,10 +34,9 @@ static bool is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
            (cursor->is_named || give_name(cursor));
 }
 
-/* The delivery that was entered last counts for the entry's tally. The piece comes by value: so it
- * need not lie in memory where there is none. */
-static __attribute__((noinline)) void
-give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry, struct amb_piece piece)
+/* The delivery that was entered last counts for the entry's tally. */
+static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry,
+                       const struct amb_piece *piece)
 {
     struct amb_subscription *sub = cursor->sub;
     struct amb_tally *tally = amb_tally_of(entry, cursor->counts_from);
@@ -47,7 +46,7 @@ give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry, struc
         sub->session->tallies++;
         amb_heap_take(&sub->session->heap, sizeof(*tally));
         if (tally->ticket != 0) {
-            amb_noted_written(sub, entry, &piece, tally->ticket);
+            amb_noted_written(sub, entry, piece, tally->ticket);
         }
     }
 }
@@ -67,7 +66,7 @@ static inline __attribute__((always_inline)) void give_sent(struct amb_cursor *c
 {
     struct amb_session *session = cursor->sub->session;
     if (__builtin_expect(entry->tally != NULL, 0)) {
-        give_tally(cursor, entry, *piece);
+        give_tally(cursor, entry, piece);
     }
     struct amb_gap gap = {0};
     if (piece->seq > cursor->loss.expected_seq) {
