@@ -7,8 +7,8 @@
 #include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
-#include "broker/delivery/reader/noted.h"
 #include "broker/delivery/reader/piece.h"
+#include "broker/delivery/reader/traced_delivery.h"
 #include "broker/session/session.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/slice.h"
@@ -76,7 +76,7 @@ static __attribute__((noinline)) void take_note(struct amb_taker *taker,
 {
     taker->redelivered += take->attempt > 0 ? take->count : 0;
     if (take->tally != NULL && take->tally->ticket != 0) {
-        amb_noted_written(taker->sub, entry, piece, take->tally->ticket);
+        amb_traced_delivery_written(taker->sub, entry, piece, take->tally->ticket);
     }
 }
 

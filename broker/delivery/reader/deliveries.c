@@ -2,7 +2,7 @@
 #include "broker/delivery/reader/deliveries.h"
 
 #include "broker/base/fault.h"
-#include "broker/delivery/reader/noted.h"
+#include "broker/delivery/reader/traced_delivery.h"
 #include "broker/memory/segment.h"
 #include "broker/session/quarantine.h"
 #include "broker/session/session.h"
@@ -99,7 +99,7 @@ static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *de
         sub->session->tallies--;
         amb_heap_give(&sub->session->heap, sizeof(*tally));
         if (tally->ticket != 0) {
-            amb_noted_back(sub, tally->ticket, msgs);
+            amb_traced_delivery_back(sub, tally->ticket, msgs);
         }
         amb_tally_settle(sub->session->shard, tally, msgs);
     }

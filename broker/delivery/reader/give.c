@@ -4,10 +4,10 @@
 #include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
-#include "broker/delivery/reader/noted.h"
 #include "broker/delivery/reader/pick.h"
 #include "broker/delivery/reader/piece.h"
 #include "broker/delivery/reader/subscription.h"
+#include "broker/delivery/reader/traced_delivery.h"
 #include "broker/memory/segment.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
@@ -46,7 +46,7 @@ static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *
         sub->session->tallies++;
         amb_heap_take(&sub->session->heap, sizeof(*tally));
         if (tally->ticket != 0) {
-            amb_noted_written(sub, entry, piece, tally->ticket);
+            amb_traced_delivery_written(sub, entry, piece, tally->ticket);
         }
     }
 }

@@ -13,7 +13,7 @@ struct amb_piece;
 struct amb_subscription;
 
 /* That piece goes out to the reader. The way has been chosen, and not been counted yet. */
-void amb_noted_written(const struct amb_subscription *sub, const struct amb_entry *entry,
-                       const struct amb_piece *piece, uint32_t ticket);
+void amb_traced_delivery_written(const struct amb_subscription *sub, const struct amb_entry *entry,
+                                 const struct amb_piece *piece, uint32_t ticket);
 /* Messages came back; 0: the client has gone and never gives them back. */
-void amb_noted_back(const struct amb_subscription *sub, uint32_t ticket, uint32_t msgs);
+void amb_traced_delivery_back(const struct amb_subscription *sub, uint32_t ticket, uint32_t msgs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/delivery/reader/noted.h"
+#include "broker/delivery/reader/traced_delivery.h"
 
 #include "broker/delivery/reader/piece.h"
 #include "broker/delivery/reader/subscription.h"
@@ -37,8 +37,8 @@ static enum amb_path_why why_of(const struct amb_session *session, const struct 
                                            : AMB_PATH_HOST_ALONE;
 }
 
-void amb_noted_written(const struct amb_subscription *sub, const struct amb_entry *entry,
-                       const struct amb_piece *piece, uint32_t ticket)
+void amb_traced_delivery_written(const struct amb_subscription *sub, const struct amb_entry *entry,
+                                 const struct amb_piece *piece, uint32_t ticket)
 {
     const struct amb_session *session = sub->session;
     enum amb_trace_how how = how_of(entry, piece);
@@ -60,7 +60,7 @@ void amb_noted_written(const struct amb_subscription *sub, const struct amb_entr
                                              .seq = piece->seq + entry->above});
 }
 
-void amb_noted_back(const struct amb_subscription *sub, uint32_t ticket, uint32_t msgs)
+void amb_traced_delivery_back(const struct amb_subscription *sub, uint32_t ticket, uint32_t msgs)
 {
     amb_trace_note(
         sub->session->shard, ticket,
