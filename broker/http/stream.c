@@ -19,6 +19,7 @@
 #define BEAT_NS AMB_NS_PER_SEC
 #define STALL_NS (8 * AMB_NS_PER_SEC) /* less than libmicrohttpd's own time */
 #define PIECE 16384u                  /* bytes that are sent at a time */
+#define NAME_MAX_BYTES 32u            /* of a view */
 
 struct amb_feed {
     struct amb_stream_question question;
@@ -101,14 +102,20 @@ static bool is_same(const struct amb_stream_question *a, const struct amb_stream
 
 /* ---- a feed ---- */
 
+/* The first word of the view's query. */
+static void name_of(const struct amb_stream_view *asked, char name[NAME_MAX_BYTES])
+{
+    (void)snprintf(name, NAME_MAX_BYTES, "%.*s", (int)strcspn(asked->query, " "), asked->query);
+}
+
 /* The rows of a view by key; at most view->top. */
 static enum amb_status read_view(const struct amb_streams *streams,
                                  const struct amb_stream_view *asked, json_t **rows, bool *is_cut,
                                  char why[AMB_COUNTERS_REFUSAL_MAX])
 {
-    char query[AMB_COUNTERS_QUERY_MAX + 32], name[32];
+    char query[AMB_COUNTERS_QUERY_MAX + 32], name[NAME_MAX_BYTES];
     struct amb_counters_view *view = NULL;
-    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(asked->query, " "), asked->query);
+    name_of(asked, name);
     bool is_list = strcmp(name, "status") != 0;
     (void)snprintf(query, sizeof(query), "%s", asked->query);
     if (is_list) {
@@ -136,8 +143,8 @@ static enum amb_status read_view(const struct amb_streams *streams,
 /* Puts a view's part into an event; takes it. */
 static bool put_view(json_t *views, const struct amb_stream_view *asked, json_t *part, bool is_cut)
 {
-    char name[32];
-    (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(asked->query, " "), asked->query);
+    char name[NAME_MAX_BYTES];
+    name_of(asked, name);
     if (is_cut && part != NULL) {
         (void)json_object_set_new(part, "cut", json_true());
     }
@@ -171,8 +178,8 @@ static char *full_text(const struct amb_streams *streams, const struct amb_feed 
     bool is_good = nothing != NULL;
     for (unsigned i = 0; i < feed->question.count; i++) {
         const struct amb_stream_view *asked = &feed->question.views[i];
-        char name[32];
-        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(asked->query, " "), asked->query);
+        char name[NAME_MAX_BYTES];
+        name_of(asked, name);
         is_good =
             put_view(views, asked, amb_delta_of(nothing, feed->state[i]), feed->is_cut[i]) &&
             json_object_set_new(columns, name, amb_delta_columns(streams->image, name)) == 0 &&
