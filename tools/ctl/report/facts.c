@@ -14,10 +14,16 @@
 #define PATH_BYTES 512u
 #define LINE_BYTES 512u
 
-static void set_text(json_t *object, const char *key, const char *text)
+/* JSON is UTF-8, and a file may be in something else. */
+static json_t *string_of(const char *text)
 {
     json_t *value = json_string(text);
-    (void)json_object_set_new(object, key, value == NULL ? json_string("(no UTF-8)") : value);
+    return value == NULL ? json_string("(no UTF-8)") : value;
+}
+
+static void set_text(json_t *object, const char *key, const char *text)
+{
+    (void)json_object_set_new(object, key, string_of(text));
 }
 
 /* ---- whole files of a kernel ---- */
@@ -70,8 +76,7 @@ static json_t *all_lines(const char *root, const char *path, const char *const *
         }
         line[strcspn(line, "\n")] = '\0';
         if (is_wanted) {
-            json_t *text = json_string(line);
-            (void)json_array_append_new(lines, text == NULL ? json_string("(no UTF-8)") : text);
+            (void)json_array_append_new(lines, string_of(line));
         }
     }
     (void)fclose(file);

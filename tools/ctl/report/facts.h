@@ -2,7 +2,9 @@
 /*
  * The machine, as a bug report needs it: kernel, processors, memory, limits, the cgroup, and the
  * names of variables. Never a value of a variable, a command line, or the content of a file that
- * somebody has written. Threads: any. Memory: new references.
+ * somebody has written.
+ *
+ * Threads: any. Memory: new references.
  */
 #pragma once
 

@@ -5,7 +5,7 @@
  *
  *   open ─► a file beside it, of another name ─► keep: it takes the name    drop: it goes
  *
- * Threads: one. Memory: place_free gives all back.
+ * Threads: one. Memory: `path` stays the caller's; keep and drop close the stream.
  */
 #pragma once
 
