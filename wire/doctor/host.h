@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The facts that broker and client look at alike: devices of the GPU driver, the environment, /proc
- * and /sys.
- * Nothing is loaded or opened for it, but small files. root is "" or, in tests, a folder that has
- * dev, proc and sys. Files may have any content.
+ * and /sys. Nothing is loaded, and only small files are opened. root is "" or, in tests, a folder
+ * that has dev, proc and sys. Files may have any content.
+ *
  * Threads: any. Memory: JSON, the caller's.
  */
 #pragma once
@@ -28,12 +28,12 @@ bool amb_doctor_driver(const char *root, char *out, size_t size);
 /* Appends a finding about the first of the driver's devices that is not there, or may not be
  * opened. False: there is none. */
 bool amb_doctor_devices(const char *root, json_t *rows);
+
 enum amb_doctor_found {
     AMB_DOCTOR_NO_ANSWER,
     AMB_DOCTOR_UNSET,
     AMB_DOCTOR_SET,
 };
-
 /* A variable of a process's environment at its start; pid 0: this one's. It has been made printable
  * ASCII. */
 enum amb_doctor_found amb_doctor_environment(const char *root, pid_t pid, const char *name,
