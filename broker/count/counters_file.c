@@ -47,10 +47,10 @@ static bool is_abandoned(const char *path, char why[AMB_COUNTERS_WHY_MAX])
     return is_free;
 }
 
-static bool is_in_memory(int fd)
+bool amb_counters_file_is_in_memory(const char *path)
 {
     struct statfs fs;
-    return fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+    return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
 /* Made whole under another name: nobody sees a part of it. */
@@ -63,9 +63,8 @@ static int file_make(const char *path, const struct amb_counters_options *option
         return fail(why, "it cannot be made");
     }
     int error = 0;
-    if (options->must_be_in_memory && !is_in_memory(fd)) {
-        (void)snprintf(why, AMB_COUNTERS_WHY_MAX,
-                       "the folder is on a disk, which would hold up workers");
+    if (options->must_be_in_memory && !amb_counters_file_is_in_memory(path)) {
+        (void)snprintf(why, AMB_COUNTERS_WHY_MAX, "%s", AMB_COUNTERS_ON_DISK);
     } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         (void)fail(why, "it cannot be locked");
     } else if ((error = posix_fallocate(fd, 0, (off_t)size)) != 0) {

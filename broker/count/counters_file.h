@@ -8,7 +8,12 @@
 
 #include "wire/counters/image.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* Why `auto` takes no folder that is not in memory: the kernel holds up a store while it writes
+ * that page out. */
+#define AMB_COUNTERS_ON_DISK "the folder is on a disk, which would hold up workers"
 
 struct amb_counters_options;
 
@@ -16,3 +21,5 @@ struct amb_counters_options;
  * reason. */
 int amb_counters_file_open(const struct amb_counters_options *options, size_t size,
                            char why[AMB_COUNTERS_WHY_MAX]);
+/* Is that file or folder in memory (tmpfs)? Also false where it is not there. */
+bool amb_counters_file_is_in_memory(const char *path);

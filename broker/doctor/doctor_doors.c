@@ -3,7 +3,6 @@
 
 #include "broker/config/config_auth.h"
 #include "broker/config/config_listen.h"
-#include "wire/codec/url.h"
 #include "wire/doctor/checks.h"
 
 #include <stdio.h>
@@ -23,11 +22,11 @@ static const char *mode_text(unsigned mode, char out[MODE_MAX])
 
 /* ---- Unix sockets ---- */
 
-static void folder_of(const char *path, char out[sizeof(((struct amb_url *)NULL)->path)])
+void amb_doctor_socket_folder(const struct amb_url *url, char out[sizeof(url->path)])
 {
-    const char *slash = strrchr(path, '/');
-    size_t len = slash == NULL ? 0 : (size_t)(slash - path);
-    (void)snprintf(out, sizeof(((struct amb_url *)NULL)->path), "%.*s", (int)len, path);
+    const char *slash = strrchr(url->path, '/');
+    size_t len = slash == NULL ? 0 : (size_t)(slash - url->path);
+    (void)snprintf(out, sizeof(url->path), "%.*s", (int)len, url->path);
     if (out[0] == '\0') {
         (void)strcpy(out, slash == NULL ? "." : "/");
     }
@@ -58,7 +57,7 @@ static void look_at_folder(const struct amb_url *url, json_t *rows)
 {
     char folder[sizeof(url->path)], mode[MODE_MAX];
     struct stat st;
-    folder_of(url->path, folder);
+    amb_doctor_socket_folder(url, folder);
     bool is_there = stat(folder, &st) == 0;
     const char *fault = folder_fault(folder, &st, is_there);
     if (fault != NULL) {

@@ -7,13 +7,14 @@
 #pragma once
 
 #include "broker/config/config.h"
+#include "wire/codec/url.h"
 
 #include <jansson.h>
 #include <stdbool.h>
-
-struct amb_url;
 
 /* Appends rows about the listeners of the configuration; is_running: its sockets are there. */
 void amb_doctor_doors(const struct amb_config *config, bool is_running, json_t *rows);
 /* The mode that a Unix listener's socket gets. */
 unsigned amb_doctor_socket_mode(const struct amb_url *url);
+/* The folder of a Unix listener's socket. */
+void amb_doctor_socket_folder(const struct amb_url *url, char out[sizeof(url->path)]);

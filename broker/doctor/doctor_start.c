@@ -2,6 +2,7 @@
 #include "broker/doctor/doctor_start.h"
 
 #include "broker/config/config.h"
+#include "broker/count/counters_file.h"
 #include "broker/doctor/doctor_cpu.h"
 #include "broker/doctor/doctor_doors.h"
 #include "broker/doctor/doctor_host.h"
@@ -16,11 +17,9 @@
 #include "wire/doctor/host.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
-#include <linux/magic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/vfs.h>
+#include <unistd.h>
 
 #define WHY_MAX 512u
 
@@ -93,37 +92,36 @@ static bool look_at_transports(const struct amb_config *config, bool *has_rdma, 
 
 /* ---- counters ---- */
 
-/* The folder that `auto` takes; false: there is no Unix listener. */
-static bool find_folder(const struct amb_config *config, char *out, size_t size)
+/* The listener that `auto` lies beside; NULL: there is none. */
+static const struct amb_url *first_unix(const struct amb_config *config)
 {
     for (size_t i = 0; i < config->doors.count; i++) {
-        const struct amb_url *url = &config->doors.items[i];
-        if (url->scheme == AMB_URL_UNIX) {
-            const char *slash = strrchr(url->path, '/');
-            (void)snprintf(out, size, "%.*s", slash == NULL ? 0 : (int)(slash + 1 - url->path),
-                           url->path);
-            return true;
+        if (config->doors.items[i].scheme == AMB_URL_UNIX) {
+            return &config->doors.items[i];
         }
     }
-    return false;
+    return NULL;
 }
 
-static bool is_on_disk(const char *folder)
+/* A folder that is not there is made at the start, or is a finding of its own. */
+static bool is_on_disk(const struct amb_url *url)
 {
-    struct statfs fs;
-    return statfs(folder, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC;
+    char folder[sizeof(url->path)];
+    amb_doctor_socket_folder(url, folder);
+    return access(folder, F_OK) == 0 && !amb_counters_file_is_in_memory(folder);
 }
 
 static void look_at_counters(const struct amb_config *config, json_t *rows)
 {
-    char folder[sizeof(((struct amb_url *)NULL)->path)] = "";
-    const char *word = config->server.counters_file, *why = NULL;
-    if (strcmp(word, "none") == 0) {
+    const struct amb_url *url = first_unix(config);
+    const char *why = NULL;
+    bool is_auto = strcmp(config->server.counters_file, "auto") == 0;
+    if (strcmp(config->server.counters_file, "none") == 0) {
         why = "server.counters_file is \"none\"";
-    } else if (strcmp(word, "auto") == 0 && !find_folder(config, folder, sizeof(folder))) {
+    } else if (is_auto && url == NULL) {
         why = "there is no Unix socket for them to lie beside";
-    } else if (strcmp(word, "auto") == 0 && is_on_disk(folder)) {
-        why = "the folder is on a disk, which would hold up workers";
+    } else if (is_auto && is_on_disk(url)) {
+        why = AMB_COUNTERS_ON_DISK;
     }
     if (why != NULL) {
         amb_doctor_find(rows, AMB_DOCTOR_COUNTERS_PRIVATE, "why", why, NULL);
