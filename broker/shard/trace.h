@@ -6,9 +6,9 @@
  *
  * A batch of a traced topic gets a ticket with its head. From its routing on its tally (tally.h)
  * has the ticket, whether its publisher waits for the delivery or not. So stages behind that are
- * noted where a tally is looked at anyway. Without a trace a batch costs one comparison, of
- * `shard->trace.count` with its head. Where readers stand is looked at once a turn, while a traced
- * batch lies in a log of the shard (broker/delivery/traced.h).
+ * noted where a tally is looked at anyway. Without a trace a batch costs one comparison of
+ * `shard->trace.count`, and a look at its tally where it is given. Where readers stand is looked at
+ * once a turn, while a traced batch lies in a log of the shard (broker/delivery/traced.h).
  *
  * All memory is allocated by the control thread before a trace is armed. It lies beside the
  * counters file and not in it. It is needed for seconds, may be of one tenant, and that file is
