@@ -81,8 +81,8 @@ if [ -z "${AMB_BARE_ROOT_INSIDE:-}" ]; then
     exit 0
 fi
 
-# In namespaces of its own: these mounts are seen by nobody else. Its root is a mount, as everywhere: without one
-# no other namespace gets a root in there (tests/system).
+# In namespaces of its own: these mounts are seen by nobody else. Its root is the root of its mounts, as
+# everywhere: a process that enters a namespace of a test's gets that one, whatever its own was.
 root=$AMB_BARE_ROOT_INSIDE
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
@@ -92,5 +92,7 @@ mount -t devpts -o ptmxmode=0666 devpts "$root/dev/pts" # tests of programs that
 if [ -n "$AMB_BARE_ROOT_SYS" ]; then
     mount -t sysfs -o ro sysfs "$root/sys"
 fi
+cd "$root"
+pivot_root . mnt
 exec env -i HOME=/srv PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C TERM=dumb \
-    chroot "$root" bash -c 'cd /srv/sources && exec bash /srv/readme-script'
+    chroot . bash -c 'umount -l /mnt && cd /srv/sources && exec bash /srv/readme-script'
