@@ -143,8 +143,8 @@ static bool session_may_cool(const struct amb_session *session)
 {
     return session->is_link_down ||
            (session->link != NULL && session->link->queued == 0 && !session->book.has_news &&
-            !session->word.is_held && amb_list_is_empty(&session->book.commits) &&
-            amb_list_is_empty(&session->stalled));
+            !session->word.is_held && session->word.flow.since_ns == 0 &&
+            amb_list_is_empty(&session->book.commits) && amb_list_is_empty(&session->stalled));
 }
 
 static unsigned cold_looks(const struct amb_shard *shard, int64_t since_ns)

@@ -312,6 +312,41 @@ static void test_a_resting_socket_is_found_by_a_worker_that_has_no_time_to_sleep
     socket_over(w);
 }
 
+/* Receipts of a steady flow wait for a millisecond. However many turns that is, their session stays
+ * among those that a turn tells. */
+static void test_a_session_whose_receipts_wait_stays_warm(void **state)
+{
+    struct shard_pair *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *others[8];
+    for (unsigned i = 0; i < 8; i++) {
+        others[i] = shard_client_create(&w->h, 0, NULL);
+    }
+    struct shard_client *socket = resting_socket(w);
+    for (unsigned i = 0; i < 5 * AMB_RHYTHM_MIN && socket->session->word.flow.since_ns == 0; i++) {
+        client_send(socket, 0, 1, 16);
+        amb_link_flush(socket->link);
+        await_arrived(socket, POLLIN);
+        turn_and_sleep(w, 1);
+    }
+    assert_true(socket->session->word.flow.since_ns != 0);
+    uint64_t told = socket->pubs[0].accepted;
+    for (unsigned i = 0; i < 8; i++) {
+        amb_session_stir(others[i]->session);
+    }
+    assert_true(shard->poll.warm_count > 8);
+    for (unsigned i = 0; i < 5000; i++) {
+        (void)amb_links_poll(shard, 0);
+    }
+    assert_false(socket->session->is_cold);
+    assert_true(others[0]->session->is_cold);
+    harness_pass(&w->h, AMB_RHYTHM_HOLD_NS);
+    (void)harness_turn(&w->h, 0);
+    assert_true(socket->session->word.flow.since_ns == 0); /* Told. */
+    socket_over(w);
+    assert_true(socket->pubs[0].accepted > told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +358,7 @@ int main(void)
         T(test_an_end_right_behind_data_is_not_slept_over),
         T(test_a_worker_that_sleeps_at_once_is_woken_by_a_resting_socket),
         T(test_a_resting_socket_is_found_by_a_worker_that_has_no_time_to_sleep),
+        T(test_a_session_whose_receipts_wait_stays_warm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
