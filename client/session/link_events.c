@@ -371,14 +371,23 @@ static void on_sent(void *arg, struct amb_link_tx *tx, enum amb_status status)
     }
 }
 
+/* A flush of any thread may find it. Only a poll ends the session, so somebody must poll. */
 static void on_down(void *arg, enum amb_status why, const char *text)
 {
     struct amb_conn *conn = arg;
-    if (!conn->link_state.is_down) {
-        conn->link_state.is_down = true;
-        conn->session.link_status = why;
-        (void)snprintf(conn->session.link_text, sizeof(conn->session.link_text), "%s",
-                       text != NULL ? text : "");
+    if (conn->link_state.is_down) {
+        return;
+    }
+    conn->link_state.is_down = true;
+    conn->session.link_status = why;
+    (void)snprintf(conn->session.link_text, sizeof(conn->session.link_text), "%s",
+                   text != NULL ? text : "");
+    if (conn->driver.is_asleep) {
+        amb_conn_wake_driver(conn);
+    } else if (conn->io.has_thread) {
+        amb_io_kick(conn);
+    } else {
+        amb_notify_set(conn);
     }
 }
 

@@ -352,6 +352,45 @@ static void what_finds_the_socket_full_leaves_while_a_driver_sleeps(void **state
     session_close(&s);
 }
 
+static void break_link(struct amb_link *link)
+{
+    link->is_down = true;
+    link->events->on_down(link->arg, AMB_ENOMEM, "no memory for the ring");
+}
+
+/* A flush of one thread finds the link broken. No byte comes to wake the one that sleeps on it. */
+static void what_a_flush_of_another_thread_breaks_wakes_a_driver(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    struct amb_sub *sub = NULL;
+    struct amb_msg *msg = NULL;
+    assert_int_equal(amb_subscribe(s.conn, "t1", NULL, &sub), AMB_OK);
+    fake_broker_deliver(s.fake, 0, 1, "m", 1, 1, 0);
+    assert_int_equal(amb_next(sub, 5 * AMB_SEC, &msg), AMB_OK);
+    pthread_t driver;
+    assert_int_equal(pthread_create(&driver, NULL, next_of, sub), 0);
+    static struct amb_link_ops broken;
+    for (bool is_asleep = false; !is_asleep; fake_broker_nap()) {
+        amb_conn_lock(s.conn);
+        is_asleep = s.conn->driver.is_asleep;
+        if (is_asleep) {
+            broken = *s.conn->link->ops;
+            broken.flush = break_link;
+            s.conn->link->ops = &broken;
+        }
+        amb_conn_unlock(s.conn);
+    }
+    int64_t begin_ns = amb_clock_monotonic_ns();
+    amb_msg_release(msg);
+    void *second = NULL;
+    assert_int_equal(pthread_join(driver, &second), 0);
+    assert_null(second);
+    assert_in_range(amb_clock_monotonic_ns() - begin_ns, 0, 5 * AMB_SEC);
+    assert_int_equal(s.conn->session.down, AMB_ENOMEM);
+    session_close(&s);
+}
+
 /* In a dialogue on a stream a release takes no call of its own: the next answer has it. */
 static void a_release_waits_for_the_next_answer(void **state)
 {
@@ -413,6 +452,8 @@ int main(void)
         cmocka_unit_test_prestate(a_driver_sleeps_soon_after_its_last_work, &stream),
         cmocka_unit_test_prestate(what_finds_the_socket_full_leaves_while_a_driver_sleeps, &stream),
         cmocka_unit_test_prestate(what_another_thread_leaves_behind_wakes_a_driver, &slow_stream),
+        cmocka_unit_test_prestate(what_a_flush_of_another_thread_breaks_wakes_a_driver, &ring),
+        cmocka_unit_test_prestate(what_a_flush_of_another_thread_breaks_wakes_a_driver, &stream),
         cmocka_unit_test_prestate(a_release_waits_for_the_next_answer, &quick_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
