@@ -38,6 +38,12 @@ static void take_back(struct amb_conn *conn)
     }
 }
 
+/* The link is down, and the session goes with it at the next poll. */
+static bool is_down_unseen(const struct amb_conn *conn)
+{
+    return conn->link_state.is_down && conn->session.down == AMB_OK;
+}
+
 static unsigned poll_link(struct amb_conn *conn)
 {
     unsigned done = amb_client_ucx_progress(conn);
@@ -45,7 +51,7 @@ static unsigned poll_link(struct amb_conn *conn)
         done += amb_link_poll(conn->link,
                               conn->link->queued == 0 ? AMB_POLL_BUDGET : AMB_POLL_BUDGET_BUSY);
     }
-    if (conn->link_state.is_down && conn->session.down == AMB_OK) {
+    if (is_down_unseen(conn)) {
         amb_upcalls.hear_out(conn);
         amb_conn_lost(conn, conn->session.link_status,
                       conn->session.link_text); /* unless that was why */
@@ -175,6 +181,9 @@ static bool driver_sleep(struct amb_conn *conn, const struct amb_wait *wait, int
         amb_conn_flush_link(conn); /* Left to us, see amb_conn_push. */
     }
     struct pollfd link = {.fd = conn->link_state.epoll_fd, .events = POLLIN};
+    if (is_down_unseen(conn)) { /* A flush found it: nothing will come. */
+        return false;
+    }
     if (amb_conn_can_rest(conn) ? !amb_conn_rest(conn, &link) : !amb_conn_arm(conn, want_flow)) {
         return false;
     }

@@ -391,6 +391,28 @@ static void what_a_flush_of_another_thread_breaks_wakes_a_driver(void **state)
     session_close(&s);
 }
 
+/* ... and one that finds it itself, right before its sleep, does not begin that. */
+static void what_its_own_flush_breaks_is_not_slept_over(void **state)
+{
+    struct session s;
+    struct amb_options options = AMB_INIT(amb_options);
+    options.spin_ns = AMB_SPIN_NEVER;
+    session_open(&s, *state, &options);
+    static struct amb_link_ops broken;
+    const struct amb_wait wait = {.is_ready = is_never, .timeout_ns = 20 * AMB_SEC};
+    int64_t begin_ns = amb_clock_monotonic_ns();
+    amb_conn_lock(s.conn);
+    broken = *s.conn->link->ops;
+    broken.flush = break_link;
+    s.conn->link->ops = &broken;
+    s.conn->link_state.must_flush = true;
+    enum amb_status status = amb_conn_wait(s.conn, &wait);
+    amb_conn_unlock(s.conn);
+    assert_int_equal(status, AMB_ENOMEM);
+    assert_in_range(amb_clock_monotonic_ns() - begin_ns, 0, 5 * AMB_SEC);
+    session_close(&s);
+}
+
 /* In a dialogue on a stream a release takes no call of its own: the next answer has it. */
 static void a_release_waits_for_the_next_answer(void **state)
 {
@@ -454,6 +476,8 @@ int main(void)
         cmocka_unit_test_prestate(what_another_thread_leaves_behind_wakes_a_driver, &slow_stream),
         cmocka_unit_test_prestate(what_a_flush_of_another_thread_breaks_wakes_a_driver, &ring),
         cmocka_unit_test_prestate(what_a_flush_of_another_thread_breaks_wakes_a_driver, &stream),
+        cmocka_unit_test_prestate(what_its_own_flush_breaks_is_not_slept_over, &ring),
+        cmocka_unit_test_prestate(what_its_own_flush_breaks_is_not_slept_over, &stream),
         cmocka_unit_test_prestate(a_release_waits_for_the_next_answer, &quick_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
