@@ -258,9 +258,12 @@ static void leave_to_io(struct amb_conn *conn)
     amb_conn_arm_for_user(conn);
 }
 
-/* Somebody else drives from here on. */
+/* Somebody else drives from here on. What others left to us while we had let go leaves now. */
 static void drive_end(struct amb_conn *conn)
 {
+    if (conn->link_state.must_flush && conn->link != NULL && !conn->link_state.is_closing) {
+        amb_conn_flush_link(conn);
+    }
     conn->driver.is_taken = false;
     if (conn->driver.followers != 0) {
         conn->driver.has_changed = true;

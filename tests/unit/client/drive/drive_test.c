@@ -78,6 +78,8 @@ int sched_yield(void)
         amb_conn_lock(conn);
         has_come = true;
         amb_conn_changed(conn);
+        conn->link_state.must_flush = true;
+        amb_conn_push(conn, true); /* Left to the driver. */
         amb_conn_unlock(conn);
     }
     return (int)syscall(SYS_sched_yield);
@@ -161,8 +163,10 @@ static void what_came_while_it_let_go_is_seen_before_it_sleeps(void **state)
     enum amb_status status = amb_conn_wait(conn, &wait);
     is_watched = false;
     atomic_fetch_sub(&conn->lock_waits, 1);
+    bool is_left = conn->link_state.must_flush;
     amb_conn_unlock(conn);
     assert_int_equal(status, AMB_OK);
+    assert_false(is_left);
     assert_int_equal(sleeps, 1);
     assert_false(slept_too_long);
     session_close(&s);
