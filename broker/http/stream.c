@@ -429,7 +429,7 @@ enum amb_status amb_stream_open(struct amb_streams *streams, struct MHD_Connecti
     while (place < AMB_STREAMS_MAX && streams->of[place] != NULL) {
         place++;
     }
-    if (place == AMB_STREAMS_MAX) {
+    if (place == AMB_STREAMS_MAX || streams->is_over) {
         return AMB_ELIMIT;
     }
     struct amb_stream *stream = calloc(1, sizeof(*stream));
@@ -521,6 +521,7 @@ void amb_streams_stop(struct amb_streams *streams, enum amb_stream_way way)
 
 void amb_streams_end(struct amb_streams *streams)
 {
+    streams->is_over = true;
     for (unsigned i = 0; i < AMB_STREAMS_MAX; i++) {
         if (streams->of[i] != NULL) {
             streams->of[i]->is_over = true; /* Its bytes are sent, where that is at once. */

@@ -45,6 +45,7 @@ struct amb_streams {
     struct amb_stream *of[AMB_STREAMS_MAX];
     struct amb_feed *feeds[AMB_STREAMS_MAX];
     unsigned count;
+    bool is_over;                          /* none begins any more */
     bool is_closed[AMB_STREAM_BY_KEY + 1]; /* ways by which nobody may be here any more */
 };
 
@@ -64,7 +65,7 @@ struct amb_stream_question {
 bool amb_stream_argument(struct amb_stream_question *question, const char *name, const char *value,
                          char why[AMB_COUNTERS_REFUSAL_MAX]);
 /* The answer of a new stream, which it belongs to. EINVAL: the question is wrong, and `why` has a
- * sentence. ELIMIT: there are AMB_STREAMS_MAX. ENOMEM. */
+ * sentence. ELIMIT: there are AMB_STREAMS_MAX, or the end. ENOMEM. */
 AMB_MUST_CHECK enum amb_status
 amb_stream_open(struct amb_streams *streams, struct MHD_Connection *connection,
                 enum amb_stream_way way, const struct amb_stream_question *question,
@@ -75,5 +76,5 @@ void amb_streams_turn(struct amb_streams *streams, int64_t now_ns);
 int64_t amb_streams_due(const struct amb_streams *streams);
 /* Ends those that came this way; they may come again. */
 void amb_streams_stop(struct amb_streams *streams, enum amb_stream_way way);
-/* All of them, before libmicrohttpd stops. */
+/* All of them, before libmicrohttpd stops; no other one begins. */
 void amb_streams_end(struct amb_streams *streams);

@@ -67,7 +67,7 @@ enum amb_status amb_tables_ask(struct amb_tables *tables, const char *query,
                                struct MHD_Connection *connection, int64_t now_ns, const char **text)
 {
     struct amb_table *table = place_of(tables, query);
-    if (table == NULL || tables->inbox->owner == NULL) {
+    if (table == NULL || tables->is_over || tables->inbox->owner == NULL) {
         return AMB_EBUSY; /* Or nobody reads answers: the observer's thread was not started. */
     }
     bool is_this = strcmp(table->ask.query, query) == 0;
@@ -102,6 +102,7 @@ void amb_tables_tick(struct amb_tables *tables, int64_t now_ns)
 
 void amb_tables_end(struct amb_tables *tables)
 {
+    tables->is_over = true;
     for (unsigned i = 0; i < AMB_TABLES; i++) {
         wake(&tables->of[i]);
         /* One that is asked has no text: nobody answers any more. */

@@ -37,18 +37,20 @@ struct amb_table {
 struct amb_tables {
     struct amb_control *control;
     struct amb_inbox *inbox; /* the observer's */
+    bool is_over;            /* nobody answers any more */
     struct amb_table of[AMB_TABLES];
 };
 
 /* Is it one of these, as "transports"? */
 bool amb_tables_has(const char *view);
 /* The answer of a question, as "paths NAME". *text: until the next call. EAGAIN: the request is
- * suspended, and its handler is called again. EBUSY: too many questions, or requests. ETIMEDOUT:
- * the control thread has not answered for AMB_TABLE_WAIT_NS. ENOMEM. */
+ * suspended, and its handler is called again. EBUSY: too many questions, or requests, or the end.
+ * ETIMEDOUT: the control thread has not answered for AMB_TABLE_WAIT_NS. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_tables_ask(struct amb_tables *tables, const char *query,
                                               struct MHD_Connection *connection, int64_t now_ns,
                                               const char **text);
 /* Wakes requests that have waited for too long. */
 void amb_tables_tick(struct amb_tables *tables, int64_t now_ns);
-/* Wakes all of them, before libmicrohttpd stops, and frees the answers. */
+/* Wakes all of them, before libmicrohttpd stops, and frees the answers. Their handlers are called
+ * again, and none waits from here on: libmicrohttpd aborts where one is suspended as it stops. */
 void amb_tables_end(struct amb_tables *tables);
