@@ -10,11 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Sent by amb_signals_stop, amb_signals_detach and amb_signals_call, and taken from nobody else,
- * see take. */
+/* Sent by amb_signals_stop and amb_signals_detach, and taken from nobody else, see take. */
 #define STOP SIGRTMIN
 #define DETACH (SIGRTMIN + 1)
-#define CALL (SIGRTMIN + 2)
+/* Of amb_signals_call; from anybody else it is harmless. One is pending at most, so that it needs
+ * no place in a queue. A real-time one fails where this user's processes have used up
+ * RLIMIT_SIGPENDING, and clients cause it. */
+#define CALL SIGURG
 /* The third request to end: something hangs. */
 #define TERMS_MAX 3u
 
@@ -61,7 +63,7 @@ static int take(const sigset_t *set)
 {
     siginfo_t info;
     int number = sigwaitinfo(set, &info);
-    bool is_ours = number == STOP || number == DETACH || number == CALL;
+    bool is_ours = number == STOP || number == DETACH;
     return number < 0 || (is_ours && info.si_pid != getpid()) ? 0 : number;
 }
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,6 +167,29 @@ static void test_a_storm_of_hup_is_survived(void **state)
     assert_true(values(&counts->reloads) <= 1000);
 }
 
+/* Calls are as many as clients ask for, and other processes of this user have signals, too. */
+static void test_a_call_needs_no_place_in_a_queue(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit none = {0, 0};
+        struct amb_signals signals;
+        struct counts *counts = begin(&signals);
+        if (setrlimit(RLIMIT_SIGPENDING, &none) != 0) {
+            _exit(1);
+        }
+        for (int i = 0; i < 1000; i++) {
+            amb_signals_call(&signals);
+        }
+        _exit(sem_wait(&counts->calls) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 /* Its callbacks would work on memory that is being freed then. */
 static void test_a_detached_thread_calls_nobody_and_still_counts(void **state)
 {
@@ -219,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_detached_thread_calls_nobody_and_still_counts),
         cmocka_unit_test(test_a_third_term_ends_the_process),
+        cmocka_unit_test(test_a_call_needs_no_place_in_a_queue),
         cmocka_unit_test(test_each_term_drains_once),
         cmocka_unit_test(test_usr2_drains_once_and_term_after_it_does_not_hurry),
         cmocka_unit_test(test_harmless_signals_do_nothing),
