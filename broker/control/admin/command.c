@@ -167,8 +167,9 @@ bool amb_command_is_of_config(const struct amb_command *command)
 
 bool amb_command_is_of_trust(const struct amb_command *command)
 {
-    static const char *const keys[] = {"auth.", "http.",   "log.audit", "quotas",
-                                       "roles", "tenants", "tls.",      "transports."};
+    static const char *const keys[] = {
+        "auth.", "http.",   "log.audit", "quotas",     "memory.cuda.trust",
+        "roles", "tenants", "tls.",      "transports."};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         if (command->kind == AMB_COMMAND_CONFIG_SET &&
             strncmp(command->rest, keys[i], strlen(keys[i])) == 0) {

@@ -89,11 +89,13 @@ static void test_commands_about_the_configuration(void **state)
 static void test_keys_that_say_who_may_do_what(void **state)
 {
     (void)state;
-    static const char *const of_trust[] = {"config set roles=( )", "config set auth.users=/u",
-                                           "config set log.audit=/a", "config set tls.ca=/c",
-                                           "config set http.insecure=true"};
-    static const char *const others[] = {"config set log.level=debug", "config set topics=( )",
-                                         "config reload", "config test /roles", "topics roles"};
+    static const char *const of_trust[] = {
+        "config set roles=( )",          "config set auth.users=/u",
+        "config set log.audit=/a",       "config set tls.ca=/c",
+        "config set http.insecure=true", "config set memory.cuda.trust=all"};
+    static const char *const others[] = {
+        "config set log.level=debug", "config set topics=( )", "config reload",
+        "config test /roles",         "topics roles",          "config set limits.max_topics=7"};
     for (size_t i = 0; i < sizeof(of_trust) / sizeof(of_trust[0]); i++) {
         struct amb_command command;
         const char *why;
