@@ -49,8 +49,7 @@ static enum amb_status ask(const struct amb_ctl_asked *asked, const char *query,
         write_why(asked->ctl, status, note);
         return status;
     }
-    *out = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, NULL);
-    amb_msg_release(answer);
+    *out = amb_ctl_take_json(answer);
     if (*out == NULL) {
         (void)snprintf(note, AMB_CTL_NOTE_MAX, "%s: the answer is not JSON", query);
     }

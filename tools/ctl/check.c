@@ -33,8 +33,7 @@ static json_t *ask(struct amb_ctl *ctl, enum amb_judge judge, struct amb_judgeme
                           out);
         return NULL;
     }
-    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, NULL);
-    amb_msg_release(answer);
+    json_t *value = amb_ctl_take_json(answer);
     if (value == NULL) {
         amb_judge_silence(judge, true, "the broker's answer is not JSON", out);
     }

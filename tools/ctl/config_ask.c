@@ -65,9 +65,7 @@ static json_t *answer_of(struct amb_ctl *ctl, const char *query, enum amb_exit *
         *code = amb_ctl_fail(ctl, ctl->line->called, status);
         return NULL;
     }
-    json_error_t error;
-    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, &error);
-    amb_msg_release(answer);
+    json_t *value = amb_ctl_take_json(answer);
     if (!json_is_array(json_object_get(value, "rows"))) {
         amb_tool_error("%s: the broker's answer is not understood here", ctl->line->called);
         *code = AMB_EXIT_SOFTWARE;

@@ -159,6 +159,13 @@ enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb
     return amb_exit_of(status);
 }
 
+json_t *amb_ctl_take_json(struct amb_msg *answer)
+{
+    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, NULL);
+    amb_msg_release(answer);
+    return value;
+}
+
 int64_t amb_ctl_answer_ns(const struct amb_ctl *ctl)
 {
     return ctl->timeout_ns >= 0 ? ctl->timeout_ns : 5 * AMB_SEC;

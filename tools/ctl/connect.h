@@ -32,6 +32,8 @@ enum amb_exit amb_ctl_close(struct amb_ctl *ctl, enum amb_exit code);
 /* Says "what: why" of a failed call and returns its exit code. */
 enum amb_exit amb_ctl_fail(const struct amb_ctl *ctl, const char *what, enum amb_status status);
 
+/* An answer as JSON, a new reference, and releases it. NULL: it is none, or there is no memory. */
+json_t *amb_ctl_take_json(struct amb_msg *answer);
 /* How long the broker's answer to a question is waited for: --timeout, else 5 s. */
 int64_t amb_ctl_answer_ns(const struct amb_ctl *ctl);
 /* True once SIGINT or SIGTERM has come. */

@@ -83,8 +83,7 @@ static json_t *ask(struct amb_ctl *ctl, const char *query, enum amb_status *stat
     if (*status != AMB_OK) {
         return NULL;
     }
-    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, NULL);
-    amb_msg_release(answer);
+    json_t *value = amb_ctl_take_json(answer);
     *status = value != NULL ? AMB_OK : AMB_EPROTO;
     return value;
 }

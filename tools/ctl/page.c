@@ -18,13 +18,11 @@
 static enum amb_exit ask(struct amb_ctl *ctl, json_t **out)
 {
     struct amb_msg *answer;
-    json_error_t error;
     enum amb_status status = amb_admin(ctl->conn, "page", amb_ctl_answer_ns(ctl), &answer);
     if (status != AMB_OK) {
         return amb_ctl_fail(ctl, "page", status);
     }
-    *out = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, &error);
-    amb_msg_release(answer);
+    *out = amb_ctl_take_json(answer);
     const json_t *row = json_array_get(*out, 0);
     if (!json_is_string(json_object_get(row, "url")) ||
         !json_is_string(json_object_get(row, "socket"))) {
