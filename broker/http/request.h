@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wish of a request of HTTP, from its texts alone: method, target, Host.
+ * A request of HTTP, judged by its texts alone: method, target, query, headers.
  *
  * Threads: any. Memory: pure functions.
  */
@@ -26,6 +26,7 @@ struct amb_http_names {
     size_t count;
 };
 
+/* GET or HEAD. */
 bool amb_http_is_method(const char *method);
 /* target: as it came, with its query, which the route takes or not. */
 enum amb_http_route amb_http_route_of(const char *target);

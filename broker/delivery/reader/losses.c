@@ -105,7 +105,7 @@ void amb_losses_end(struct amb_subscription *sub)
 {
     struct amb_shard *shard = sub->session->shard;
     if (shard->counters == NULL) {
-        return; /* So has the book. */
+        return; /* The book lay in the counters, and has gone with them. */
     }
     for (unsigned i = 0; i < AMB_LOSS_REASONS; i++) {
         amb_loss_book_end(&shard->losses, sub->losses.records[i]);
