@@ -258,7 +258,8 @@ static void leave_to_io(struct amb_conn *conn)
     amb_conn_arm_for_user(conn);
 }
 
-/* Somebody else drives from here on. What others left to us while we had let go leaves now. */
+/* Somebody else drives from here on. While we had let go, others may have left us something to
+ * send. */
 static void drive_end(struct amb_conn *conn)
 {
     if (conn->link_state.must_flush && conn->link != NULL && !conn->link_state.is_closing) {
