@@ -11,7 +11,7 @@
  * remove another's. Operators remove anybody's.
  *
  * A group goes with its last member, a durable name when it has had none for
- * limits.durable_expiry, or by `broker-ctl durable rm`.
+ * limits.durable_expiry, or by `broker-ctl queues rm`.
  *
  * Threads: the control thread. Memory: one allocation a queue; they count as subscriptions.
  */
