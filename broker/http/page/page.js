@@ -83,9 +83,9 @@
       const view = isFull || !old ? {rows: new Map(), cut: false} : old;
       for (const key of change.gone ?? []) view.rows.delete(key);
       for (const [key, columns] of Object.entries(change.set ?? {})) {
-        const row = view.rows.get(key) ?? (isFull && old?.rows.get(key)) ?? newRow();
-        view.rows.set(key, row || newRow());
-        Object.assign(view.rows.get(key).now, columns);
+        const row = view.rows.get(key) ?? old?.rows.get(key) ?? newRow(); // Its history goes on.
+        view.rows.set(key, row);
+        Object.assign(row.now, columns);
       }
       view.cut = change.cut ?? view.cut;
       views.set(name, view);
