@@ -456,7 +456,8 @@ void amb_admin_request(struct amb_client *client, uint64_t id, const char *query
     if (obstacle != NULL) {
         char words[AMB_AUDIT_WHAT_SIZE];
         (void)amb_command_format(&command, words, sizeof(words)); /* Without a secret. */
-        forbid(client, id, is_view || !is_good ? query : words, obstacle);
+        bool is_plain = is_view || (!is_good && command.kind != AMB_COMMAND_CONFIG_SET);
+        forbid(client, id, is_plain ? query : words, obstacle);
     } else if (!is_good) {
         amb_client_send_error(client, id, AMB_EINVAL, "admin: %s", why);
     } else if (!is_view && !is_utf8(query)) {

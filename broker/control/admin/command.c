@@ -129,18 +129,26 @@ bool amb_command_parse(const char *query, struct amb_command *out, const char **
     return true;
 }
 
-/* Of a key whose value is shown nowhere, bytes up to its '='; else all. */
-static size_t shown_len(const struct amb_command *command)
+/* Is it a key whose value may be shown? One that is misspelt may be meant for a secret. */
+static bool is_shown(const char *path, size_t len)
 {
-    size_t count, len = strcspn(command->rest, "=");
+    size_t count;
     const struct amb_config_key *keys = amb_config_keys(&count);
-    for (size_t i = 0; command->kind == AMB_COMMAND_CONFIG_SET && i < count; i++) {
-        if (keys[i].secret && strlen(keys[i].path) == len &&
-            strncmp(keys[i].path, command->rest, len) == 0) {
-            return len + 1;
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(keys[i].path) == len && strncmp(keys[i].path, path, len) == 0) {
+            return !keys[i].secret;
         }
     }
-    return strlen(command->rest);
+    return false;
+}
+
+/* Bytes of the rest, without a value that may be a secret. */
+static size_t shown_len(const struct amb_command *command)
+{
+    size_t len = strcspn(command->rest, "="), all = strlen(command->rest);
+    bool is_whole =
+        command->kind != AMB_COMMAND_CONFIG_SET || len == all || is_shown(command->rest, len);
+    return is_whole ? all : len + 1;
 }
 
 bool amb_command_format(const struct amb_command *command, char *out, size_t size)

@@ -58,7 +58,8 @@ struct amb_command {
 
 /* False: it is a command, and its words are wrong. *why: static. A view is no error. */
 bool amb_command_parse(const char *query, struct amb_command *out, const char **why);
-/* Its words, in their one spelling, without a secret. False: a view, or `size` is too small. */
+/* Its words, in their one spelling, without a secret, or a value of a key that there is not. False:
+ * a view, or `size` is too small. */
 bool amb_command_format(const struct amb_command *command, char *out, size_t size);
 /* Is it a question about the configuration, or does it change that? */
 bool amb_command_is_of_config(const struct amb_command *command);

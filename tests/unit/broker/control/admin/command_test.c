@@ -84,6 +84,19 @@ static void test_commands_about_the_configuration(void **state)
     assert_true(amb_command_parse("config set auth.token=s3cret", &command, &why));
     assert_true(amb_command_format(&command, text, sizeof(text)));
     assert_string_equal(text, "config set auth.token=");
+    /* ... nor one of a key that is misspelt, or whose value is refused by its form. */
+    assert_true(amb_command_parse("config set auth.tokn=s3cret=x", &command, &why));
+    assert_true(amb_command_format(&command, text, sizeof(text)));
+    assert_string_equal(text, "config set auth.tokn=");
+    assert_true(amb_command_parse("config set  auth.token=s3cret", &command, &why));
+    assert_true(amb_command_format(&command, text, sizeof(text)));
+    assert_string_equal(text, "config set  auth.token=");
+    assert_false(amb_command_parse("config set auth.token=s3cret\n", &command, &why));
+    assert_true(amb_command_format(&command, text, sizeof(text)));
+    assert_string_equal(text, "config set");
+    assert_true(amb_command_parse("config set log.level=debug", &command, &why));
+    assert_true(amb_command_format(&command, text, sizeof(text)));
+    assert_string_equal(text, "config set log.level=debug");
 }
 
 static void test_keys_that_say_who_may_do_what(void **state)
