@@ -176,11 +176,22 @@ void amb_account_note_late(struct amb_account *account, enum amb_quota row, int6
     }
 }
 
+static const enum amb_quota rates[] = {AMB_QUOTA_IN_MSGS, AMB_QUOTA_IN_BYTES, AMB_QUOTA_REQUESTS,
+                                       AMB_QUOTA_FILTER_TESTS};
+#define RATES (sizeof(rates) / sizeof(rates[0]))
+
+bool amb_quota_is_rate(enum amb_quota row)
+{
+    bool is_rate = false;
+    for (unsigned i = 0; i < RATES; i++) {
+        is_rate = is_rate || rates[i] == row;
+    }
+    return is_rate;
+}
+
 void amb_account_rates(struct amb_account *account, int64_t since_ns)
 {
-    static const enum amb_quota rates[] = {AMB_QUOTA_IN_MSGS, AMB_QUOTA_IN_BYTES,
-                                           AMB_QUOTA_REQUESTS, AMB_QUOTA_FILTER_TESTS};
-    for (unsigned i = 0; i < sizeof(rates) / sizeof(rates[0]) && since_ns > 0; i++) {
+    for (unsigned i = 0; i < RATES && since_ns > 0; i++) {
         uint64_t passed = atomic_load_explicit(&account->passed[rates[i]], memory_order_relaxed);
         double each = (double)(passed - account->seen[rates[i]]) * (double)AMB_NS_PER_SEC;
         account->seen[rates[i]] = passed;

@@ -11,8 +11,8 @@
  * Nothing is asked for a message. Limits may change while the account is in use. So it may have
  * more than they allow, until objects go.
  *
- * Threads: any; counters are atomic, and no order between them is needed. Names and `told` are the
- * control thread's. Memory: embedded in the user or tenant.
+ * Threads: any; counters are atomic, and no order between them is needed. Names, `told` and
+ * `refused_seen` are the control thread's. Memory: embedded in the user or tenant.
  */
 #pragma once
 
@@ -53,6 +53,7 @@ struct amb_account {
     _Atomic uint64_t passed[AMB_QUOTA_COUNT]; /* of a rate: all that has been billed */
     _Atomic int64_t paid_ns[AMB_QUOTA_COUNT]; /* ... and when the bill is over */
     uint64_t seen[AMB_QUOTA_COUNT];           /* of `passed`, by amb_account_rates */
+    uint64_t refused_seen[AMB_QUOTA_COUNT];   /* of `refused`, when an event was last looked for */
     uint8_t told[AMB_QUOTA_COUNT]; /* per cent of the limit that an event has told: 0, 75 or 100 */
 };
 
@@ -97,6 +98,8 @@ void amb_account_note_late(struct amb_account *account, enum amb_quota row, int6
  */
 void amb_account_rates(struct amb_account *account, int64_t since_ns);
 
+/* Is it a limit of so many a second? */
+bool amb_quota_is_rate(enum amb_quota row);
 /* The key of a row in the configuration. */
 const char *amb_quota_key(enum amb_quota row);
 /* "limit: connections = 8 of the user's quota \"small\"": for the client that is refused. */

@@ -73,6 +73,16 @@ static void tell(const struct owner *owner, const struct amb_account *account, e
     }
 }
 
+/* Has that rate held somebody back since the last look? It then counts as full, though a second may
+ * have had a little less than the limit, look for look. */
+static bool has_held(struct amb_account *account, enum amb_quota row)
+{
+    uint64_t refused = atomic_load_explicit(&account->refused[row], memory_order_relaxed);
+    bool is_more = refused != account->refused_seen[row];
+    account->refused_seen[row] = refused;
+    return is_more && amb_quota_is_rate(row);
+}
+
 static void look(const struct owner *owner, struct amb_account *account)
 {
     for (unsigned i = 0; i < AMB_QUOTA_COUNT; i++) {
@@ -82,7 +92,8 @@ static void look(const struct owner *owner, struct amb_account *account)
             account->told[i] = 0;
             continue;
         }
-        unsigned is = used >= limit ? FULL : used >= limit - limit / 4 ? NEAR : 0;
+        bool is_full = has_held(account, row) || used >= limit;
+        unsigned is = is_full ? FULL : used >= limit - limit / 4 ? NEAR : 0;
         if (is > account->told[i]) {
             tell(owner, account, row, is == FULL);
             account->told[i] = (uint8_t)is;

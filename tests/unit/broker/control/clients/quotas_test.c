@@ -141,6 +141,28 @@ static void test_a_shared_durable_is_of_who_reads_it(void **state)
     amb_party_unref(&party);
 }
 
+/* Each second may have a little less than the limit, though the rest waits. */
+static void test_a_rate_that_holds_somebody_is_full(void **state)
+{
+    (void)state;
+    int fd;
+    use_roles(CAMERA);
+    use(ALICE);
+    struct amb_control *control = stepped_control();
+    struct amb_client *alice = process_of(1000, 31, &fd);
+    struct amb_account *account = amb_client_account(alice);
+    quota_limit(account, AMB_QUOTA_REQUESTS, 1000);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)atomic_fetch_add(&account->passed[AMB_QUOTA_REQUESTS], 990);
+        (void)atomic_fetch_add(&account->refused[AMB_QUOTA_REQUESTS], i);
+        control->now_ns = control->quotas_seen_ns + AMB_NS_PER_SEC;
+        amb_quotas_tick(control);
+        assert_in_range(used(account, AMB_QUOTA_REQUESTS), 900, 999);
+        assert_int_equal(account->told[AMB_QUOTA_REQUESTS], i == 0 ? 75 : 100);
+    }
+    stepped_leave(alice, fd);
+}
+
 /* It could write more than a second's worth before it is billed. Or host memory has no room beside
  * what it has leased, so that no slot would come back. */
 static void test_who_has_leased_comes_back_for_a_quota_that_is_less(void **state)
@@ -272,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_name_is_its_users_in_every_process),
         cmocka_unit_test(test_a_shared_durable_is_of_who_reads_it),
+        cmocka_unit_test(test_a_rate_that_holds_somebody_is_full),
         cmocka_unit_test(test_topics_are_within_the_quota_whatever_leaves_for_them),
         cmocka_unit_test(test_one_session_takes_the_place_of_another),
         cmocka_unit_test(test_who_has_leased_comes_back_for_a_quota_that_is_less),
