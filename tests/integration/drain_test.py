@@ -60,6 +60,17 @@ def test_messages_that_are_left_are_told(rig, words):
     world.reader.kill()
 
 
+def test_of_a_broker_that_is_killed_nobody_knows_what_is_left(rig):
+    world = World(rig, "-o", "limits.drain_timeout=60s")
+    drain = world.start("drain", "--yes")
+    drain.expect("left:", 20)
+    world.broker.kill()
+    lines = drain.all_lines(30)
+    check(drain.wait(30) == 69 and "all is delivered" not in "".join(lines), lines)
+    check("has not said that all is delivered" in drain.log(), drain.log())
+    world.reader.kill()
+
+
 @pytest.mark.parametrize("verb", ["drain", "stop"])
 def test_nothing_is_left(rig, verb):
     broker = rig.broker()

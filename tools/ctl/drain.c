@@ -16,7 +16,8 @@
 #define LOOK_NS (AMB_SEC / 5)            /* how often what is left is asked for */
 #define SHOWN_MAX 20u                    /* clients of one look */
 #define AFTER_NS (INT64_C(20) * AMB_SEC) /* behind its time a broker ends within this */
-#define LEFT_WORDS " messages are left"  /* of a broker that has ended before it was through */
+#define END_WORDS "shutting down"        /* of a broker that ends as it was asked to */
+#define LEFT_WORDS " messages are left"  /* ... before it was through */
 
 /* The last look: the same rows are not said again. */
 struct looks {
@@ -89,6 +90,14 @@ static uint64_t told_left(const struct amb_ctl *ctl)
     return left;
 }
 
+/* It was killed, or cannot be reached: nobody knows what is left. */
+static enum amb_exit tell_loss(const struct amb_ctl *ctl)
+{
+    amb_tool_error("%s: the broker is gone, and has not said that all is delivered: %s",
+                   ctl->line->called, amb_last_error(ctl->conn).text);
+    return AMB_EXIT_UNAVAILABLE;
+}
+
 static enum amb_exit report(const struct amb_ctl *ctl, uint64_t left)
 {
     if (ctl->form == AMB_CLI_FORM_TABLE && left == 0) {
@@ -128,7 +137,8 @@ static enum amb_exit follow(struct amb_ctl *ctl)
             break;
         }
         if (status == AMB_ECLOSED || status == AMB_ELOST) {
-            code = report(ctl, told_left(ctl));
+            bool is_told = strstr(amb_last_error(ctl->conn).text, END_WORDS) != NULL;
+            code = is_told ? report(ctl, told_left(ctl)) : tell_loss(ctl);
             break;
         }
         bool is_wait = status == AMB_OK || status == AMB_ETIMEDOUT || status == AMB_EAGAIN;
