@@ -40,7 +40,7 @@ MESSAGES = (
     "sub kept.a --start first --count 2 --durable d1 --ack explicit", "sub kept.a --start first --count 1 --group g",
     "sub kept.a --start first --count 2 --durable d2 --ack cumulative --ack-wait 1", "sub kept.> --start first --count 1 --policy latest",
     "sub kept.a --start first --count 1 --durable d3 --ack explicit --nak", "request ask --text what",
-    "reply other --text x --timeout 0.05", "reload", "block nobody", "unblock nobody", "user test nobody publish a",
+    "reply other --text x --timeout 0.05", "reload", "block nobody --yes", "unblock nobody", "user test nobody publish a",
 )
 FILES = (
     ("brokerd", "--config broker.conf --test-config"), ("brokerd", "--config broker.conf --print-config"),
