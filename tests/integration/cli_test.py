@@ -17,7 +17,7 @@ import subprocess
 import time
 
 import pytest
-from harness import check
+from harness import check, until
 
 USAGE = 64
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -228,15 +228,16 @@ def shell_of(rig, name):
     return script, {"env": env, "cwd": rig.folder}
 
 
+# Names of a broker that takes longer than 300 ms are left out, as on a busy machine.
 def test_bash(world):
     script, where = shell_of(world, "bash")
     check(_bash(script, "broker-ctl topi", **where) == ["topics"], "a noun")
     check(_bash(script, "broker-ctl user s", **where) == ["set", "show"], "verbs")
-    check(_bash(script, "broker-ctl topics cam", **where) == ["camera.front"], "a topic")
-    check(_bash(script, "broker-ctl sub 'cam", **where) == ["camera.front"], "behind a quote")
+    until(30, lambda: _bash(script, "broker-ctl topics cam", **where) == ["camera.front"], "a topic")
+    until(30, lambda: _bash(script, "broker-ctl sub 'cam", **where) == ["camera.front"], "behind a quote")
     check(_bash(script, "broker-ctl sub t --policy=drop-o", **where) == ["drop-oldest"], "behind =")
     # Nobody's name is run, and it is quoted for the line.
-    check(r"\$\(touch\ pwned\)" in _bash(script, "broker-ctl kick ", **where), "a hostile name")
+    until(30, lambda: r"\$\(touch\ pwned\)" in _bash(script, "broker-ctl kick ", **where), "a hostile name")
     check(not (world.folder / "pwned").exists(), "a name was run")
 
 
@@ -249,19 +250,22 @@ def test_fish(world):
         return [row.split("\t")[0] for row in done.stdout.splitlines()]
 
     check(complete("broker-ctl topi") == ["topics"], "a noun")
-    check(complete("broker-ctl topics cam") == ["camera.front"], "a topic")
+    until(30, lambda: complete("broker-ctl topics cam") == ["camera.front"], "a topic")
     check(set(complete("broker-ctl sub t --policy drop-")) == {"drop-oldest", "drop-newest"}, "words")
-    check(HOSTILE in complete("broker-ctl kick "), "a hostile name")
+    until(30, lambda: HOSTILE in complete("broker-ctl kick "), "a hostile name")
     check(not (world.folder / "pwned").exists(), "a name was run")
 
 
-def _read_until(terminal, word, seconds=30):
+def _read_until(terminal, word, again=b"", seconds=30):
+    """again: written where nothing comes for a while."""
     text = ""
     deadline = time.monotonic() + seconds
     while word not in text:
-        left = deadline - time.monotonic()
-        check(left > 0 and select.select([terminal], [], [], left)[0], f"no {word!r} in {text!r}")
-        text += os.read(terminal, 65536).decode(errors="replace")
+        check(time.monotonic() < deadline, f"no {word!r} in {text!r}")
+        if select.select([terminal], [], [], 2)[0]:
+            text += os.read(terminal, 65536).decode(errors="replace")
+        else:
+            os.write(terminal, again)
     return text
 
 
@@ -277,7 +281,7 @@ def test_zsh(world):
         for line, whole in (("broker-ctl topi\t", "topics"), ("ls cam\t", "camera.front"),
                             ("--timeo\t", "--timeout")):
             os.write(ours, line.encode())
-            _read_until(ours, whole)
+            _read_until(ours, whole, again=b"\t")
     finally:
         shell.kill()
         shell.wait()
