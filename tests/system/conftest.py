@@ -7,7 +7,7 @@ import pytest
 from container import Container
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BASE = pathlib.Path(os.environ.get("AMB_SYSTEM_BASE", ROOT / "build" / "system" / "base"))
+BASE = pathlib.Path(os.environ.get("AMB_SYSTEM_BASE", ROOT / "build" / "debian" / "base"))
 PACKAGES = pathlib.Path(os.environ.get("AMB_SYSTEM_PACKAGES", ROOT / "build" / "packages"))
 INSIDE = "/srv/packages"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first hour of an operator: packages, a service, programs, a scrape; then four things go wrong, and each is
-found with broker-ctl alone. The commands and what they printed are left in build/system/hour.txt.
+found with broker-ctl alone. The commands and what they printed are left in build/debian/hour.txt.
 
     pytest-3 tests/system/hour.py"""
 import contextlib
@@ -62,7 +62,7 @@ class Hour:
 def hour(fresh):
     own = Hour(fresh)
     yield own
-    (ROOT / "build" / "system" / "hour.txt").write_text("\n".join(own.lines) + "\n")
+    (ROOT / "build" / "debian" / "hour.txt").write_text("\n".join(own.lines) + "\n")
 
 
 def test_an_operator_finds_what_is_wrong(hour, packages, readme):
