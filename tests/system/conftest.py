@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Systems for tests/system: base.sh has made their base, tools/package.sh the packages."""
+import functools
 import os
 import pathlib
+import subprocess
 
 import pytest
 from container import Container
@@ -12,6 +14,21 @@ PACKAGES = pathlib.Path(os.environ.get("AMB_SYSTEM_PACKAGES", ROOT / "build" / "
 INSIDE = "/srv/packages"
 
 
+# What boot.sh asks of the machine: namespaces, and a control group of its own.
+PROBE = """set -e
+mount -t cgroup2 cgroup2 /mnt
+group=/mnt$(sed -n 's/^0:://p' /proc/self/cgroup)/ambroker-probe-$$
+mkdir "$group"
+rmdir "$group"
+unshare --mount --pid --fork --uts --ipc --net --cgroup true"""
+
+
+@functools.cache
+def may_boot():
+    return subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", PROBE], check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
 def pytest_runtest_setup(item):
     if item.path.name == "page.py":
         return  # it needs a browser, and no system
@@ -19,6 +36,8 @@ def pytest_runtest_setup(item):
         pytest.skip("not root: no system of its own")
     if not (BASE / ".stamp").exists():
         pytest.skip(f"no {BASE}: tests/system/base.sh makes it")
+    if not may_boot():
+        pytest.skip("this machine gives no namespaces or no control groups: no system of its own")
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,9 @@ def upgrade_right(system, packages):
     system.run(*APT, *bump(system, packages, "0.1.0-2", "echo '# new' >>etc/ambroker/broker.conf"))
     check(system.main_pid(PLAIN) not in (0, before), "the former broker runs")
     check(system.say("tail", "-n", "1", CONFIG) == "# new", "the former file")
-    check(program(system) == "/usr/bin/brokerd" and publishes(system), "it does not work")
+    where = program(system)  # A root of this test's own may stand in front, and nothing behind.
+    check(where.endswith("/usr/bin/brokerd"), f"it runs {where}")
+    check(publishes(system), "nothing comes through the new one")
 
 
 def upgrade_wrong(system, packages):
@@ -111,7 +113,7 @@ def upgrade_wrong(system, packages):
     system.run("sh", "-c", f"echo 'limits = {{ nothing = 1; }};' >{CONFIG}")
     done = system.run(*APT, *bump(system, packages, "0.1.0-3"))
     check(system.main_pid(PLAIN) == before and publishes(system), "the broker that ran is gone")
-    check(program(system) == "/usr/bin/brokerd (deleted)", f"its program: {program(system)}")
+    check(program(system).endswith("/usr/bin/brokerd (deleted)"), f"its program: {program(system)}")
     for words in (f"{CONFIG}:1: limits.nothing: unknown key", "the broker that runs goes on",
                   f"mend {CONFIG}, then: systemctl restart {PLAIN}"):
         check(words in done.stdout, f"nothing of '{words}': {done.stdout}")
