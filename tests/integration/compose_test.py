@@ -82,3 +82,14 @@ def test_the_client_waits_for_health_and_nothing_sleeps():
 def test_the_image_is_of_this_version():
     version = re.search(r"project\(ambroker VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
     check(f"ARG VERSION={version}\n" in (ROOT / "docker/Dockerfile").read_text(), version)
+
+
+def test_each_image_ends_as_the_same_user():
+    """By number: a name is none to Kubernetes' runAsNonRoot, nor to files that are mounted."""
+    files = sorted(path for path in (ROOT / "docker").iterdir() if path.name.endswith("Dockerfile"))
+    check(len(files) == 3, files)
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        users = re.findall(r"^USER (.*)$", text, re.M)
+        check(users[-1:] in ([], ["4733:4733"]) and (users or "FROM ${BASE}\n" in text), f"{file.name}: {users}")
+    check("useradd --uid 4733 --gid 4733" in files[0].read_text(encoding="utf-8"), "the user itself")
