@@ -393,3 +393,17 @@ def test_help(rig):
     fence = rig.start([FENCE, "--help"])
     text = "\n".join(fence.all_lines())
     check(fence.wait() == 0 and "docs/security.md" in text, text)
+
+
+def test_the_manual_page_has_its_options_and_the_rules(rig):
+    """With the defaults that it has. The rules are those of docs/security.md."""
+    text = (ROOT / "docs/man/ucx-fence.8").read_text(encoding="utf-8").replace("\\-", "-")
+    fence = rig.start([FENCE, "--help"])
+    usage = "\n".join(fence.all_lines()).split("options:")[1]
+    options = set(re.findall(r"--[a-z0-9]+", usage)) - {"--help"}
+    described = {f"-{name}": words for name, words in re.findall(r"^\.It Fl (-\w+) Ar \w+\n(.*)$", text, re.M)}
+    check(set(described) == options and len(options) == 8, f"{set(described) ^ options}")
+    source = pathlib.Path(FENCE).read_text(encoding="utf-8")
+    for name, default in re.findall(r'add_argument\("(--\w+)", .*default="?([^")]+)', source):
+        check(f"(default: {default})" in described[name], f"{name}: {described[name]}, and not {default}")
+    check(f"\n{blocks('nft')[0]}.Ed\n" in text, "the rules of the page")

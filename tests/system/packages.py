@@ -86,7 +86,8 @@ def check_installed(system):
     check(system.say("stat", "-c", "%U:%G %a", "/run/ambroker/broker.sock") == "ambroker:ambroker 660", "the socket")
     check(CONFIG in system.say("dpkg-query", "-W", "-f", "${Conffiles}", "ambroker"), "no conffile")
     check(system.say("stat", "-c", "%U", f"/proc/{system.main_pid(PLAIN)}") == "ambroker", "its user")
-    for page in ("man1/broker-ctl.1", "man1/broker-bench.1", "man5/broker.conf.5", "man7/ambroker.7", "man8/brokerd.8"):
+    for page in ("man1/broker-ctl.1", "man1/broker-bench.1", "man5/broker.conf.5", "man7/ambroker.7", "man8/brokerd.8",
+                 "man8/ucx-fence.8"):
         # dpkg is told to leave pages out in some small systems, so the packages are asked.
         check(system.run("sh", "-c", f"dpkg -L ambroker ambroker-tools | grep -q /{page}.gz", fails=True).returncode == 0,
               f"no page {page}")
