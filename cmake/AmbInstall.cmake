@@ -98,6 +98,17 @@ foreach(program IN ITEMS broker-ctl broker-bench brokerd)
     install(FILES etc/completion/${program}.fish COMPONENT ${component}
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endforeach()
+# The page in brokerd has dygraphs in it, whose licence wants its notice beside each copy.
+if(AMB_HTTP AND AMB_PAGE)
+    find_file(AMB_DYGRAPHS_NOTICE copyright PATHS /usr/share/doc/libjs-dygraphs NO_DEFAULT_PATH)
+    mark_as_advanced(AMB_DYGRAPHS_NOTICE)
+    if(AMB_DYGRAPHS_NOTICE)
+        install(FILES ${AMB_DYGRAPHS_NOTICE} RENAME copyright-dygraphs DESTINATION ${CMAKE_INSTALL_DOCDIR}
+            COMPONENT server)
+    elseif(AMB_PACKAGES)
+        message(FATAL_ERROR "no /usr/share/doc/libjs-dygraphs/copyright, which the package ambroker is to have")
+    endif()
+endif()
 install(PROGRAMS tools/ucx-fence DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT server)
 install(DIRECTORY etc/profiles etc/prometheus etc/grafana DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
     COMPONENT server)

@@ -28,9 +28,10 @@ install(FILES etc/ambroker.service etc/ambroker-gpu.service etc/ambroker-fence.s
 install(DIRECTORY docs/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libamb-dev/examples COMPONENT dev
     FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN python EXCLUDE)
 
-# amb_package(COMPONENT PACKAGE SECTION SUMMARY TEXT)
+# amb_package(COMPONENT PACKAGE SECTION MULTI_ARCH SUMMARY TEXT). MULTI_ARCH: same, a package of each architecture
+# may be installed, for their files differ in folder or are equal; foreign, one serves programs of all.
 set(CPACK_COMPONENTS_ALL "")
-function(amb_package component package section summary text)
+function(amb_package component package section multi_arch summary text)
     set(folder ${CMAKE_INSTALL_DATADIR}/doc/${package})
     if(component STREQUAL "ucx")
         install(FILES ${debian}/copyright-ucx RENAME copyright DESTINATION ${folder} COMPONENT ucx)
@@ -42,24 +43,26 @@ function(amb_package component package section summary text)
     string(TOUPPER ${component} upper)
     set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${package} PARENT_SCOPE)
     set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section} PARENT_SCOPE)
+    # CPack has a key for Multi-Arch from 3.31 on. Until then the field is the line behind this one.
+    set(CPACK_DEBIAN_${upper}_PACKAGE_PRIORITY "optional\nMulti-Arch: ${multi_arch}" PARENT_SCOPE)
     set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}\n${text}" PARENT_SCOPE)
     list(APPEND CPACK_COMPONENTS_ALL ${component})
     set(CPACK_COMPONENTS_ALL ${CPACK_COMPONENTS_ALL} PARENT_SCOPE)
 endfunction()
 
-amb_package(server ambroker net "message broker for GPU and host buffers"
+amb_package(server ambroker net foreign "message broker for GPU and host buffers"
 "Publishers' bytes go once into memory that the broker owns. Subscribers on
 the same host read them there, in place; others get them by TCP, TLS or UCX.
 .
 This package has the daemon, its units of systemd and its configuration.")
-amb_package(tools ambroker-tools net "command line tools of the Ambroker message broker"
+amb_package(tools ambroker-tools net foreign "command line tools of the Ambroker message broker"
 "broker-ctl looks into a broker, changes it while it runs, publishes and
 subscribes. broker-bench measures rates and latencies.")
-amb_package(lib libamb0 libs "client library of the Ambroker message broker"
+amb_package(lib libamb0 libs same "client library of the Ambroker message broker"
 "Programs that publish to Ambroker, or subscribe, are linked to this library.")
-amb_package(dev libamb-dev libdevel "client library of the Ambroker message broker (development)"
+amb_package(dev libamb-dev libdevel same "client library of the Ambroker message broker (development)"
 "The header <amb/amb.h>, files for pkg-config and CMake, and example programs.")
-amb_package(ucx ambroker-ucx non-free/libs "UCX with CUDA for the Ambroker message broker"
+amb_package(ucx ambroker-ucx non-free/libs same "UCX with CUDA for the Ambroker message broker"
 "UCX of NVIDIA's wheel libucx-cu13, with the CUDA runtime that it needs. The
 broker and its clients load it for the ucx link, in place of Debian's UCX. It
 knows GPU memory; Debian's knows InfiniBand. Both may be installed.")

@@ -37,13 +37,16 @@ quiet() {
         exit 1
     }
 }
-# finish_symbols FILE: CPack's package of debug symbols with sums that name its files, with the licence of the
-# package that it is for, and with a name that apt takes.
+# finish_symbols FILE: CPack's package of debug symbols with sums that name its files, with the licence and the
+# Multi-Arch of the package that it is for, and with a name that apt takes.
 finish_symbols() {
     local tree=$work/symbols name
     dpkg-deb -R "$1" "$tree"
     name=$(sed -n 's/^Package: //p' "$tree/DEBIAN/control")
-    sed -i '/^Package-Type:/d' "$tree/DEBIAN/control"
+    sed -i '/^Package-Type:/d; /^Multi-Arch:/d' "$tree/DEBIAN/control"
+    if [ "$(dpkg-deb -f "$work/made/${name%-dbgsym}"_*.deb Multi-Arch)" = same ]; then
+        sed -i '/^Priority:/a Multi-Arch: same' "$tree/DEBIAN/control"
+    fi
     mkdir -p "$tree/usr/share/doc"
     ln -s "${name%-dbgsym}" "$tree/usr/share/doc/$name"
     (cd "$tree" && find usr/lib -type f -exec chmod 644 {} + -exec md5sum {} + >DEBIAN/md5sums)

@@ -61,12 +61,13 @@ def bump(system, packages, version, change=""):
 
 
 def publishes(system):
-    """Whether a message goes through the broker."""
+    """Whether a message goes through the broker; Failure where one of both programs says something else."""
     reader = system.start("broker-ctl", "--url", URL, "sub", "a", "--count", "1", "--raw", "--timeout", "60")
     done = system.run("broker-ctl", "--url", URL, "pub", "a", "--text", "hello", "--wait-subscribers", "1", "--timeout", "60",
                       fails=True)
     text = reader.communicate(timeout=90)[0]
     check(done.returncode == 0, f"pub: {done.stdout}")
+    check(text in ("hello", ""), f"sub: {text}")
     return text == "hello"
 
 
@@ -91,15 +92,18 @@ def check_installed(system):
         # dpkg is told to leave pages out in some small systems, so the packages are asked.
         check(system.run("sh", "-c", f"dpkg -L ambroker ambroker-tools | grep -q /{page}.gz", fails=True).returncode == 0,
               f"no page {page}")
+    check("Dan Vanderkam" in system.say("cat", "/usr/share/doc/ambroker/copyright-dygraphs"), "no notice of dygraphs")
     for shell in ("bash-completion/completions/broker-ctl", "zsh/vendor-completions/_broker-ctl",
                   "fish/vendor_completions.d/broker-ctl.fish"):
         system.run("test", "-s", f"/usr/share/{shell}")
 
 
 def upgrade_right(system, packages):
-    """The broker is the new one, and the file that nobody changed is the new one, too."""
+    """The broker is the new one, and the file that nobody changed is the new one, too. A key that the shell has as
+    a variable is not the service's."""
     before = system.main_pid(PLAIN)
-    system.run(*APT, *bump(system, packages, "0.1.0-2", "echo '# new' >>etc/ambroker/broker.conf"))
+    system.run(*APT, *bump(system, packages, "0.1.0-2", "echo '# new' >>etc/ambroker/broker.conf"),
+               env={"AMBROKER_SERVER_WORKERS": "none"})
     check(system.main_pid(PLAIN) not in (0, before), "the former broker runs")
     check(system.say("tail", "-n", "1", CONFIG) == "# new", "the former file")
     where = program(system)  # A root of this test's own may stand in front, and nothing behind.
@@ -183,6 +187,22 @@ def test_a_system_without_systemd_takes_it(fresh, packages):
     inside = "mount -t tmpfs tmpfs /run && dpkg --purge " + " ".join(BROKER)
     fresh.run("unshare", "--mount", "sh", "-ec", inside)
     check(fresh.run("getent", "passwd", "ambroker", fails=True).returncode != 0, "the user is left")
+
+
+MULTI_ARCH = {"ambroker": "foreign", "ambroker-tools": "foreign", "libamb0": "same", "libamb-dev": "same",
+              "ambroker-ucx": "same", "libamb0-dbgsym": "same", "ambroker-dbgsym": "no", "ambroker-tools-dbgsym": "no"}
+
+
+def test_packages_of_two_architectures_fit(system, packages):
+    """Where Multi-Arch is same, no file differs between them but in a folder of the architecture's own."""
+    fields = {name: system.say("dpkg-deb", "-f", file, "Multi-Arch") for name, file in packages.items()}
+    check(fields == MULTI_ARCH, f"{fields}")
+    triplet = system.say("sh", "-c", "basename /usr/lib/*-linux-gnu")
+    places = (f"/usr/lib/{triplet}/", "/usr/lib/debug/.build-id/", "/usr/share/doc/", "/usr/include/amb/")
+    for name in (name for name, word in MULTI_ARCH.items() if word == "same"):
+        lines = system.say("dpkg-deb", "-c", packages[name]).splitlines()
+        files = [line.split()[5].removeprefix(".") for line in lines if not line.startswith("d")]
+        check(files and all(file.startswith(places) for file in files), f"{name}: {files}")
 
 
 def test_lintian_finds_no_error(fresh, packages):
