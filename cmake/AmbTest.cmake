@@ -34,9 +34,10 @@ endfunction()
 
 # amb_process_test(NAME LABEL COMMAND...): a test that starts processes. LABEL: integration (minutes
 # in all, in every run of tools/test.sh), links or trust (of integration, too: what the second UCX has
-# to pass as well; what keeps somebody out), stress or bench (only when asked for). Tests of
-# integration run side by side: each has folders, sockets and ports of its own, and most of their time
-# they wait. Stress and bench run alone, so do those of system (packages; as root), and so does a test of amb_alone.
+# to pass as well; what keeps somebody out), stress, bench, system or system-long (only when asked
+# for; the last two are packages and images, as root). Tests of integration run side by side: each has
+# folders, sockets and ports of its own, and most of their time they wait. The others run alone, and so
+# does a test of amb_alone.
 function(amb_process_test name label)
     if(NOT AMB_TESTS)
         return()

@@ -12,7 +12,7 @@ usage: tools/test.sh [--ci] [--preset P]... [--all] [--no-install] [--no-deps]
   --ci           the same, and again: dev on the system's UCX: links; asan: unit, fuzz, integration;
                  tsan: unit; system: unit, links; as root the packages, in a Debian of their own
   --preset P     only that preset of CMakePresets.json, all its tests; may be repeated
-  --all          all presets, all their tests, and the stress tests of dev
+  --all          all presets, all their tests, and of dev those of stress, packages and images (as root)
   --no-install   install no packages
   --no-deps      do not even look for what is missing
 TEXT
@@ -148,6 +148,7 @@ if [ "$all" = 1 ]; then
     if grep -qE 'Total Tests: [1-9]' <<<"$(ctest --test-dir build/dev -N -L '^stress$')"; then
         run_ctest dev --test-dir build/dev --output-on-failure -j 1 -L '^stress$'
     fi
+    run_ctest systems --test-dir build/dev --output-on-failure -j 1 -L '^system(-long)?$'
 elif [ ${#presets[@]} != 0 ]; then
     for preset in "${presets[@]}"; do
         full "$preset"
