@@ -18,7 +18,7 @@ fi
 packages=(
     systemd systemd-sysv adduser
     libconfig9 libprotobuf-c1 libjansson4 libsmartcols1 libssl3 libjemalloc2 libmicrohttpd12 libucx0
-    perl-openssl-defaults python3-minimal gcc libc6-dev pkgconf cmake ninja-build lintian
+    curl perl-openssl-defaults python3-minimal gcc libc6-dev pkgconf cmake ninja-build lintian
 )
 folder=$1
 stamp="bookworm ${packages[*]}"
