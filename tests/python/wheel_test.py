@@ -32,7 +32,7 @@ def judge(tmp_path, monkeypatch):
         wheel = tmp_path / name
         with zipfile.ZipFile(wheel, "w") as archive:
             for path, size in files.items():
-                archive.writestr(path, b"\n" * size)
+                archive.writestr(path, size if isinstance(size, bytes) else b"\n" * size)
         done = subprocess.run([sys.executable, ROOT / "tools/dev/wheel.py", "check", wheel],
                               capture_output=True, text=True, check=False, timeout=60)
         return done.returncode, done.stdout + done.stderr
@@ -55,6 +55,14 @@ def test_a_part_is_missing(judge, name):
     del files[name]
     code, said = judge(files)
     assert code == 1 and name in said
+
+
+def test_what_a_program_has_within_needs_its_licence(judge):
+    files = {**whole(), "ambroker/bin/brokerd": b"x /*! https://github.com/danvk/dygraphs */ x"}
+    code, said = judge(files)
+    assert code == 1 and "licence of libjs-dygraphs" in said
+    code, said = judge({**files, "ambroker-0.1.0.dist-info/licenses/libjs-dygraphs.txt": 1})
+    assert code == 0, said
 
 
 @pytest.mark.parametrize("name, said", [("LICENSE", "our own licence"), ("libconfig9.txt", "licence of libconfig")])

@@ -18,6 +18,8 @@ SIZE_MAX = 8_000_000  # bytes
 IMPORT_MAX = 0.030  # seconds
 TAG = re.compile(r"cp311-abi3-manylinux_2_\d+_(x86_64|aarch64)")
 PROGRAMS = ("brokerd", "broker-ctl", "broker-bench")
+# What a program has in it, and the package that has its licence: the page of brokerd.
+WITHIN = {b"danvk/dygraphs": "libjs-dygraphs"}
 OURS = re.compile(r"ambroker/(_amb\.abi3\.so|lib/libamb\.so\.\d+|bin/[\w-]+)")
 TIME_IMPORT = """
 import time
@@ -49,19 +51,24 @@ def package_of(library):
     return runtime[0]
 
 
+def packages_within(programs):
+    """Those whose work is in the bytes of the programs."""
+    return [package for mark, package in WITHIN.items() if any(mark in program for program in programs)]
+
+
 def finish(wheel, folder):
-    """Adds a licence for each library, and the sum of each file to RECORD."""
+    """Adds a licence for each library and what else is inside, and the sum of each file to RECORD."""
     from auditwheel.wheeltools import InWheelCtx  # pylint: disable=import-outside-toplevel
     wheel, folder = pathlib.Path(wheel).resolve(), pathlib.Path(folder).resolve()
     with InWheelCtx(wheel, folder / wheel.name) as inside:
         root = pathlib.Path(inside.path)
         licences = next(root.glob("*.dist-info")) / "licenses"
-        for path in sorted(root.rglob("*.so*")):
-            library = library_of(path.relative_to(root).as_posix())
-            if library is not None:
-                package = package_of(library)
-                text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes()
-                (licences / f"{package}.txt").write_bytes(text)
+        libraries = (library_of(path.relative_to(root).as_posix()) for path in sorted(root.rglob("*.so*")))
+        packages = [package_of(library) for library in libraries if library is not None]
+        packages += packages_within([(root / "ambroker" / "bin" / name).read_bytes() for name in PROGRAMS])
+        for package in packages:
+            text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_bytes()
+            (licences / f"{package}.txt").write_bytes(text)
 
 
 def imported(wheel):
@@ -81,6 +88,8 @@ def check(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         damaged = archive.testzip()
+        within = packages_within([archive.read(f"ambroker/bin/{name}") for name in PROGRAMS
+                                  if f"ambroker/bin/{name}" in names])
     if damaged is not None:
         fail(f"{damaged} is damaged")
     tag = pathlib.Path(wheel).stem.split("-", 2)[2]
@@ -101,6 +110,9 @@ def check(wheel):
     for library in libraries:
         if f"{package_of(library)}.txt" not in licences:
             fail(f"no licence of {library} is inside")
+    for package in within:
+        if f"{package}.txt" not in licences:
+            fail(f"no licence of {package} is inside")
     if "LICENSE" not in licences or not libraries:
         fail("our own licence, or any library, is not inside")
     size, seconds = os.path.getsize(wheel), imported(wheel)
