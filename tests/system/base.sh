@@ -4,13 +4,18 @@
 # compiler, lintian. boot.sh starts it; it stays as it is. As root, minutes; nothing is done where it is there.
 #   tests/system/base.sh FOLDER
 # $AMB_DEBIAN: the URL of a mirror.
-# Exit: 0 it is there, 1 debootstrap failed, 64 usage, 77 not root, no debootstrap, or no mirror.
+# Exit: 0 it is there, 1 debootstrap failed, 64 usage, or FOLDER is something else, which stays; 77 not root, no
+# debootstrap, or no mirror.
 set -euo pipefail
 
 [ $# = 1 ] || {
     sed -n 's/^#   \(tests.*\)/usage: \1/p' "$0" >&2
     exit 64
 }
+if [ -e "$1" ] && [ ! -e "$1/.stamp" ]; then # of another one it would be removed
+    echo "base: $1 is there, and not of this script" >&2
+    exit 64
+fi
 if [ "$(id -u)" != 0 ] || ! command -v debootstrap >/dev/null; then
     echo 'skipped: needs root, and debootstrap'
     exit 77

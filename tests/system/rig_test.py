@@ -110,3 +110,10 @@ def test_it_sees_nothing_of_this_machine():
                 kept = [name for name, number in NUMBERS.items() if mask >> number & 1]
                 check(not kept, f"{status}, {kind}: {kept}")
         check(not system.path("/dev/vda").exists() and not system.path("/dev/mem").exists(), "it has disks")
+
+
+def test_the_base_replaces_nothing_but_a_base(tmp_path):
+    (tmp_path / "file").write_text("somebody's")
+    done = subprocess.run([HERE / "base.sh", tmp_path], capture_output=True, text=True, check=False)
+    check(done.returncode == 64 and "not of this script" in done.stderr, f"{done}")
+    check((tmp_path / "file").exists(), "it is gone")
