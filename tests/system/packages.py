@@ -205,11 +205,13 @@ def test_packages_of_two_architectures_fit(system, packages):
         check(files and all(file.startswith(places) for file in files), f"{name}: {files}")
 
 
-def test_lintian_finds_no_error(fresh, packages):
+def test_lintian_finds_no_error_and_warns_of_nothing_new(fresh, packages):
     done = fresh.run("lintian", "--no-cfg", "--allow-root", "--fail-on", "error", *packages.values(), fails=True,
                      seconds=240)
     check(done.returncode == 0 and "E: " not in done.stdout, done.stdout)
-    check("W: " in done.stdout, f"it has not looked: {done.stdout}")  # No bug is closed by the first entry.
+    # No bug is closed by the first entry, and CPack writes scripts that do what etc/debian/triggers asks for.
+    tags = set(re.findall(r"^W: \S+ (\S+)", done.stdout, re.M))
+    check(tags == {"initial-upload-closes-no-bugs", "maintscript-calls-ldconfig"}, done.stdout)
 
 
 README = re.compile(r"^```c\n(.*?)^```", re.M | re.S)
