@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 
-from harness import Failure, check, until
+from harness import Failure, check, patience, until
 
 # Rights over the kernel that it shares with this machine: neither its process 1 nor a command has them.
 WITHOUT = ("sys_module", "sys_rawio", "sys_time", "sys_boot", "syslog", "mac_admin", "mac_override", "audit_control")
@@ -77,7 +77,8 @@ class Container:
     def run(self, *words, fails=False, seconds=120, env=None, text=None):
         """Its output; it may fail only if that is said. Standard error is in stdout, too."""
         done = subprocess.run(self.command(*words, env=env), input=text if text is not None else "",
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              timeout=patience(seconds), check=False)
         if done.returncode != 0 and not fails:
             raise Failure(f"{' '.join(map(str, words))}: {done.returncode}: {done.stdout[-3000:]}")
         return done
