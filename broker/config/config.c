@@ -13,6 +13,7 @@
 #include "wire/codec/topic.h"
 #include "wire/config/config_layers.h"
 #include "wire/config/config_list.h"
+#include "wire/config/config_spots.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -323,6 +324,7 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
     *out = config;
     return AMB_OK;
 }
+    amb_config_spots_order(store);
 
 static struct amb_config *of_const(const struct amb_config *config)
 {

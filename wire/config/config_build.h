@@ -44,6 +44,8 @@ struct amb_config_store {
     const struct amb_config_schema *schema;
     struct amb_config_block *blocks;
     struct amb_config_spot *spots;                       /* of elements of lists: config_spots.h */
+    const struct amb_config_spot **spot_order;           /* the same by name; NULL: in no order */
+    size_t spot_count;                                   /* ... so many */
     struct amb_config_place places[AMB_CONFIG_KEYS_MAX]; /* of each row's present value */
 };
 

@@ -18,6 +18,9 @@ void amb_config_spot_add(struct amb_config_store *store, const char *list, const
                          const struct amb_config_place *place);
 /* That element has been made: the places since the last one are of this name. */
 void amb_config_spots_name(struct amb_config_store *store, const char *name);
+/* The configuration is made: many questions are quick from now on. Without memory each one looks at
+ * all places. */
+void amb_config_spots_order(struct amb_config_store *store);
 /* NULL: not known. A key that was not written is where its element is. */
 const struct amb_config_place *amb_config_spot_find(const struct amb_config_store *store,
                                                     const char *list, const char *name,

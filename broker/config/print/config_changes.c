@@ -37,12 +37,43 @@ static char *value_text(const struct amb_config_key *key, const void *base)
     return amb_memstream_end(stream, &text) ? text : NULL;
 }
 
+/* Fields of one value each, and the same. Else their texts are compared. */
+static bool has_same_field(const struct amb_config_key *key, const void *before, const void *after)
+{
+    const char *a = (const char *)before + key->offset, *b = (const char *)after + key->offset;
+    const char *text, *other;
+    switch (key->type) {
+    case AMB_CONFIG_BOOL:
+        return memcmp(a, b, sizeof(bool)) == 0;
+    case AMB_CONFIG_COUNT:
+        return memcmp(a, b, sizeof(uint32_t)) == 0;
+    case AMB_CONFIG_SIZE:
+    case AMB_CONFIG_TIME:
+        return memcmp(a, b, sizeof(uint64_t)) == 0;
+    case AMB_CONFIG_WORD:
+        return memcmp(a, b, sizeof(int)) == 0;
+    case AMB_CONFIG_TEXT:
+        memcpy(&text, a, sizeof(text));
+        memcpy(&other, b, sizeof(other));
+        return strcmp(text, other) == 0;
+    case AMB_CONFIG_STRINGS:
+    case AMB_CONFIG_URLS:
+    case AMB_CONFIG_PAIRS:
+    case AMB_CONFIG_ELEMENTS:
+        break;
+    }
+    return false;
+}
+
 /* True: they differ, and it was told. */
 static bool tell_if_other(const struct comparison *both, const struct amb_config_key *key,
                           const char *name, const void *before, const void *after,
                           const struct amb_config_place *place, enum amb_config_apply apply)
 {
     char where[WHERE_MAX];
+    if (has_same_field(key, before, after)) {
+        return false;
+    }
     char *a = value_text(key, before), *b = value_text(key, after);
     bool differs = a == NULL || b == NULL || strcmp(a, b) != 0;
     if (differs) {
@@ -71,16 +102,8 @@ static void tell(const struct comparison *both, const char *name, const char *be
 struct list {
     const char *items;
     size_t count;
+    const char **by_name; /* heap: the elements in that order; NULL: there is no memory */
 };
-
-static struct list list_of(const struct amb_config_key *key, const struct amb_config *config)
-{
-    const char *field = (const char *)config + key->offset;
-    struct list list;
-    memcpy(&list.items, field, sizeof(list.items));
-    memcpy(&list.count, field + sizeof(list.items), sizeof(list.count));
-    return list;
-}
 
 static const char *element_name(const struct amb_config_elements *kind, const char *element)
 {
@@ -89,13 +112,41 @@ static const char *element_name(const struct amb_config_elements *kind, const ch
     return name;
 }
 
+static int compare_names(const void *a, const void *b, void *kind)
+{
+    const char *const *one = a, *const *other = b;
+    return strcmp(element_name(kind, *one), element_name(kind, *other));
+}
+
+static struct list list_of(const struct amb_config_key *key, const struct amb_config *config)
+{
+    const char *field = (const char *)config + key->offset;
+    struct amb_config_elements kind = *key->elements;
+    struct list list;
+    memcpy(&list.items, field, sizeof(list.items));
+    memcpy(&list.count, field + sizeof(list.items), sizeof(list.count));
+    list.by_name = malloc((list.count + 1) * sizeof(*list.by_name));
+    if (list.by_name != NULL) {
+        for (size_t i = 0; i < list.count; i++) {
+            list.by_name[i] = list.items + i * kind.size;
+        }
+        qsort_r(list.by_name, list.count, sizeof(*list.by_name), compare_names, &kind);
+    }
+    return list;
+}
+
 static const char *element_of(const struct amb_config_elements *kind, const struct list *list,
                               const char *name)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (strcmp(element_name(kind, list->items + i * kind->size), name) == 0) {
-            return list->items + i * kind->size;
+    size_t from = 0, to = list->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = strcmp(name, element_name(kind, list->by_name[middle]));
+        if (order == 0) {
+            return list->by_name[middle];
         }
+        from = order > 0 ? middle + 1 : from;
+        to = order < 0 ? middle : to;
     }
     return NULL;
 }
@@ -112,6 +163,9 @@ static void compare_elements(const struct comparison *both, const struct amb_con
         char path[KEY_MAX];
         if (!amb_config_has_field(&keys[k])) {
             continue;
+        }
+        if (has_same_field(&keys[k], before, after)) {
+            continue; /* Most are. */
         }
         (void)snprintf(path, sizeof(path), "%s[%s].%s", key->path, name, keys[k].path);
         const struct amb_config_place *place =
@@ -149,14 +203,15 @@ static bool has_same_order(const struct amb_config_elements *kind, const struct 
     return true;
 }
 
-static void compare_lists(const struct comparison *both, const struct amb_config_key *key)
+/* Each element, found by its name. */
+static void compare_each(const struct comparison *both, const struct amb_config_key *key,
+                         const struct list *before, const struct list *after)
 {
     const struct amb_config_elements *kind = key->elements;
-    struct list before = list_of(key, both->before), after = list_of(key, both->after);
     bool has_other = false;
-    for (size_t i = 0; i < after.count; i++) {
-        const char *element = after.items + i * kind->size;
-        const char *former = element_of(kind, &before, element_name(kind, element));
+    for (size_t i = 0; i < after->count; i++) {
+        const char *element = after->items + i * kind->size;
+        const char *former = element_of(kind, before, element_name(kind, element));
         if (former == NULL) {
             has_other = true;
             tell_element(both, key, element, true);
@@ -164,17 +219,31 @@ static void compare_lists(const struct comparison *both, const struct amb_config
             compare_elements(both, key, former, element);
         }
     }
-    for (size_t i = 0; i < before.count; i++) {
-        const char *element = before.items + i * kind->size;
-        if (element_of(kind, &after, element_name(kind, element)) == NULL) {
+    for (size_t i = 0; i < before->count; i++) {
+        const char *element = before->items + i * kind->size;
+        if (element_of(kind, after, element_name(kind, element)) == NULL) {
             has_other = true;
             tell_element(both, key, element, false);
         }
     }
-    if (!has_other && !has_same_order(kind, &before, &after)) {
+    if (!has_other && !has_same_order(kind, before, after)) {
         tell(both, key->path, NULL, NULL, amb_config_place_of(both->after->store, key->path),
              key->apply);
     }
+}
+
+/* Without memory the whole list counts as another one. */
+static void compare_lists(const struct comparison *both, const struct amb_config_key *key)
+{
+    struct list before = list_of(key, both->before), after = list_of(key, both->after);
+    if (before.by_name != NULL && after.by_name != NULL) {
+        compare_each(both, key, &before, &after);
+    } else {
+        tell(both, key->path, NULL, NULL, amb_config_place_of(both->after->store, key->path),
+             key->apply);
+    }
+    free(before.by_name);
+    free(after.by_name);
 }
 
 /* ---- what no key says ---- */

@@ -77,12 +77,86 @@ static void test_a_list_of_a_higher_layer_hides_the_lines_below(void **state)
     amb_config_destroy(&after);
 }
 
+/* ---- long lists ---- */
+
+static unsigned long compared; /* calls of strcmp */
+
+int __real_strcmp(const char *a, const char *b);
+int __wrap_strcmp(const char *a, const char *b);
+
+int __wrap_strcmp(const char *a, const char *b)
+{
+    compared++;
+    return __real_strcmp(a, b);
+}
+
+/* That many rules, from the last to the first if is_reversed. All are in their own line. */
+static struct amb_config *rules(unsigned count, bool is_reversed, const char *key)
+{
+    size_t room = 64 + count * 64, len = 0;
+    char *text = malloc(room);
+    assert_non_null(text);
+    len += (size_t)snprintf(text, room, "topics = (");
+    for (unsigned i = 0; i < count; i++) {
+        len += (size_t)snprintf(text + len, room - len, "%s{ match = \"t%u.>\"; %s }",
+                                i == 0 ? "" : ",\n", is_reversed ? count - 1 - i : i, key);
+    }
+    (void)snprintf(text + len, room - len, ");");
+    struct amb_config *config = try_accept(text);
+    free(text);
+    return config;
+}
+
+static unsigned changes;
+static char last_place[64];
+
+static void count_change(void *arg, const struct amb_config_change *change)
+{
+    (void)arg;
+    changes++;
+    (void)snprintf(last_place, sizeof(last_place), "%s", change->place);
+}
+
+/* The comparisons of two such lists. */
+static unsigned long work(unsigned count, bool is_reversed, const char *key)
+{
+    struct amb_config *before = rules(count, false, "ttl = \"5s\";");
+    struct amb_config *after = rules(count, is_reversed, key);
+    compared = changes = 0;
+    amb_config_changes(before, after, count_change, NULL);
+    unsigned long result = compared;
+    amb_config_destroy(&before);
+    amb_config_destroy(&after);
+    return result;
+}
+
+static void test_work_grows_with_the_list_and_not_with_its_square(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys;
+        unsigned changes; /* of each rule */
+    } tries[] = {{"ttl = \"5s\";", 0}, {"ttl = \"6s\";", 1}, {"", 1}, {"max_messages = 7;", 2}};
+    for (size_t i = 0; i < 2 * sizeof(tries) / sizeof(tries[0]); i++) {
+        bool is_reversed = i % 2 == 1; /* One change more: the order. */
+        unsigned long half = work(500, is_reversed, tries[i / 2].keys);
+        unsigned long whole = work(1000, is_reversed, tries[i / 2].keys);
+        assert_int_equal(changes, tries[i / 2].changes * 1000 + is_reversed);
+        assert_in_range(whole, 1000, 3 * half);
+        assert_in_range(whole, 1000, 300 * 1000);
+        if (tries[i / 2].changes != 0) {
+            assert_string_equal(last_place, is_reversed ? "configuration:1" : "configuration:1000");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_have_values_and_places),
         cmocka_unit_test(test_elements_go_by_their_names),
         cmocka_unit_test(test_a_list_of_a_higher_layer_hides_the_lines_below),
+        cmocka_unit_test(test_work_grows_with_the_list_and_not_with_its_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
