@@ -157,7 +157,8 @@ def test_levels_by_door(world):
     for door in ("tls", "unix"):
         for words in (("config", "set", "log.level=info"), ("config", "diff", world.config), ("config", "test", world.config)):
             refused(world.ctl("views", *words, door=door), 'no role of this user has admin = "')
-        for key in ("roles=( )", "auth.users=/u", "log.audit=", "tls.ca=/c", "http.insecure=true", "auth.token=s3cret"):
+        for key in ("roles=( )", "auth.users=/u", "log.audit=", "tls.ca=/c", "http.insecure=true", "auth.token=s3cret",
+                    'topics=( { match = "a"; trust = "publisher"; } )'):
             refused(world.ctl("ops", "config", "set", key, door=door), 'no role of this user has admin = "admin"')
     refused(world.ctl("ops", "config", "test", "/etc/passwd"), 'no role of this user has admin = "admin"')
     ok(world.ctl("ops", "config", "test", world.config, door="unix"))

@@ -173,11 +173,13 @@ bool amb_command_is_of_config(const struct amb_command *command)
     return command->kind >= AMB_COMMAND_CONFIG_SHOW;
 }
 
+/* Rules for topics say who shares memory with whom: trust, trust_group. One that is left out of the
+ * list says it, too. */
 bool amb_command_is_of_trust(const struct amb_command *command)
 {
     static const char *const keys[] = {
-        "auth.", "http.",   "log.audit", "quotas",     "memory.cuda.trust",
-        "roles", "tenants", "tls.",      "transports."};
+        "auth.", "http.",   "log.audit", "quotas", "memory.cuda.trust",
+        "roles", "tenants", "tls.",      "topics", "transports."};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         if (command->kind == AMB_COMMAND_CONFIG_SET &&
             strncmp(command->rest, keys[i], strlen(keys[i])) == 0) {

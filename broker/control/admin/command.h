@@ -63,7 +63,7 @@ bool amb_command_parse(const char *query, struct amb_command *out, const char **
 bool amb_command_format(const struct amb_command *command, char *out, size_t size);
 /* Is it a question about the configuration, or does it change that? */
 bool amb_command_is_of_config(const struct amb_command *command);
-/* Does it say who may do what, or what is recorded of it? */
+/* Does it say who may do what, who shares memory with whom, or what is recorded of it? */
 bool amb_command_is_of_trust(const struct amb_command *command);
 /* Does it concern all tenants? */
 bool amb_command_is_of_all(const struct amb_command *command);

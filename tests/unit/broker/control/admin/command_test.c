@@ -2,6 +2,8 @@
 /* Commands by their words; all else is a view. */
 #include "broker/control/admin/command.h"
 
+#include "broker/config/config_schema.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,10 +107,16 @@ static void test_keys_that_say_who_may_do_what(void **state)
     static const char *const of_trust[] = {
         "config set roles=( )",          "config set auth.users=/u",
         "config set log.audit=/a",       "config set tls.ca=/c",
-        "config set http.insecure=true", "config set memory.cuda.trust=all"};
-    static const char *const others[] = {
-        "config set log.level=debug", "config set topics=( )", "config reload",
-        "config test /roles",         "topics roles",          "config set limits.max_topics=7"};
+        "config set http.insecure=true", "config set memory.cuda.trust=all",
+        "config set topics=( )",         "config set topics=( { match = \"a\"; } )"};
+    static const char *const others[] = {"config set log.level=debug",
+                                         "config set limits.window=1M",
+                                         "config reload",
+                                         "config test /roles",
+                                         "topics roles",
+                                         "config set limits.max_topics=7",
+                                         "config test /topics",
+                                         "topic rm topics"};
     for (size_t i = 0; i < sizeof(of_trust) / sizeof(of_trust[0]); i++) {
         struct amb_command command;
         const char *why;
@@ -117,6 +125,40 @@ static void test_keys_that_say_who_may_do_what(void **state)
         assert_true(amb_command_is_of_all(&command));
         assert_true(amb_command_parse(others[i], &command, &why));
         assert_false(amb_command_is_of_trust(&command));
+    }
+}
+
+/* A new key that is live has to be in one of both lists. */
+static void test_each_live_key_is_decided(void **state)
+{
+    (void)state;
+    static const char *const of_operators[] = {"limits.", "log.level", "log.format",
+                                               "server.handshake_timeout"};
+    static const char *const of_trust[] = {"auth.",  "http.",      "log.audit", "memory.cuda.trust",
+                                           "quotas", "roles",      "tenants",   "tls.",
+                                           "topics", "transports."};
+    size_t count;
+    const struct amb_config_key *keys = amb_config_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        struct amb_command command;
+        char query[128];
+        const char *why;
+        bool may = false, may_not = false;
+        if (!amb_config_has_field(&keys[i]) || keys[i].apply == AMB_CONFIG_RESTART) {
+            continue;
+        }
+        for (size_t k = 0; k < sizeof(of_operators) / sizeof(of_operators[0]); k++) {
+            may = may || strncmp(keys[i].path, of_operators[k], strlen(of_operators[k])) == 0;
+        }
+        for (size_t k = 0; k < sizeof(of_trust) / sizeof(of_trust[0]); k++) {
+            may_not = may_not || strncmp(keys[i].path, of_trust[k], strlen(of_trust[k])) == 0;
+        }
+        if (may == may_not) {
+            fail_msg("%s: decide whether operators may set it", keys[i].path);
+        }
+        (void)snprintf(query, sizeof(query), "config set %s=x", keys[i].path);
+        assert_true(amb_command_parse(query, &command, &why));
+        assert_int_equal(amb_command_is_of_trust(&command), may_not);
     }
 }
 
@@ -177,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_commands_about_the_configuration),
         cmocka_unit_test(test_keys_that_say_who_may_do_what),
+        cmocka_unit_test(test_each_live_key_is_decided),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_wrong_words),
         cmocka_unit_test(test_those_of_the_whole_broker),
