@@ -25,6 +25,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/log.h"
+#include "wire/config/config_faults.h"
 #include "wire/config/transports.h"
 #include "wire/doctor/checks.h"
 #include "wire/doctor/host.h"
@@ -89,6 +90,24 @@ static void on_drain(void *arg)
     amb_broker_drain(program->broker);
 }
 
+/* Those that result->text only counts. It has all keys that need a restart. */
+static void log_faults(const json_t *rows)
+{
+    size_t i;
+    const json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        const char *place = json_string_value(json_object_get(row, "place"));
+        const char *key = json_string_value(json_object_get(row, "key"));
+        const char *why = json_string_value(json_object_get(row, "why"));
+        bool is_fault = json_object_get(row, "becomes") == NULL;
+        if (i > 0 && is_fault && place != NULL && key != NULL && why != NULL) {
+            amb_log_answer(AMB_LOG_ERROR, "reload: %s: %s%s%s", place, key,
+                           key[0] == '\0' ? "" : ": ", why);
+        }
+    }
+}
+
 static void on_reload(void *arg)
 {
     struct program *program = arg;
@@ -102,6 +121,7 @@ static void on_reload(void *arg)
         amb_error("%s", result.text);
     } else if (!result.is_good) {
         amb_log_answer(AMB_LOG_ERROR, "%s", result.text);
+        log_faults(result.rows);
     }
     program->reloads_upto = upto;
     char *rows = result.rows == NULL ? NULL : json_dumps(result.rows, JSON_COMPACT);
@@ -342,10 +362,11 @@ static int use_config(struct program *program)
 
 /* ---- the doctor ---- */
 
-/* config NULL: it is wrong, by that error. */
+/* config NULL: it is wrong, by that error, and by the faults behind the first. */
 static int print_findings(const struct program *program, const struct amb_config *config,
                           const char *error)
 {
+    const struct amb_config_faults *faults = program->settings.source.faults;
     static const enum amb_findings_form forms[] = {
         [AMB_CLI_FORM_TABLE] = AMB_FINDINGS_TEXT,
         [AMB_CLI_FORM_JSON] = AMB_FINDINGS_JSON,
@@ -355,6 +376,9 @@ static int print_findings(const struct program *program, const struct amb_config
     char fault[AMB_CONFIG_ERROR_MAX] = "";
     json_t *rows = json_array();
     amb_doctor_start(config, error, rows);
+    for (unsigned i = 1; config == NULL && faults != NULL && i < faults->count; i++) {
+        amb_doctor_fault(amb_config_fault_format(&faults->items[i], fault, sizeof(fault)), rows);
+    }
     if (config != NULL && amb_resources_check(config, fault, sizeof(fault)) != AMB_OK) {
         amb_doctor_find(rows, AMB_DOCTOR_ADDRESS_SPACE, "fault", fault, NULL);
     }
@@ -381,9 +405,41 @@ static int run_doctor(struct program *program)
     return code;
 }
 
-static int run_program(struct program *program)
+/* Each fault has a line. Without a list the error is the first of them. */
+static void say_faults(const struct amb_config_faults *faults, const char *error)
+{
+    char text[AMB_CONFIG_ERROR_MAX];
+    if (faults == NULL || faults->count == 0) {
+        (void)fprintf(stderr, "%s\n", error);
+        return;
+    }
+    for (unsigned i = 0; i < faults->count; i++) {
+        (void)fprintf(stderr, "%s\n",
+                      amb_config_fault_format(&faults->items[i], text, sizeof(text)));
+    }
+    if (faults->more != 0) {
+        (void)fprintf(stderr, "brokerd: and %u faults more\n", faults->more);
+    }
+}
+
+static enum amb_status load_config(struct program *program)
 {
     char error[AMB_CONFIG_ERROR_MAX] = "";
+    const struct amb_command_line *line = &program->line;
+    enum amb_status status = amb_settings_load(&program->settings, error, sizeof(error));
+    if (status == AMB_OK) {
+        return AMB_OK;
+    }
+    say_faults(program->settings.source.faults, error);
+    if (line->config != NULL && strcmp(line->config, AMB_COMMAND_LINE_CONFIG_DEFAULT) == 0 &&
+        access(line->config, F_OK) != 0) {
+        (void)fprintf(stderr, "brokerd: --config FILE names one, --dev needs none\n");
+    }
+    return status;
+}
+
+static int run_program(struct program *program)
+{
     const struct amb_command_line *line = &program->line;
     if (line->action == AMB_COMMAND_LINE_HELP) {
         return show_help();
@@ -391,6 +447,7 @@ static int run_program(struct program *program)
     if (line->action == AMB_COMMAND_LINE_VERSION) {
         return show_version();
     }
+    struct amb_config_faults *faults = calloc(1, sizeof(*faults)); /* NULL: the first one alone. */
     program->settings.source = (struct amb_config_source){
         .dev = line->dev,
         .path = line->config,
@@ -401,21 +458,21 @@ static int run_program(struct program *program)
         .listen_count = line->listen_count,
         .machine = &program->settings.machine,
         .quick = line->action == AMB_COMMAND_LINE_RUN ? amb_quick_start : NULL,
+        .faults = faults,
     };
     amb_config_machine_read(&program->settings.machine);
     if (line->action == AMB_COMMAND_LINE_DOCTOR) {
-        return run_doctor(program);
+        int code = run_doctor(program);
+        free(faults);
+        return code;
     }
     if (line->action == AMB_COMMAND_LINE_RUN) {
         program->out = keep_stdout(); /* Transports are checked with UCX, which may print. */
     }
-    enum amb_status status = amb_settings_load(&program->settings, error, sizeof(error));
+    enum amb_status status = load_config(program);
+    program->settings.source.faults = NULL; /* Reloads have lists of their own. */
+    free(faults);
     if (status != AMB_OK) {
-        (void)fprintf(stderr, "%s\n", error);
-        if (line->config != NULL && strcmp(line->config, AMB_COMMAND_LINE_CONFIG_DEFAULT) == 0 &&
-            access(line->config, F_OK) != 0) {
-            (void)fprintf(stderr, "brokerd: --config FILE names one, --dev needs none\n");
-        }
         return status == AMB_ENOMEM ? EXIT_FAILURE : EX_CONFIG;
     }
     int result = use_config(program);

@@ -38,8 +38,9 @@ struct amb_settings_result {
 };
 
 /* Reads and checks everything that can be wrong before a socket opens; settings->config is it.
- * machine and source are set. The numbers that "auto" has become stay in use, whatever has been
- * done to our quotas since: so reloads see the same machine. */
+ * machine and source are set; source.faults, where it is, gets all faults of the keys. The numbers
+ * that "auto" has become stay in use, whatever has been done to our quotas since: so reloads see
+ * the same machine. */
 AMB_MUST_CHECK enum amb_status amb_settings_load(struct amb_settings *settings, char *error,
                                                  size_t error_size);
 /* The lines of the log are as log.format has it. */

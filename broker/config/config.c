@@ -272,13 +272,16 @@ static enum amb_status apply_all(struct amb_config_build *build,
     for (size_t i = 0; amb_config_goes_on(build, &status) && i < source->set_count; i++) {
         status = apply_option(build, source->set[i], AMB_CONFIG_ORIGIN_SET);
     }
-    if (status == AMB_OK) {
-        status = amb_config_quick_apply(build, source);
-    }
     if (amb_config_faults_count(build) > 0) {
         return AMB_EINVAL; /* Rules over several keys need all of them. */
     }
-    return status == AMB_OK ? amb_config_finish(build, machine, source->former) : status;
+    if (status == AMB_OK) {
+        status = amb_config_quick_apply(build, source);
+    }
+    if (status == AMB_OK) {
+        status = amb_config_finish(build, machine, source->former);
+    }
+    return status == AMB_OK && amb_config_faults_count(build) > 0 ? AMB_EINVAL : status;
 }
 
 enum amb_status amb_config_create(const struct amb_config_source *source, char *error,
@@ -321,10 +324,10 @@ enum amb_status amb_config_create(const struct amb_config_source *source, char *
         amb_config_destroy(&config);
         return status;
     }
+    amb_config_spots_order(store);
     *out = config;
     return AMB_OK;
 }
-    amb_config_spots_order(store);
 
 static struct amb_config *of_const(const struct amb_config *config)
 {

@@ -260,7 +260,7 @@ static enum amb_status load_tokens(struct amb_config_build *build)
     if (config->auth.token_file[0] != '\0') {
         status = read_token(build, "auth.token_file", config->auth.token_file, &config->auth.token);
     }
-    if (status == AMB_OK && config->http.token_file[0] != '\0') {
+    if (amb_config_goes_on(build, &status) && config->http.token_file[0] != '\0') {
         status = read_token(build, "http.token_file", config->http.token_file, &config->http.token);
     }
     return status;
@@ -337,29 +337,32 @@ enum amb_status amb_config_finish(struct amb_config_build *build,
                              config->tenants.count);
     amb_config_elements_sort(&amb_config_quotas_kind, config->quotas.items, config->quotas.count);
     enum amb_status status = amb_config_trust_finish(build);
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = check_workers(build, machine);
     }
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = check_memory(build);
     }
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = check_times(build);
     }
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = amb_config_listen_finish(build, machine, former);
     }
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = amb_config_http_finish(build);
     }
-    if (status == AMB_OK) {
-        status = check_descriptors(build, machine);
+    if (amb_config_goes_on(build, &status) && amb_config_faults_count(build) == 0) {
+        status = check_descriptors(build, machine); /* By workers, memory and listeners. */
     }
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = load_tokens(build);
     }
-    if (status == AMB_OK) {
+    if (amb_config_goes_on(build, &status)) {
         status = amb_config_auth_finish(build, former);
     }
-    return status == AMB_OK ? amb_config_tls_finish(build) : status;
+    if (amb_config_goes_on(build, &status) && amb_config_faults_count(build) == 0) {
+        status = amb_config_tls_finish(build); /* By tokens, users and listeners. */
+    }
+    return status;
 }

@@ -9,7 +9,7 @@
 #include "wire/config/config_build.h"
 
 /* Turns "auto" into numbers, reads the token file, checks what several keys say together. former:
- * in force; NULL: none. */
+ * in force; NULL: none. OK also where the list of faults has got longer by it. */
 AMB_MUST_CHECK enum amb_status amb_config_finish(struct amb_config_build *build,
                                                  const struct amb_config_machine *machine,
                                                  const struct amb_config *former);

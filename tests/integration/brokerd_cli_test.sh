@@ -114,6 +114,26 @@ expect 78 'environment AMBROKER_SERVER_WORKERS: server.workers: out of range' \
     env AMBROKER_SERVER_WORKERS=99 "$brokerd" --dev
 expect 78 '--listen: listen: ' "$brokerd" --dev --listen tcp://127.0.0.1:99999
 
+# Each fault has its line, also before a start.
+printf 'listen = ( "unix://%s" );\nserver = { workers = 300;\n nothing = 1; };\n' "$sock" >"$conf"
+printf 'topics = ( { match = "a"; ttl = "-1s"; },\n { match = "b"; full = "sometimes"; } );\n' >>"$conf"
+for action in --test-config --print-config ''; do
+    # shellcheck disable=SC2086
+    expect 78 "$conf:2: server.workers: out of range" "$brokerd" --config "$conf" -o log.level=loud $action
+    for text in "$conf:3: server.nothing: unknown key" "$conf:4: topics[0].ttl: out of range" \
+        "$conf:5: topics[1].full: unknown word" '-o log.level: log.level: unknown word'; do
+        grep -qF -e "$text" "$tmp/err" || fail "nothing about '$text'"
+    done
+    [ "$(wc -l <"$tmp/err")" = 5 ] || fail "not a line for each fault"
+done
+expect 78 '' "$brokerd" --config "$conf" --doctor --output csv
+[ "$(grep -c config-wrong "$tmp/out")" = 4 ] || fail 'not a finding for each fault'
+printf 'limits = { heartbeat = "9s"; peer_timeout = "10s"; };\nauth = { token_file = "%s"; };' "$tmp/none" >"$conf"
+expect 78 "$conf:1: limits.heartbeat: more than half" "$brokerd" --config "$conf" --test-config
+grep -qF "$conf:2: auth.token_file: " "$tmp/err" || fail 'rules over several keys are not told each'
+{ printf 'limits = {'; printf ' x%s = 1;' {1..40}; printf ' };'; } >"$conf"
+expect 78 'brokerd: and 8 faults more' "$brokerd" --config "$conf" --test-config
+
 # What is right.
 : >"$conf"
 expect 0 '' "$brokerd" --config "$conf" --test-config

@@ -87,6 +87,18 @@ def test_a_client_that_does_nothing_is_noted(rig):
     broker.stop()
 
 
+def test_a_signal_has_each_fault_in_the_log(rig):
+    config = rig.folder / "broker.conf"
+    config.write_text("")
+    broker = rig.broker("--config", config)
+    config.write_text("limits = { nothing = 1; };\nlog = { level = 3; };\nserver = { workers = 300; };\n")
+    broker.signal(signal.SIGHUP)
+    until(20, lambda: f"ERROR reload: {config}:3: server.workers: out of range" in broker.log(), "the last fault")
+    check(f": {config}:1: limits.nothing: unknown key" in broker.log() and "(and 2 more)" in broker.log(), broker.log())
+    check(f"ERROR reload: {config}:2: log.level: wrong type" in broker.log(), broker.log())
+    broker.stop()
+
+
 def test_a_reload_that_is_refused_again_and_again_is_counted(rig):
     config = rig.folder / "broker.conf"
     config.write_text("")

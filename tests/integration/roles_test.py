@@ -256,6 +256,9 @@ def test_each_value_has_its_origin(bare):
     path.write_text("server = {\n  wokers = 1; };")
     code, _, error = run(bare, "config", "--role", "broker")
     check(code == DATA and ":2: server.wokers: unknown key" in error, f"{code} {error}")
+    path.write_text("server = {\n  wokers = 1;\n  workers = 300; };")
+    code, _, error = run(bare, "config", "--role", "broker")
+    check(code == DATA and len(error.splitlines()) == 2 and ":3: server.workers: out of range" in error, error)
     code, _, error = run(bare, "config", "--role", "client")  # not looked at
     check(code == 0, f"{code} {error}")
 

@@ -18,7 +18,7 @@
 #define CONFIG_TEXT_MAX (UINT64_C(1) << 20)
 #define EXEC_FAILED 127
 #define OPTIONS_MAX 256u
-#define SAID_MAX 4096u /* bytes that are shown of what it says beside the configuration */
+#define SAID_MAX 8192u /* bytes that are shown of what it says beside the configuration */
 
 /* In the child: brokerd's output goes to `out`, and its errors to `said`. */
 static void print_config(const char *config, char *const *options, int out, int said)
@@ -81,16 +81,22 @@ static void read_said(int fd, char out[SAID_MAX])
     out[n > 0 ? n : 0] = '\0';
 }
 
-/* The first line of it; the dynamic linker may have spoken before. */
-static const char *first_line(char *said)
+/* Each line of what it has said: a fault. The dynamic linker may have spoken before. */
+static void say_faults(const char *command, char *said)
 {
     static const char linker[] = "ERROR: ld.so: ";
-    while (strncmp(said, linker, sizeof(linker) - 1) == 0) {
-        char *feed = strchr(said, '\n');
-        said = feed != NULL ? feed + 1 : said + strlen(said);
+    char *save = NULL;
+    unsigned faults = 0;
+    for (const char *line = strtok_r(said, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        if (strncmp(line, linker, sizeof(linker) - 1) != 0) {
+            amb_tool_error("%s: %s", command, line);
+            faults++;
+        }
     }
-    said[strcspn(said, "\n")] = '\0';
-    return said;
+    if (faults == 0) {
+        amb_tool_error("%s: brokerd ended", command);
+    }
 }
 
 /* Its configuration and its end, or why there is none. said: a file for what it says. */
@@ -118,8 +124,7 @@ static enum amb_exit run(const char *command, const char *config, char *const *o
         return AMB_EXIT_SOFTWARE;
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        const char *line = first_line(text);
-        amb_tool_error("%s: %s", command, line[0] != '\0' ? line : "brokerd ended");
+        say_faults(command, text);
         free(printed);
         return WIFEXITED(status) && WEXITSTATUS(status) == EXEC_FAILED ? AMB_EXIT_SOFTWARE
                                                                        : AMB_EXIT_DATA;

@@ -30,6 +30,13 @@ void amb_config_fault_keep(struct amb_config_faults *faults)
     }
 }
 
+const char *amb_config_fault_format(const struct amb_config_fault *fault, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s: %s%s%s", fault->where, fault->key,
+                   fault->key[0] == '\0' ? "" : ": ", fault->reason);
+    return out;
+}
+
 unsigned amb_config_faults_count(const struct amb_config_build *build)
 {
     return build->faults == NULL ? 0 : build->faults->count + build->faults->more;
@@ -37,7 +44,7 @@ unsigned amb_config_faults_count(const struct amb_config_build *build)
 
 bool amb_config_goes_on(struct amb_config_build *build, enum amb_status *status)
 {
-    if (*status == AMB_EINVAL && build->faults != NULL) {
+    if (*status == AMB_EINVAL && build->faults != NULL && build->faults->is_told) {
         amb_config_fault_keep(build->faults);
         *status = AMB_OK;
     }

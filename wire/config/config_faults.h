@@ -33,7 +33,10 @@ void amb_config_fault_tell(struct amb_config_faults *faults, const char *where, 
                            const char *reason);
 /* The one that was told last is a fault. */
 void amb_config_fault_keep(struct amb_config_faults *faults);
+/* "place: key: reason" into out, and returns it. AMB_CONFIG_ERROR_MAX bytes fit any. */
+const char *amb_config_fault_format(const struct amb_config_fault *fault, char *out, size_t size);
 /* So many there are; 0 without a list. */
 unsigned amb_config_faults_count(const struct amb_config_build *build);
-/* True: the loop has a next turn, with *status OK. A fault is kept in the list, if there is one. */
+/* True: the loop has a next turn, with *status OK. A fault that was told is kept in the list, if
+ * there is one. */
 bool amb_config_goes_on(struct amb_config_build *build, enum amb_status *status);

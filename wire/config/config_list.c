@@ -154,48 +154,62 @@ enum amb_status amb_config_strings_set(const struct amb_config_target *target,
         return AMB_OK;
     }
     struct texts texts = {NULL, NULL, 0};
+    unsigned faults = amb_config_faults_count(target->build);
     enum amb_status status = read_texts(target, value, &texts);
     if (status != AMB_OK) {
         return status;
     }
-    for (size_t i = 0; i < texts.count; i++) {
+    for (size_t i = 0; amb_config_goes_on(target->build, &status) && i < texts.count; i++) {
         const char *problem = name_problem(target->key, &texts, i);
         if (problem != NULL) {
             struct amb_config_target at = *target;
             at.place = &texts.places[i];
-            return amb_config_refuse(&at, problem,
-                                     &(struct amb_config_value){.kind = AMB_CONFIG_VALUE_STRING,
-                                                                .text = texts.items[i]});
+            status = amb_config_refuse(&at, problem,
+                                       &(struct amb_config_value){.kind = AMB_CONFIG_VALUE_STRING,
+                                                                  .text = texts.items[i]});
         }
     }
-    *field = (struct amb_config_strings){texts.items, texts.count, texts.places};
+    if (status == AMB_OK && amb_config_faults_count(target->build) == faults) {
+        *field = (struct amb_config_strings){texts.items, texts.count, texts.places};
+    }
+    return status;
+}
+
+static enum amb_status set_url(const struct amb_config_target *target, const char *text,
+                               const struct amb_config_place *place, struct amb_url *out)
+{
+    char reason[256] = "", shown[AMB_CONFIG_SHOWN_MAX];
+    if (amb_url_parse(text, out, reason, sizeof(reason)) != AMB_OK) {
+        return amb_config_fail(
+            target->build, place, target->path,
+            "%s (got \"%s\", allowed unix:///path?mode=0660&group=NAME or tcp://host:port)", reason,
+            amb_text_show(text, shown, sizeof(shown)));
+    }
+    if (out->expect != 0) {
+        return amb_config_fail(target->build, place, target->path,
+                               "expect is for clients; topics.expect is for all of a topic's "
+                               "(got \"%s\", allowed a URL without it)",
+                               amb_text_show(text, shown, sizeof(shown)));
+    }
     return AMB_OK;
 }
 
 static enum amb_status set_urls(const struct amb_config_target *target, const struct texts *texts)
 {
+    unsigned faults = amb_config_faults_count(target->build);
+    enum amb_status status = AMB_OK;
     struct amb_url *urls =
         amb_config_alloc(target->build->store, (texts->count + 1) * sizeof(struct amb_url));
     if (urls == NULL) {
         return AMB_ENOMEM;
     }
-    for (size_t i = 0; i < texts->count; i++) {
-        char reason[256] = "", shown[AMB_CONFIG_SHOWN_MAX];
-        if (amb_url_parse(texts->items[i], &urls[i], reason, sizeof(reason)) != AMB_OK) {
-            return amb_config_fail(
-                target->build, &texts->places[i], target->path,
-                "%s (got \"%s\", allowed unix:///path?mode=0660&group=NAME or tcp://host:port)",
-                reason, amb_text_show(texts->items[i], shown, sizeof(shown)));
-        }
-        if (urls[i].expect != 0) {
-            return amb_config_fail(target->build, &texts->places[i], target->path,
-                                   "expect is for clients; topics.expect is for all of a topic's "
-                                   "(got \"%s\", allowed a URL without it)",
-                                   amb_text_show(texts->items[i], shown, sizeof(shown)));
-        }
+    for (size_t i = 0; amb_config_goes_on(target->build, &status) && i < texts->count; i++) {
+        status = set_url(target, texts->items[i], &texts->places[i], &urls[i]);
     }
-    *(struct amb_config_urls *)field_of(target) = (struct amb_config_urls){urls, texts->count};
-    return AMB_OK;
+    if (status == AMB_OK && amb_config_faults_count(target->build) == faults) {
+        *(struct amb_config_urls *)field_of(target) = (struct amb_config_urls){urls, texts->count};
+    }
+    return status;
 }
 
 enum amb_status amb_config_urls_set(const struct amb_config_target *target,
@@ -293,20 +307,21 @@ enum amb_status amb_config_pairs_set(const struct amb_config_target *target,
         return amb_config_refuse(target, "wrong type", value);
     }
     size_t count = amb_config_length(value->setting);
+    unsigned faults = amb_config_faults_count(target->build);
     enum amb_status status = check_count(target, count);
     struct amb_config_pair *pairs =
         amb_config_alloc(target->build->store, (count + 1) * sizeof(struct amb_config_pair));
     if (pairs == NULL) {
         return AMB_ENOMEM;
     }
-    for (size_t i = 0; status == AMB_OK && i < count; i++) {
+    for (size_t i = 0; amb_config_goes_on(target->build, &status) && i < count; i++) {
         const struct config_setting_t *item = amb_config_element(value->setting, i);
         struct amb_config_place place = amb_config_place_at(target->build, target->place, item);
         struct amb_config_value text = amb_config_value_of(item);
         status = set_pair(target->build, target->path, amb_config_name(item), text.text, &place,
                           &pairs[i]);
     }
-    if (status == AMB_OK) {
+    if (status == AMB_OK && amb_config_faults_count(target->build) == faults) {
         *field = (struct amb_config_pairs){pairs, count};
     }
     return status;

@@ -60,6 +60,88 @@ static void test_what_several_keys_say_together_is_one_fault(void **state)
     is(0, "configuration:1", "", "syntax error");
 }
 
+static void test_rules_over_several_keys_are_looked_at_one_by_one(void **state)
+{
+    (void)state;
+    struct amb_config_source source =
+        try_source("server = { workers = 2; cpus = \"7\"; };\n"
+                   "memory = { host = { size = \"16M\"; segment = \"64M\"; }; };\n"
+                   "limits = { heartbeat = \"9s\"; peer_timeout = \"10s\"; };\n"
+                   "auth = { token_file = \"/nowhere/at/all\"; };\n"
+                   "http = { token_file = \"/nowhere/too\"; };\n"
+                   "listen = ( \"tls://127.0.0.1:0\" );\n");
+    refused(&source, 5, "configuration:1: server.cpus: ");
+    is(0, "configuration:1", "server.cpus", "this process may not use processor 7");
+    is(1, "configuration:2", "memory.host.segment", "larger than memory.host.size");
+    is(2, "configuration:3", "limits.heartbeat", "more than half of limits.peer_timeout");
+    is(3, "configuration:4", "auth.token_file", "/nowhere/at/all");
+    is(4, "configuration:5", "http.token_file", "/nowhere/too");
+}
+
+/* A higher layer that adds to a wrong group finds it as it was. */
+static void test_each_item_of_a_list_is_told(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"transports.ucx.RNDV_THRESH=1M"};
+    struct amb_config_source source =
+        try_source("listen = ( \"tcp://127.0.0.1:99999\", \"unix:///tmp/a\",\n \"http://x\" );\n"
+                   "http = { hosts = ( \"a\", \"b c\",\n \"\" ); };\n"
+                   "transports = { ucx = { TLS = \"all\"; MAX_RNDV_RAILS = \"2\";\n"
+                   " UCX_X = \"1\"; }; };\n");
+    source.options = options;
+    source.option_count = 1;
+    refused(&source, 6, "configuration:1: listen: ");
+    is(0, "configuration:1", "listen", "");
+    is(1, "configuration:2", "listen", "");
+    is(2, "configuration:3", "http.hosts", "not the name of a host");
+    is(3, "configuration:4", "http.hosts", "not the name of a host");
+    is(4, "configuration:5", "transports.ucx.TLS", "cannot be set here");
+    is(5, "configuration:6", "transports.ucx.UCX_X", "cannot be set here");
+}
+
+static unsigned quick_starts;
+
+static enum amb_status quick_start(const struct amb_url *door, const char *const *environment,
+                                   struct amb_config_quick *out, char why[AMB_CONFIG_QUICK_WHY_MAX])
+{
+    (void)door;
+    (void)environment;
+    (void)out;
+    (void)snprintf(why, AMB_CONFIG_QUICK_WHY_MAX, "none here");
+    quick_starts++;
+    return AMB_EINVAL;
+}
+
+static void test_a_wrong_configuration_makes_no_files(void **state)
+{
+    (void)state;
+    static const char *const listen[] = {"tls://127.0.0.1:0"};
+    static const char *const options[] = {"server.workers=x"};
+    struct amb_config_source source = try_source("");
+    source.dev = true;
+    source.quick = quick_start;
+    source.listen = listen;
+    source.listen_count = 1;
+    refused(&source, 1, "--listen: listen: none here");
+    assert_int_equal(quick_starts, 1);
+    source.options = options;
+    source.option_count = 1;
+    refused(&source, 1, "-o server.workers: ");
+    assert_int_equal(quick_starts, 1);
+}
+
+static void test_a_fault_is_a_line(void **state)
+{
+    (void)state;
+    char text[AMB_CONFIG_ERROR_MAX];
+    const struct amb_config_fault fault = {"b.conf:3", "log.level", "unknown word"};
+    const struct amb_config_fault whole = {"b.conf", "", "is a directory"};
+    assert_string_equal(amb_config_fault_format(&fault, text, sizeof(text)),
+                        "b.conf:3: log.level: unknown word");
+    assert_string_equal(amb_config_fault_format(&whole, text, sizeof(text)),
+                        "b.conf: is a directory");
+}
+
 static void test_more_than_there_is_room_for_are_counted(void **state)
 {
     (void)state;
@@ -90,6 +172,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_layer_tells_its_own),
         cmocka_unit_test(test_what_several_keys_say_together_is_one_fault),
+        cmocka_unit_test(test_rules_over_several_keys_are_looked_at_one_by_one),
+        cmocka_unit_test(test_each_item_of_a_list_is_told),
+        cmocka_unit_test(test_a_wrong_configuration_makes_no_files),
+        cmocka_unit_test(test_a_fault_is_a_line),
         cmocka_unit_test(test_more_than_there_is_room_for_are_counted),
         cmocka_unit_test(test_none),
     };
