@@ -76,20 +76,50 @@ static const char *shown(const char *text)
     return string != NULL ? text : text == NULL ? "not shown" : "no UTF-8";
 }
 
-static void add_change(void *rows, const struct amb_config_change *change)
+/* Changes, as rows. */
+struct changes {
+    json_t *rows;
+    size_t count; /* of all, also of those that have no room */
+    bool are_restarts;
+};
+
+static void add_change(void *arg, const struct amb_config_change *change)
 {
-    add_row(rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "key", shown(change->key), "was",
-                            shown(change->before), "becomes", shown(change->after), "applies",
-                            amb_config_apply_name(change->apply), "place", shown(change->place)));
+    struct changes *changes = arg;
+    if (!changes->are_restarts) {
+        changes->count++;
+        add_row(changes->rows,
+                json_pack("{s:s, s:s, s:s, s:s, s:s}", "key", shown(change->key), "was",
+                          shown(change->before), "becomes", shown(change->after), "applies",
+                          amb_config_apply_name(change->apply), "place", shown(change->place)));
+    } else if (change->apply == AMB_CONFIG_RESTART) {
+        changes->count++;
+        add_row(changes->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "place", shown(change->place),
+                                         "key", shown(change->key), "why", "needs a restart", "was",
+                                         shown(change->before), "becomes", shown(change->after)));
+    }
 }
 
-static void add_restart(void *rows, const struct amb_config_change *change)
+/* Rows of the changes; of too many the last row says how many there are beside. Returns how many
+ * there are. */
+static size_t add_changes(json_t *rows, const struct amb_config *before,
+                          const struct amb_config *after, bool are_restarts)
 {
-    if (change->apply == AMB_CONFIG_RESTART) {
-        add_row(rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "place", shown(change->place), "key",
-                                shown(change->key), "why", "needs a restart", "was",
-                                shown(change->before), "becomes", shown(change->after)));
+    struct changes changes = {.rows = rows, .are_restarts = are_restarts};
+    char more[64];
+    amb_config_changes(before, after, add_change, &changes);
+    if (changes.count > ROWS_MAX) {
+        (void)snprintf(more, sizeof(more), "and %zu more", changes.count - ROWS_MAX);
+        json_t *row = are_restarts
+                          ? json_pack("{s:s, s:s, s:s, s:s, s:s}", "place", "", "key", more, "why",
+                                      "needs a restart", "was", "", "becomes", "")
+                          : json_pack("{s:s, s:s, s:s, s:s, s:s}", "key", more, "was", "",
+                                      "becomes", "", "applies", "", "place", "");
+        if (row != NULL) {
+            (void)json_array_append_new(rows, row);
+        }
     }
+    return changes.count;
 }
 
 /* The value in force; "": there is none of that key alone. Heap, or NULL. */
@@ -198,7 +228,7 @@ static bool use(struct amb_settings *settings, struct amb_broker *broker, struct
     bool is_adopted = false;
     amb_config_diff(settings->config, config, restart, sizeof(restart), live, sizeof(live));
     if (restart[0] != '\0') {
-        amb_config_changes(settings->config, config, add_restart, out->rows);
+        (void)add_changes(out->rows, settings->config, config, true);
         refuse(out, " as a whole, these need a restart", restart);
     } else if (live[0] == '\0') {
         (void)snprintf(out->text, sizeof(out->text),
@@ -206,7 +236,7 @@ static bool use(struct amb_settings *settings, struct amb_broker *broker, struct
     } else {
         json_t *changes = json_array();
         if (changes != NULL) {
-            amb_config_changes(settings->config, config, add_change, changes);
+            (void)add_changes(changes, settings->config, config, false);
         }
         is_adopted = adopt(settings, broker, config, out);
         if (is_adopted) {
@@ -253,8 +283,7 @@ void amb_settings_compare(const struct amb_settings *settings, const char *path,
     if (is_test) {
         (void)snprintf(out->text, sizeof(out->text), "the configuration is valid");
     } else {
-        amb_config_changes(settings->config, config, add_change, out->rows);
-        size_t count = json_array_size(out->rows);
+        size_t count = add_changes(out->rows, settings->config, config, false);
         (void)snprintf(out->text, sizeof(out->text), "%zu change%s", count, count == 1 ? "" : "s");
     }
     amb_config_destroy(&config);

@@ -366,6 +366,15 @@ def test_each_fault_has_its_line_and_each_change_its_values(world):
     check(world.ctl("config", "reload").stdout.strip().endswith("valid and unchanged"), "nothing of that is in force")
 
 
+def test_more_changes_than_rows_are_counted(world):
+    rules = ", ".join(f'{{ match = "t{number}.>"; }}' for number in range(1010))
+    other = world.rig.folder / "other.conf"
+    other.write_text(f"{BASE}topics = ( {rules} );\n")
+    changes = rows(world.ctl("config", "diff", other, "-o", "json"))
+    check(len(changes) == 1001 and changes[999]["key"] == "topics[t999.>]", f"{len(changes)} {changes[999]}")
+    check(changes[1000]["key"] == "and 10 more", changes[1000])
+
+
 def test_a_key_is_set_until_the_end(world):
     world.reload('{ match = "a"; }', "limits = { max_topics = 100; };")
     changes = rows(world.ctl("config", "set", "limits.max_topics=3", "-o", "json"))
