@@ -36,7 +36,7 @@ static void look_at_file(const char *file, const struct amb_tls_used *used, json
     struct stat st;
     if (stat(used->path, &st) != 0) {
         amb_doctor_find(rows, AMB_DOCTOR_TLS_GONE, "file", file, "path", used->path, NULL);
-    } else if (amb_tls_modified_ns(&st) > used->modified_ns) {
+    } else if (amb_tls_modified_ns(&st) != used->modified_ns) { /* A restored one may be older. */
         amb_doctor_find(rows, AMB_DOCTOR_TLS_NEWER, "file", file, "path", used->path, NULL);
     }
 }
