@@ -31,7 +31,7 @@ static void say_of_socket(const struct amb_url *url, const struct stat *st, char
 static void say_of_path(const struct amb_url *url, char *out, size_t size)
 {
     struct stat st;
-    if (lstat(url->path, &st) == 0) {
+    if (stat(url->path, &st) == 0) { /* A link to a socket is one for a connect, too. */
         say_of_socket(url, &st, out, size);
     } else if (errno == EACCES) {
         (void)snprintf(out, size,

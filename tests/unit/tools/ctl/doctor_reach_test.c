@@ -30,6 +30,9 @@ static void each_obstacle_has_its_own_words(void **state)
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     expect(url, AMB_EXIT_UNAVAILABLE, "nobody listens");
+    assert_int_equal(symlink(address.sun_path, tree_path("link.sock")), 0);
+    (void)snprintf(url, sizeof(url), "unix://%s", tree_path("link.sock"));
+    expect(url, AMB_EXIT_UNAVAILABLE, "nobody listens");
     assert_int_equal(close(fd), 0);
     expect(url, AMB_EXIT_FORBIDDEN, "AMB_CREDENTIALS");
     expect("tcp://host9:4733", AMB_EXIT_UNAVAILABLE, "see on host9");
