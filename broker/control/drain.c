@@ -93,12 +93,15 @@ static void drain_ask(struct amb_control *control)
 {
     control->backlog = 0;
     control->held = 0;
+    control->is_backlog_partial = false;
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_order *order = amb_order_new(&drain_kind, drain_looked, NULL);
-        if (order != NULL) {
-            control->backlog_orders++;
-            amb_order_post(control->shards[i], order);
+        if (order == NULL) { /* Its rest is not known, so the drain goes on. */
+            control->is_backlog_partial = true;
+            continue;
         }
+        control->backlog_orders++;
+        amb_order_post(control->shards[i], order);
     }
 }
 
@@ -162,7 +165,7 @@ void amb_drain_begin(struct amb_control *control)
 static bool drain_is_done(struct amb_control *control)
 {
     bool is_empty =
-        control->backlog == 0 &&
+        control->backlog == 0 && !control->is_backlog_partial &&
         (control->held == 0 || control->now_ns - control->drain_started_ns > DRAIN_HELD_NS);
     control->idle_backlogs = is_empty ? control->idle_backlogs + 1 : 0;
     return control->idle_backlogs >= DRAIN_IDLE_ROUNDS;
@@ -185,9 +188,12 @@ void amb_drain_tick(struct amb_control *control)
     } else if (control->backlog_orders > 0 &&
                control->now_ns - control->drain_deadline_ns < DRAIN_COUNT_NS) {
         return; /* Workers have not said how much is left. */
-    } else if (control->backlog > 0) {
-        amb_warn("drain: %llu messages are left after the timeout",
-                 (unsigned long long)control->backlog);
+    } else if (control->backlog > 0 || control->is_backlog_partial) {
+        amb_warn("drain: %llu messages are left after the timeout%s",
+                 (unsigned long long)control->backlog,
+                 control->is_backlog_partial
+                     ? ", and those of workers for whose count there was no memory"
+                     : "");
     }
     control->is_over = true;
     drain_end_clients(control, is_late ? control->backlog : 0);

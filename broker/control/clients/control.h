@@ -147,6 +147,7 @@ struct amb_control {
     int64_t drain_limit_ns; /* that a command has named; -1: the configuration's */
     unsigned backlog_orders;
     uint64_t backlog, held, idle_backlogs;
+    bool is_backlog_partial;        /* there was no memory to ask all workers for theirs */
     uint32_t events;                /* under way: events.h */
     struct amb_broker_stats *stats; /* of the counters, or own_stats */
     struct amb_broker_stats own_stats;

@@ -3,6 +3,9 @@
  * broker/drain: the graceful end. Accepted messages are delivered, nobody new gets in, everybody is
  * told, and it never takes longer than drain_timeout. Publishers and subscribers are libamb's.
  */
+#include "broker/control/drain.h"
+
+#include "broker/shard/shard.h"
 #include "tests/support/door/door_harness.h"
 #include "wire/base/clock.h"
 
@@ -182,6 +185,61 @@ static void test_publishing_is_refused_and_told(void **state)
     bury(&door);
 }
 
+/* ---- without memory ---- */
+
+static _Thread_local bool has_no_memory;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return has_no_memory ? NULL : __real_calloc(count, size);
+}
+
+/* A control thread and a worker, without threads. */
+static struct amb_control control;
+static struct amb_shard shard;
+
+static void turn(void)
+{
+    amb_drain_tick(&control);
+    (void)amb_inbox_run(&shard.inbox);
+    (void)amb_inbox_run(&control.inbox);
+}
+
+static void test_a_worker_that_cannot_be_asked_is_not_empty(void **state)
+{
+    (void)state;
+    struct amb_shard *shards[] = {&shard};
+    memset(&control, 0, sizeof(control));
+    memset(&shard, 0, sizeof(shard));
+    amb_list_init(&control.clients);
+    amb_list_init(&shard.sessions.live);
+    amb_shard_takers_init(&shard.takers);
+    assert_int_equal(amb_inbox_init(&control.inbox, &control), AMB_OK);
+    assert_int_equal(amb_inbox_init(&shard.inbox, &shard), AMB_OK);
+    shard.control = &control.inbox;
+    control.shards = shards;
+    control.shard_count = 1;
+    control.is_draining = true;
+    control.drain_deadline_ns = INT64_MAX;
+    has_no_memory = true;
+    for (unsigned i = 0; i < 5; i++) {
+        turn();
+    }
+    has_no_memory = false;
+    assert_false(control.is_over);
+    assert_false(shard.is_draining);
+    for (unsigned i = 0; i < 5 && !control.is_over; i++) {
+        turn();
+    }
+    assert_true(control.is_over);
+    assert_true(shard.is_draining);
+    amb_inbox_fini(&shard.inbox);
+    amb_inbox_fini(&control.inbox);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_the_timeout_ends_it),
         cmocka_unit_test(test_a_second_call_ends_it_at_once),
         cmocka_unit_test(test_publishing_is_refused_and_told),
+        cmocka_unit_test(test_a_worker_that_cannot_be_asked_is_not_empty),
     };
     return cmocka_run_group_tests_name("broker/drain", tests, NULL, NULL);
 }
