@@ -14,7 +14,11 @@ void amb_doctor_clients_init(struct amb_doctor_clients *clients, const char *roo
     memset(clients, 0, sizeof(*clients));
     clients->root = root;
     clients->own = *own;
-    clients->net_ns = amb_doctor_namespace(root, 0, "net");
+    clients->has_visible = amb_doctor_environment(root, "CUDA_VISIBLE_DEVICES", clients->visible,
+                                                  sizeof(clients->visible)) == AMB_DOCTOR_SET;
+    if (clients->own.net_ns == 0) {
+        clients->own.net_ns = amb_doctor_namespace(root, 0, "net");
+    }
     if (clients->own.pid_ns == 0) {
         clients->own.pid_ns = amb_doctor_namespace(root, 0, "pid");
     }
@@ -35,16 +39,45 @@ static void note(struct amb_doctor_clients *clients, enum amb_doctor_misfit misf
     }
 }
 
-/* theirs: by its own word; 0: /proc is asked. */
+/* theirs: by its own word; 0: /proc is asked, where it may be. */
 static void compare_namespace(struct amb_doctor_clients *clients, enum amb_doctor_misfit misfit,
                               const struct amb_doctor_side *client, uint64_t own, uint64_t theirs,
-                              const char *kind)
+                              const char *kind, bool may_ask)
 {
-    if (theirs == 0 && client->pid > 0) {
+    if (theirs == 0 && may_ask) {
         theirs = amb_doctor_namespace(clients->root, client->pid, kind);
     }
-    if (client->is_local && own != 0 && theirs != 0 && own != theirs) {
+    if (own != 0 && theirs != 0 && own != theirs) {
         note(clients, misfit, client, "", "");
+    }
+}
+
+static void compare_namespaces(struct amb_doctor_clients *clients,
+                               const struct amb_doctor_side *client)
+{
+    const struct amb_doctor_side *own = &clients->own;
+    bool is_silent = client->pid_ns == 0 || client->ipc_ns == 0 || client->net_ns == 0;
+    bool may_ask = is_silent && client->pid > 0 && clients->asked < AMB_DOCTOR_ASKED_MAX;
+    clients->asked += may_ask;
+    compare_namespace(clients, AMB_DOCTOR_MISFIT_PID, client, own->pid_ns, client->pid_ns, "pid",
+                      may_ask);
+    compare_namespace(clients, AMB_DOCTOR_MISFIT_IPC, client, own->ipc_ns, client->ipc_ns, "ipc",
+                      may_ask);
+    compare_namespace(clients, AMB_DOCTOR_MISFIT_NET, client, own->net_ns, client->net_ns, "net",
+                      may_ask);
+}
+
+/* A broker that sees all GPUs has what a client sees. */
+static void compare_visible(struct amb_doctor_clients *clients,
+                            const struct amb_doctor_side *client)
+{
+    const char *theirs = client->visible;
+    if (!clients->has_visible || theirs == NULL || theirs[0] == '\0') {
+        return;
+    }
+    bool is_set = theirs[0] == '=';
+    if (!is_set || strcmp(theirs + 1, clients->visible) != 0) {
+        note(clients, AMB_DOCTOR_MISFIT_VISIBLE, client, is_set ? theirs + 1 : "(unset)", "");
     }
 }
 
@@ -86,11 +119,10 @@ static void compare_ucx(struct amb_doctor_clients *clients, const struct amb_doc
 void amb_doctor_clients_add(struct amb_doctor_clients *clients,
                             const struct amb_doctor_side *client)
 {
-    compare_namespace(clients, AMB_DOCTOR_MISFIT_PID, client, clients->own.pid_ns, client->pid_ns,
-                      "pid");
-    compare_namespace(clients, AMB_DOCTOR_MISFIT_IPC, client, clients->own.ipc_ns, client->ipc_ns,
-                      "ipc");
-    compare_namespace(clients, AMB_DOCTOR_MISFIT_NET, client, clients->net_ns, 0, "net");
+    if (client->is_local) {
+        compare_namespaces(clients, client);
+    }
+    compare_visible(clients, client);
     compare_release(clients, client);
     compare_ucx(clients, client);
 }
@@ -101,19 +133,22 @@ void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *r
         [AMB_DOCTOR_MISFIT_PID] = AMB_DOCTOR_CLIENT_PID,
         [AMB_DOCTOR_MISFIT_IPC] = AMB_DOCTOR_CLIENT_IPC,
         [AMB_DOCTOR_MISFIT_NET] = AMB_DOCTOR_CLIENT_NET,
+        [AMB_DOCTOR_MISFIT_VISIBLE] = AMB_DOCTOR_GPU_VISIBLE,
         [AMB_DOCTOR_MISFIT_RELEASE] = AMB_DOCTOR_CLIENT_RELEASE,
         [AMB_DOCTOR_MISFIT_UCX] = AMB_DOCTOR_UCX_RELEASES};
-    char own[AMB_UCX_RELEASE_TEXT_MAX], more[32];
-    (void)amb_ucx_release_text(clients->own.ucx_release, own, sizeof(own));
+    char ucx[AMB_UCX_RELEASE_TEXT_MAX], more[32];
+    (void)amb_ucx_release_text(clients->own.ucx_release, ucx, sizeof(ucx));
     for (unsigned i = 0; i < AMB_DOCTOR_MISFITS; i++) {
         unsigned count = clients->misfits[i].count;
         if (count == 0) {
             continue;
         }
+        const char *own = i == AMB_DOCTOR_MISFIT_UCX       ? ucx
+                          : i == AMB_DOCTOR_MISFIT_VISIBLE ? clients->visible
+                                                           : clients->own.release;
         (void)snprintf(more, sizeof(more), count == 1 ? "" : " (and %u more)", count - 1);
         amb_doctor_find(rows, checks[i], "name", clients->misfits[i].name, "more", more, "theirs",
-                        clients->misfits[i].theirs, "own",
-                        i == AMB_DOCTOR_MISFIT_UCX ? own : clients->own.release, "why",
-                        clients->misfits[i].why, NULL);
+                        clients->misfits[i].theirs, "own", own, "why", clients->misfits[i].why,
+                        NULL);
     }
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients that do not fit the broker, for the doctor: namespaces, releases of libamb and of UCX. Of
- * each kind the first client is named, and the others are counted.
+ * Clients that do not fit the broker, for the doctor: namespaces, visible GPUs, releases of libamb
+ * and of UCX. Of each kind the first client is named, and the others are counted.
+ *
+ * Clients say where they are. /proc is asked about the namespaces of a few that have not said so.
  *
  *   init ─► add, for each client ─► rows
  *
@@ -14,10 +16,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define AMB_DOCTOR_ASKED_MAX 64u     /* clients about whom /proc is asked */
+#define AMB_DOCTOR_VISIBLE_SIZE 100u /* of CUDA_VISIBLE_DEVICES with its NUL; the rest is cut */
+
 enum amb_doctor_misfit {
     AMB_DOCTOR_MISFIT_PID,
     AMB_DOCTOR_MISFIT_IPC,
     AMB_DOCTOR_MISFIT_NET,
+    AMB_DOCTOR_MISFIT_VISIBLE,
     AMB_DOCTOR_MISFIT_RELEASE,
     AMB_DOCTOR_MISFIT_UCX,
     AMB_DOCTOR_MISFITS,
@@ -25,21 +31,24 @@ enum amb_doctor_misfit {
 
 /* The broker's side, or a client's. */
 struct amb_doctor_side {
-    const char *name;                             /* a client's */
-    const char *release;                          /* of libamb; "": not known */
-    pid_t pid;                                    /* 0: not known; of the broker: this process */
-    bool is_local;                                /* it is on this machine */
-    uint64_t pid_ns, ipc_ns;                      /* by its own word; 0: not known */
+    const char *name;                /* a client's */
+    const char *release;             /* of libamb; "": not known */
+    pid_t pid;                       /* 0: not known; of the broker: this process */
+    bool is_local;                   /* it is on this machine */
+    uint64_t pid_ns, ipc_ns, net_ns; /* by its own word; 0: not known */
+    const char *visible; /* of a client that uses GPUs: Peer.visible_devices; else NULL */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg; /* 0: it has told none */
 };
 
 struct amb_doctor_clients {
     const char *root; /* "", or, in tests, a folder that has proc */
     struct amb_doctor_side own;
-    uint64_t net_ns; /* 0: not known */
+    char visible[AMB_DOCTOR_VISIBLE_SIZE]; /* CUDA_VISIBLE_DEVICES of the broker, */
+    bool has_visible;                      /* ... if it has any */
+    unsigned asked;                        /* clients about whom /proc was asked */
     struct {
         unsigned count;
-        char name[64], theirs[32];
+        char name[64], theirs[AMB_DOCTOR_VISIBLE_SIZE];
         const char *why; /* static */
     } misfits[AMB_DOCTOR_MISFITS];
 };

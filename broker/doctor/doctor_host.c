@@ -202,22 +202,6 @@ void amb_doctor_host(const struct amb_doctor_host *look, json_t *rows)
     look_at_gpudirect(look, rows);
 }
 
-void amb_doctor_visible(const char *root, const char *name, pid_t pid, json_t *rows)
-{
-    static const char variable[] = "CUDA_VISIBLE_DEVICES";
-    char own[100] = "", theirs[100] = "";
-    enum amb_doctor_found here = amb_doctor_environment(root, 0, variable, own, sizeof(own));
-    enum amb_doctor_found there =
-        pid > 0 ? amb_doctor_environment(root, pid, variable, theirs, sizeof(theirs))
-                : AMB_DOCTOR_NO_ANSWER;
-    /* A broker that sees all GPUs has what a client sees. */
-    if (here != AMB_DOCTOR_SET || there == AMB_DOCTOR_NO_ANSWER || strcmp(own, theirs) == 0) {
-        return;
-    }
-    amb_doctor_find(rows, AMB_DOCTOR_GPU_VISIBLE, "name", name, "theirs",
-                    there == AMB_DOCTOR_SET ? theirs : "(unset)", "own", own, NULL);
-}
-
 enum amb_ucx_cuda amb_doctor_ucx(void)
 {
     const struct amb_ucx_library *library = amb_ucx_library();

@@ -11,7 +11,6 @@
 
 #include <jansson.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 enum amb_ucx_cuda {
     AMB_UCX_CUDA_UNLOADED, /* no UCX in this process */
@@ -36,7 +35,5 @@ struct amb_doctor_host {
 void amb_doctor_host(const struct amb_doctor_host *look, json_t *rows);
 /* A device on which the broker has memory: its mode, and whether it is a part of a GPU. */
 void amb_doctor_device(const struct amb_cuda_info *info, json_t *rows);
-/* A client that uses GPU memory, and was shown other devices than the broker. */
-void amb_doctor_visible(const char *root, const char *name, pid_t pid, json_t *rows);
 /* Of the UCX that this process has. */
 enum amb_ucx_cuda amb_doctor_ucx(void);

@@ -11,7 +11,9 @@
 #include "wire/tls/tls_bind.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -30,6 +32,24 @@ static size_t split(char *list, char *out[], size_t max)
         out[count++] = one;
     }
     return count;
+}
+
+static char visible_devices[AMB_VISIBLE_DEVICES_SIZE];
+
+static void read_visible_devices(void)
+{
+    const char *value = getenv("CUDA_VISIBLE_DEVICES");
+    (void)snprintf(visible_devices, sizeof(visible_devices), "%s%s", value == NULL ? "-" : "=",
+                   value == NULL ? "" : value);
+}
+
+/* As the environment was at the first connection. A later one may be another thread's, while the
+ * program changes its environment. */
+static char *own_visible_devices(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, read_visible_devices);
+    return visible_devices;
 }
 
 static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
@@ -60,6 +80,9 @@ static enum amb_status say_hello(struct amb_conn *conn, struct amb_dial *dial,
     peer.pid_ns = amb_host_namespace("pid");
     peer.ipc_ns = amb_host_namespace("ipc");
     peer.net_ns = amb_host_namespace("net");
+    if (with->url->scheme == AMB_URL_UNIX) {
+        peer.visible_devices = own_visible_devices();
+    }
     Amb__Control__Hello hello;
     amb__control__hello__init(&hello);
     hello.version_min = hello.version_max = AMB_CONTROL_VERSION;

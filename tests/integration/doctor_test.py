@@ -390,6 +390,28 @@ def test_clients_in_other_namespaces(rig, folder):
     check(len(faults(rows)) == 3, faults(rows))
 
 
+def test_a_client_that_is_shown_other_gpus(rig, folder, build):
+    """On the fake driver. By the client's own word: the environment of another process is not read."""
+    fake = build / "tests/fakecuda/libfakecuda.so"
+    if not fake.is_file():
+        pytest.skip("no CUDA in this build")
+    rig.env |= {"AMB_CUDA_LIBRARY": str(fake), "FAKECUDA_MEMORY": "1G", "FAKECUDA_MACHINE": str(rig.folder / "gpus")}
+    broker = start(rig, folder, "memory.cuda.size=64M", env={"CUDA_VISIBLE_DEVICES": "0"})
+    for topic, visible, wanted in (("gpu.a", "0", False), ("gpu.b", "0,1", True)):
+        client = rig.client("test-member", broker.unix_url, topic, "lease", 10 ** 9, "gpu",
+                            env={"CUDA_VISIBLE_DEVICES": visible})
+        until(30, lambda topic=topic: any(row["topic"] == topic and row["messages"] > 0 for row in broker.ask("topics")),
+              "it publishes")
+        rows = ask(rig, broker, None)
+        if wanted:
+            expect(rows, "gpu-visible", "has CUDA_VISIBLE_DEVICES=0,1, and the broker 0: GPUs that only one",
+                   "without CUDA_VISIBLE_DEVICES")
+        else:
+            check(not of(rows, "gpu-visible"), rows)
+        client.kill()
+        until(20, lambda: len(broker.clients()) == 0, "it is gone")
+
+
 def test_a_unit_without_a_watchdog(rig, folder):
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(rig.folder / "notify"))

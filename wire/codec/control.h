@@ -28,6 +28,7 @@
 /* Peer.features of a client: it loads a UCX once it has seen the broker's release. So the release
  * in its Hello is what it expects to load, and Auth has the one it has loaded. */
 #define AMB_PEER_UCX_LATE UINT64_C(1)
+#define AMB_VISIBLE_DEVICES_SIZE 101u /* of Peer.visible_devices with its NUL; the rest is cut */
 
 struct amb_control_reader {
     uint8_t prefix[AMB_CONTROL_PREFIX_SIZE];

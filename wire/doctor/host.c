@@ -117,16 +117,12 @@ static char *read_all(const char *path, size_t *len)
     return bytes;
 }
 
-enum amb_doctor_found amb_doctor_environment(const char *root, pid_t pid, const char *name,
-                                             char *out, size_t size)
+enum amb_doctor_found amb_doctor_environment(const char *root, const char *name, char *out,
+                                             size_t size)
 {
     char path[PATH_SIZE];
     size_t len = 0, name_len = strlen(name);
-    if (pid > 0) {
-        (void)snprintf(path, sizeof(path), "%s/proc/%d/environ", root, (int)pid);
-    } else {
-        (void)snprintf(path, sizeof(path), "%s/proc/self/environ", root);
-    }
+    (void)snprintf(path, sizeof(path), "%s/proc/self/environ", root);
     char *bytes = read_all(path, &len);
     if (bytes == NULL) {
         return AMB_DOCTOR_NO_ANSWER;
@@ -135,7 +131,7 @@ enum amb_doctor_found amb_doctor_environment(const char *root, pid_t pid, const 
     for (size_t at = 0; at < len && found == AMB_DOCTOR_UNSET; at += strlen(bytes + at) + 1) {
         if (strncmp(bytes + at, name, name_len) == 0 && bytes[at + name_len] == '=') {
             (void)snprintf(out, size, "%s", bytes + at + name_len + 1);
-            for (char *c = out; *c != '\0'; c++) { /* Another process's words. */
+            for (char *c = out; *c != '\0'; c++) { /* Anybody's words. */
                 *c = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
             }
             found = AMB_DOCTOR_SET;
@@ -166,7 +162,7 @@ void amb_doctor_variables(const char *root, json_t *rows)
     const char *name, *but;
     char value[LINE_SIZE];
     for (size_t i = 0; (name = amb_doctor_variable(i, &but)) != NULL; i++) {
-        if (amb_doctor_environment(root, 0, name, value, sizeof(value)) == AMB_DOCTOR_SET) {
+        if (amb_doctor_environment(root, name, value, sizeof(value)) == AMB_DOCTOR_SET) {
             amb_doctor_find(rows, AMB_DOCTOR_UCX_VARIABLES, "name", name, "but", but, NULL);
         }
     }

@@ -34,10 +34,10 @@ enum amb_doctor_found {
     AMB_DOCTOR_UNSET,
     AMB_DOCTOR_SET,
 };
-/* A variable of a process's environment at its start; pid 0: this one's. It has been made printable
- * ASCII. */
-enum amb_doctor_found amb_doctor_environment(const char *root, pid_t pid, const char *name,
-                                             char *out, size_t size);
+/* A variable of this process's environment at its start. It has been made printable ASCII. That of
+ * another process is not read: the kernel waits for that process's memory, however long. */
+enum amb_doctor_found amb_doctor_environment(const char *root, const char *name, char *out,
+                                             size_t size);
 /* Appends a finding for each variable of UCX that Ambroker ignores, and that this process was
  * started with. */
 void amb_doctor_variables(const char *root, json_t *rows);

@@ -278,8 +278,9 @@ static const struct amb_doctor_row rows[] = {
     [AMB_DOCTOR_GPU_VISIBLE] =
         {ROW("gpu-visible", "gpu visible", WARNING),
          .looked_at = "CUDA_VISIBLE_DEVICES of the broker and of each client with GPUs",
-         .finding = "client '{name}' has CUDA_VISIBLE_DEVICES={theirs}, and the broker {own}: GPUs "
-                    "that only one of them sees are served by copies",
+         .finding =
+             "client '{name}'{more} has CUDA_VISIBLE_DEVICES={theirs}, and the broker {own}: "
+             "GPUs that only one of them sees are served by copies",
          .fix = "start the broker without CUDA_VISIBLE_DEVICES; memory.cuda.devices chooses the "
                 "GPUs of its pools"},
     [AMB_DOCTOR_GPU_MPS] =

@@ -119,11 +119,12 @@ struct amb_client {
     uint32_t expect;          /* enum amb_expect */
     uint32_t lanes_lack; /* of these, what the lanes of its ucx link do not offer; 0: not known */
     struct {
-        uint64_t host, pid_ns, ipc_ns; /* 0: unknown */
-    } place;                           /* by its own word */
-    char gpu_reason[80];               /* why it does not map GPU memory, in its own words */
-    bool has_gpu;                      /* it has asked for GPU memory */
-    bool has_leased;                   /* it has asked for memory to write in place */
+        uint64_t host, pid_ns, ipc_ns, net_ns;          /* 0: unknown */
+        char visible_devices[AMB_VISIBLE_DEVICES_SIZE]; /* as Peer has it */
+    } place;                                            /* by its own word */
+    char gpu_reason[80]; /* why it does not map GPU memory, in its own words */
+    bool has_gpu;        /* it has asked for GPU memory */
+    bool has_leased;     /* it has asked for memory to write in place */
     /* Its word on GPU memory that did not stay on a GPU, with its last sign of life. */
     uint64_t staged_in, staged_out, staged_in_msgs, staged_out_msgs;
     char staged_why[128];

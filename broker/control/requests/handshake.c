@@ -223,6 +223,9 @@ void amb_handshake_hello(struct amb_client *client, const Amb__Control__Hello *h
         client->place.host = hello->peer->host;
         client->place.pid_ns = hello->peer->pid_ns;
         client->place.ipc_ns = hello->peer->ipc_ns;
+        client->place.net_ns = hello->peer->net_ns;
+        amb_copy_printable(client->place.visible_devices, sizeof(client->place.visible_devices),
+                           hello->peer->visible_devices);
     }
     client->expect = hello->expect & AMB_EXPECT_ALL;
     if (hello->expect != client->expect) {

@@ -162,12 +162,6 @@ static void look_at_gpus(json_t *rows, const struct amb_control *control,
     look_at_peers(rows, gpus);
     look_at_trust(rows, control->config->memory.cuda.trust);
     look_at_strangers(rows, control);
-    AMB_LIST_FOR_EACH (node, &control->clients) {
-        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->has_session && client->is_unix && uses_gpu(client)) {
-            amb_doctor_visible(amb_doctor_root(), client->name, client->pid, rows);
-        }
-    }
 }
 
 /* ---- clients ---- */
@@ -193,8 +187,11 @@ static void look_at_near(json_t *rows, const struct amb_control *control)
                     first->name, "why", why, NULL);
 }
 
-/* Namespaces and releases. */
-static void look_at_clients(json_t *rows, const struct amb_control *control)
+/* Both cut the list at the same place, and one has a sign before it. */
+_Static_assert(AMB_VISIBLE_DEVICES_SIZE == AMB_DOCTOR_VISIBLE_SIZE + 1, "lists that are compared");
+
+/* Namespaces, visible GPUs and releases. */
+static void look_at_clients(json_t *rows, const struct amb_control *control, bool has_gpus)
 {
     struct amb_doctor_clients clients;
     const struct amb_doctor_side own = {.release = AMB_BROKER_VERSION,
@@ -207,12 +204,16 @@ static void look_at_clients(json_t *rows, const struct amb_control *control)
         if (!client->has_session) {
             continue;
         }
+        bool is_of_gpus = has_gpus && client->is_unix && uses_gpu(client);
         const struct amb_doctor_side side = {.name = client->name,
                                              .release = client->version,
                                              .pid = client->is_unix ? client->pid : 0,
                                              .is_local = amb_why_is_near(client),
                                              .pid_ns = client->place.pid_ns,
                                              .ipc_ns = client->place.ipc_ns,
+                                             .net_ns = client->place.net_ns,
+                                             .visible =
+                                                 is_of_gpus ? client->place.visible_devices : NULL,
                                              .ucx_release = client->ucx_release,
                                              .ucx_tx_seg = client->ucx_tx_seg,
                                              .ucx_rx_seg = client->ucx_rx_seg};
@@ -293,7 +294,7 @@ json_t *amb_status_doctor(const struct amb_control *control)
     amb_doctor_users(control->users, control->config->auth.users_file, now_s, rows);
     amb_doctor_audit(control->audit, rows);
     look_at_near(rows, control);
-    look_at_clients(rows, control);
+    look_at_clients(rows, control, gpus != NULL);
     look_at_host(rows, control, gpus);
     if (gpus != NULL) {
         look_at_gpus(rows, control, gpus);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clients that do not fit the broker: namespaces, releases of libamb and of UCX. */
+/* Clients that do not fit the broker: namespaces, visible GPUs, releases of libamb and of UCX. */
 #include "broker/doctor/doctor_clients.h"
 
 #include "tests/support/doctor/findings_try.h"
@@ -53,6 +53,64 @@ static void other_namespaces_are_named(void **state)
     const struct amb_doctor_side told = {
         .name = "told", .release = "", .is_local = true, .ipc_ns = 5};
     expect_found(rows_of(&told, 1), "client-ipc", "'told' is in another ipc namespace");
+    /* ... and is not asked about one that has been told. */
+    const struct amb_doctor_side both = {
+        .name = "both", .release = "", .pid = 77, .is_local = true, .pid_ns = 1, .net_ns = 3};
+    json_t *rows = rows_of(&both, 1);
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+}
+
+/* However many have not told theirs, /proc is asked about a few. */
+static void files_of_few_clients_are_looked_at(void **state)
+{
+    (void)state;
+    struct amb_doctor_clients all;
+    tree_link("proc/self/ns/net", "net:[3]");
+    tree_link("proc/77/ns/net", "net:[8]");
+    const struct amb_doctor_side silent = {
+        .name = "silent", .release = "", .pid = 77, .is_local = true};
+    const struct amb_doctor_side told = {.name = "told",
+                                         .release = "",
+                                         .pid = 77,
+                                         .is_local = true,
+                                         .pid_ns = 1,
+                                         .ipc_ns = 2,
+                                         .net_ns = 4};
+    amb_doctor_clients_init(&all, tree_root, &own);
+    for (unsigned i = 0; i < 3 * AMB_DOCTOR_ASKED_MAX; i++) {
+        amb_doctor_clients_add(&all, &silent);
+    }
+    assert_int_equal(all.asked, AMB_DOCTOR_ASKED_MAX);
+    assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX);
+    amb_doctor_clients_add(&all, &told);
+    assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX + 1);
+}
+
+static json_t *visible_rows(const char *theirs)
+{
+    const struct amb_doctor_side one = {.name = "trainer", .release = "", .visible = theirs};
+    return rows_of(&one, 1);
+}
+
+static void clients_that_are_shown_other_devices_are_named(void **state)
+{
+    (void)state;
+    static const char own_environment[] = "XCUDA_VISIBLE_DEVICES=7\0CUDA_VISIBLE_DEVICES=0";
+    expect_none(visible_rows("=1"), "gpu-visible"); /* The broker sees all. */
+    tree_file("proc/self/environ", own_environment, sizeof(own_environment));
+    expect_found(visible_rows("=1"), "gpu-visible",
+                 "'trainer' has CUDA_VISIBLE_DEVICES=1, and the broker 0");
+    expect_found(visible_rows("="), "gpu-visible", "CUDA_VISIBLE_DEVICES=, and");
+    expect_found(visible_rows("-"), "gpu-visible", "(unset)");
+    expect_none(visible_rows("=0"), "gpu-visible");
+    expect_none(visible_rows(""), "gpu-visible");   /* It has not told. */
+    expect_none(visible_rows(NULL), "gpu-visible"); /* It uses no GPU. */
+    struct amb_doctor_side many[9];
+    for (size_t i = 0; i < 9; i++) {
+        many[i] = (struct amb_doctor_side){.name = "trainer", .release = "", .visible = "=1"};
+    }
+    expect_found(rows_of(many, 9), "gpu-visible", "'trainer' (and 8 more) has");
 }
 
 static void many_are_one_row(void **state)
@@ -108,6 +166,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(clients_that_fit_have_no_row),
         CASE(other_namespaces_are_named),
+        CASE(files_of_few_clients_are_looked_at),
+        CASE(clients_that_are_shown_other_devices_are_named),
         CASE(many_are_one_row),
         CASE(releases_are_compared_by_their_minor),
         CASE(releases_of_ucx_that_do_not_fit_are_named),

@@ -196,46 +196,6 @@ static void modes_of_a_device_are_named(void **state)
     expect_device(&info, "gpu 1 mig", "ok", "(MIG-7)", "CUDA_VISIBLE_DEVICES=MIG-7");
 }
 
-static void make_environment(const char *path, const char *first, const char *second)
-{
-    FILE *file = fopen(tree_path(path), "w");
-    assert_non_null(file);
-    (void)fprintf(file, "%s%c%s%c", first, 0, second, 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void expect_visible(const char *finding)
-{
-    json_t *rows = json_array();
-    amb_doctor_visible(tree_root, "trainer", 77, rows);
-    assert_int_equal(json_array_size(rows), finding != NULL);
-    if (finding != NULL) {
-        const json_t *row = row_of(rows, "gpu visible");
-        assert_string_equal(json_string_value(json_object_get(row, "state")), "warning");
-        assert_non_null(strstr(json_string_value(json_object_get(row, "finding")), finding));
-    }
-    json_decref(rows);
-}
-
-static void clients_that_are_shown_other_devices_are_named(void **state)
-{
-    (void)state;
-    expect_visible(NULL); /* Nothing can be read. */
-    make_environment("proc/self/environ", "HOME=/", "X=1");
-    make_environment("proc/77/environ", "HOME=/", "CUDA_VISIBLE_DEVICES=1");
-    expect_visible(NULL); /* The broker sees all. */
-    make_environment("proc/self/environ", "XCUDA_VISIBLE_DEVICES=7", "CUDA_VISIBLE_DEVICES=0");
-    expect_visible("'trainer' has CUDA_VISIBLE_DEVICES=1, and the broker 0");
-    make_environment("proc/77/environ", "HOME=/", "CUDA_VISIBLE_DEVICES=1\033[2J");
-    expect_visible("=1?[2J");
-    make_environment("proc/77/environ", "CUDA_VISIBLE_DEVICES=0", "HOME=/");
-    expect_visible(NULL);
-    make_environment("proc/77/environ", "HOME=/", "X=1");
-    expect_visible("(unset)");
-    assert_int_equal(unlink(tree_path("proc/77/environ")), 0);
-    expect_visible(NULL);
-}
-
 static void a_ucx_without_cuda_matters_only_beside_gpus(void **state)
 {
     (void)state;
@@ -334,7 +294,6 @@ int main(void)
         CASE(mps_is_named_with_what_it_means_for_the_broker),
         CASE(pipes_of_mps_that_may_not_be_opened_are_named),
         CASE(modes_of_a_device_are_named),
-        CASE(clients_that_are_shown_other_devices_are_named),
         CASE(a_ucx_without_cuda_matters_only_beside_gpus),
         CASE(a_lane_that_is_left_out_is_named),
         CASE(gpudirect_needs_a_module),
