@@ -69,12 +69,30 @@ static void look_at_folder(const struct amb_url *url, json_t *rows)
     }
 }
 
+/* The sockets of a broker that runs. */
+struct sockets {
+    const struct amb_doctor_socket *items; /* NULL: it does not run yet */
+    size_t count;
+};
+
+/* 0: not known. */
+static uint64_t inode_of(const struct sockets *sockets, const char *path)
+{
+    for (size_t i = 0; i < sockets->count; i++) {
+        if (strcmp(sockets->items[i].path, path) == 0) {
+            return sockets->items[i].inode;
+        }
+    }
+    return 0;
+}
+
 /* Of a broker that runs: as it was made? */
-static void look_at_socket(const struct amb_url *url, json_t *rows)
+static void look_at_socket(const struct amb_url *url, uint64_t inode, json_t *rows)
 {
     char mode[MODE_MAX], wanted[MODE_MAX];
     struct stat st;
-    if (lstat(url->path, &st) != 0 || !S_ISSOCK(st.st_mode)) {
+    if (lstat(url->path, &st) != 0 || !S_ISSOCK(st.st_mode) ||
+        (inode != 0 && (uint64_t)st.st_ino != inode)) {
         amb_doctor_find(rows, AMB_DOCTOR_SOCKET_GONE, "path", url->path, NULL);
     } else if ((st.st_mode & 07777u) != amb_doctor_socket_mode(url)) {
         amb_doctor_find(rows, AMB_DOCTOR_SOCKET_MODE, "path", url->path, "mode",
@@ -84,12 +102,12 @@ static void look_at_socket(const struct amb_url *url, json_t *rows)
 }
 
 static void look_at_unix(const struct amb_config *config, const struct amb_url *url,
-                         bool is_running, json_t *rows)
+                         const struct sockets *sockets, json_t *rows)
 {
     char mode[MODE_MAX];
     look_at_folder(url, rows);
-    if (is_running) {
-        look_at_socket(url, rows);
+    if (sockets->items != NULL) {
+        look_at_socket(url, inode_of(sockets, url->path), rows);
     }
     if ((amb_doctor_socket_mode(url) & S_IWOTH) != 0 && !amb_config_auth_asks(config)) {
         amb_doctor_find(rows, AMB_DOCTOR_SOCKET_OPEN, "path", url->path, "mode",
@@ -134,12 +152,14 @@ static void look_at_token(const char *key, const char *path, json_t *rows)
     amb_doctor_find(rows, AMB_DOCTOR_TOKEN_FILE, "fault", text, NULL);
 }
 
-void amb_doctor_doors(const struct amb_config *config, bool is_running, json_t *rows)
+void amb_doctor_doors(const struct amb_config *config, const struct amb_doctor_socket *sockets,
+                      size_t count, json_t *rows)
 {
+    const struct sockets all = {sockets, count};
     for (size_t i = 0; i < config->doors.count; i++) {
         const struct amb_url *url = &config->doors.items[i];
         if (url->scheme == AMB_URL_UNIX) {
-            look_at_unix(config, url, is_running, rows);
+            look_at_unix(config, url, &all, rows);
         } else if (url->scheme == AMB_URL_TCP) {
             look_at_tcp(config, url, rows);
         }

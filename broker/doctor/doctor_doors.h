@@ -10,10 +10,19 @@
 #include "wire/codec/url.h"
 
 #include <jansson.h>
-#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* Appends rows about the listeners of the configuration; is_running: its sockets are there. */
-void amb_doctor_doors(const struct amb_config *config, bool is_running, json_t *rows);
+/* The file of a Unix socket that the broker has made. */
+struct amb_doctor_socket {
+    const char *path;
+    uint64_t inode; /* 0: not known */
+};
+
+/* Appends rows about the listeners of the configuration. sockets: of a broker that runs, `count` of
+ * them; NULL: it does not run yet. */
+void amb_doctor_doors(const struct amb_config *config, const struct amb_doctor_socket *sockets,
+                      size_t count, json_t *rows);
 /* The mode that a Unix listener's socket gets. */
 unsigned amb_doctor_socket_mode(const struct amb_url *url);
 /* The folder of a Unix listener's socket. */

@@ -159,7 +159,7 @@ void amb_doctor_start(const struct amb_config *config, const char *fault, json_t
     const struct amb_doctor_service service = {.is_managed = getenv("NOTIFY_SOCKET") != NULL,
                                                .has_watchdog = getenv("WATCHDOG_USEC") != NULL};
     look_at_machine(config, rows);
-    amb_doctor_doors(config, false, rows);
+    amb_doctor_doors(config, NULL, 0, rows);
     look_at_counters(config, rows);
     amb_doctor_service(&service, rows);
     amb_doctor_tls(config->tls.context, now_s, rows);

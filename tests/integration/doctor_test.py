@@ -444,6 +444,11 @@ def test_sockets_that_have_changed(rig, folder):
     other = folder / "other.sock"
     broker.socket.rename(other)
     expect(ask(rig, broker, ERROR, url=f"unix://{other}"), "socket-gone", "is not there any more", "start the broker anew")
+    stranger = socket.socket(socket.AF_UNIX)
+    stranger.bind(str(broker.socket))
+    broker.socket.chmod(0o660)
+    expect(ask(rig, broker, ERROR, url=f"unix://{other}"), "socket-gone", "is another one's", "start the broker anew")
+    stranger.close()
 
 
 def test_limits_that_are_near(rig, folder):

@@ -152,7 +152,7 @@ static const struct amb_doctor_row rows[] = {
          .fix = "chmod o-w {folder}, or a folder of the broker's own"},
     [AMB_DOCTOR_SOCKET_MODE] =
         {ROW("socket-mode", "socket {path}", WARNING),
-         .looked_at = "the mode and owner of each Unix socket, and those of the configuration",
+         .looked_at = "the mode of each Unix socket, and that of the configuration",
          .finding = "{path} has mode {mode}, and the configuration says {wanted}",
          .fix = "chmod {wanted} {path}; who must connect belongs into its group (?group= of the "
                 "listener)"},

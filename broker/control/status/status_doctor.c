@@ -244,6 +244,20 @@ static void look_at_machine(json_t *rows, const struct amb_control *control)
     }
 }
 
+static void look_at_doors(json_t *rows, const struct amb_control *control)
+{
+    struct amb_doctor_socket sockets[AMB_LISTENERS_MAX];
+    size_t count = 0;
+    for (unsigned i = 0; i < control->listener_count; i++) {
+        const struct amb_listener *listener = &control->listeners[i];
+        if (listener->url.scheme == AMB_URL_UNIX) {
+            sockets[count++] =
+                (struct amb_doctor_socket){listener->url.path, listener->socket_inode};
+        }
+    }
+    amb_doctor_doors(control->config, sockets, count, rows);
+}
+
 static void look_at_service(json_t *rows, const struct amb_control *control)
 {
     const struct amb_doctor_service look = {.is_managed =
@@ -287,7 +301,7 @@ json_t *amb_status_doctor(const struct amb_control *control)
     const struct amb_gpus *gpus = amb_status_gpus(control);
     const int64_t now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC;
     look_at_machine(rows, control);
-    amb_doctor_doors(control->config, true, rows);
+    look_at_doors(rows, control);
     amb_doctor_counters(control->counters, rows);
     look_at_service(rows, control);
     amb_doctor_tls(control->config->tls.context, now_s, rows);

@@ -26,10 +26,15 @@ static void make(const char *listen, const char *const *options)
     }
 }
 
+static uint64_t inode; /* of the socket as the broker has made it; 0: not known */
+
 static json_t *look(bool is_running)
 {
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/run/broker.sock", tree_root);
+    const struct amb_doctor_socket sockets[] = {{"/nowhere", 7}, {path, inode}};
     json_t *rows = json_array();
-    amb_doctor_doors(config, is_running, rows);
+    amb_doctor_doors(config, is_running ? sockets : NULL, is_running ? 2 : 0, rows);
     return rows;
 }
 
@@ -71,6 +76,13 @@ static void a_socket_must_be_as_it_was_made(void **state)
     expect_none(look(true), "socket-open"); /* That is about the configuration. */
     assert_int_equal(chmod(address.sun_path, 0660), 0);
     expect_none(look(true), "socket-mode");
+    struct stat st;
+    assert_int_equal(stat(address.sun_path, &st), 0);
+    inode = st.st_ino;
+    expect_none(look(true), "socket-gone");
+    inode = st.st_ino + 1; /* Another process has put its own there. */
+    expect_found(look(true), "socket-gone", "is another one's");
+    inode = 0;
     assert_int_equal(close(fd), 0);
 }
 
