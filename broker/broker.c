@@ -73,6 +73,8 @@ struct amb_broker {
     struct amb_control control;
     struct amb_service service;
     struct amb_mail service_mail;
+    struct amb_mail drain_mail;
+    _Atomic unsigned drains; /* calls that drain_mail has with it; 0: it is not under way */
     bool has_control, is_running;
     pthread_t thread;
     char urls[BROKER_URLS_MAX];
@@ -512,15 +514,17 @@ const char *amb_broker_urls(const struct amb_broker *broker)
 
 static void drain_arrived(struct amb_mail *mail, void *owner)
 {
-    free(mail);
-    amb_drain_begin(owner);
+    struct amb_broker *broker = AMB_CONTAINER_OF(mail, struct amb_broker, drain_mail);
+    for (unsigned calls = atomic_exchange(&broker->drains, 0); calls > 0; calls--) {
+        amb_drain_begin(owner); /* The mail may be under way again. */
+    }
 }
 
+/* An end needs no memory. */
 void amb_broker_drain(struct amb_broker *broker)
 {
-    struct amb_mail *mail = malloc(sizeof(*mail));
-    if (mail != NULL) {
-        amb_mail_post(&broker->control.inbox, mail, drain_arrived);
+    if (atomic_fetch_add(&broker->drains, 1) == 0) {
+        amb_mail_post(&broker->control.inbox, &broker->drain_mail, drain_arrived);
     }
 }
 
@@ -684,9 +688,11 @@ static void reopen_arrived(struct amb_mail *mail, void *owner)
 void amb_broker_reopen_logs(struct amb_broker *broker)
 {
     struct amb_mail *mail = malloc(sizeof(*mail));
-    if (mail != NULL) {
-        amb_mail_post(&broker->control.inbox, mail, reopen_arrived);
+    if (mail == NULL) {
+        amb_error("no memory to open log.audit again");
+        return;
     }
+    amb_mail_post(&broker->control.inbox, mail, reopen_arrived);
 }
 
 int amb_broker_wait(struct amb_broker *broker)

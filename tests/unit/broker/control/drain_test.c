@@ -189,12 +189,33 @@ static void test_publishing_is_refused_and_told(void **state)
 
 static _Thread_local bool has_no_memory;
 
+/* The linker sees the shared libamb's calls, too. */
+#define SHOWN __attribute__((visibility("default")))
+void *__real_malloc(size_t size);
+SHOWN void *__wrap_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
+SHOWN void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return has_no_memory ? NULL : __real_malloc(size);
+}
 
 void *__wrap_calloc(size_t count, size_t size)
 {
     return has_no_memory ? NULL : __real_calloc(count, size);
+}
+
+static void test_an_end_needs_no_memory(void **state)
+{
+    (void)state;
+    struct door door;
+    door_open(&door, NULL);
+    has_no_memory = true;
+    amb_broker_drain(door.broker);
+    has_no_memory = false;
+    assert_int_equal(amb_broker_wait(door.broker), 0);
+    bury(&door);
 }
 
 /* A control thread and a worker, without threads. */
@@ -248,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_the_timeout_ends_it),
         cmocka_unit_test(test_a_second_call_ends_it_at_once),
         cmocka_unit_test(test_publishing_is_refused_and_told),
+        cmocka_unit_test(test_an_end_needs_no_memory),
         cmocka_unit_test(test_a_worker_that_cannot_be_asked_is_not_empty),
     };
     return cmocka_run_group_tests_name("broker/drain", tests, NULL, NULL);
