@@ -72,22 +72,48 @@ static enum amb_status set_role(struct amb_config_build *build)
     return status;
 }
 
+/* A reload makes no files: those in force stay. False: there are none of a quick start. */
+static bool find_former(const struct amb_config *former, struct amb_config_quick *out)
+{
+    if (former == NULL || former->auth.users_file[0] == '\0' ||
+        amb_config_place_of(former->store, "auth.users")->origin != AMB_CONFIG_ORIGIN_DEV) {
+        return false;
+    }
+    (void)snprintf(out->certificate, sizeof(out->certificate), "%s", former->tls.certificate);
+    (void)snprintf(out->key, sizeof(out->key), "%s", former->tls.key);
+    (void)snprintf(out->users, sizeof(out->users), "%s", former->auth.users_file);
+    return true;
+}
+
+static enum amb_status find_or_make(const struct amb_config_build *build,
+                                    const struct amb_config_source *source,
+                                    const struct amb_url *door, struct amb_config_quick *out)
+{
+    char reason[AMB_CONFIG_QUICK_WHY_MAX] = "";
+    enum amb_status status = source->quick(door, source->environment, out, reason);
+    return status == AMB_OK || status == AMB_ENOMEM
+               ? status
+               : amb_config_fail(build, amb_config_place_of(build->store, "listen"), "listen", "%s",
+                                 reason);
+}
+
 enum amb_status amb_config_quick_apply(struct amb_config_build *build,
                                        const struct amb_config_source *source)
 {
     const struct amb_config *config = build->config;
     const struct amb_url *door = find_door(config);
     struct amb_config_quick files;
-    if (!source->dev || source->quick == NULL || door == NULL || !is_silent(build)) {
+    enum amb_status status = AMB_OK;
+    if (!source->dev || door == NULL || !is_silent(build)) {
         return AMB_OK;
     }
-    char reason[AMB_CONFIG_QUICK_WHY_MAX] = "";
-    enum amb_status status = source->quick(door, source->environment, &files, reason);
+    if (source->quick != NULL) {
+        status = find_or_make(build, source, door, &files);
+    } else if (!find_former(source->former, &files)) {
+        return AMB_OK;
+    }
     if (status != AMB_OK) {
-        return status == AMB_ENOMEM
-                   ? status
-                   : amb_config_fail(build, amb_config_place_of(build->store, "listen"), "listen",
-                                     "%s", reason);
+        return status;
     }
     status = amb_config_text_set(build, "tls.certificate", files.certificate, &place);
     if (status == AMB_OK) {

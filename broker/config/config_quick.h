@@ -2,7 +2,7 @@
 /*
  * An encrypted listener of the --dev profile for which nothing else is said: no key of tls but
  * threads, none of auth, no roles. It gets a certificate, and one user, `dev`, who may do all. The
- * program has a function that finds their files, or makes them.
+ * program has a function that finds their files, or makes them. A reload has none, and keeps them.
  *
  * Threads: main, at start and at a reload. Memory: the configuration's own blocks.
  */

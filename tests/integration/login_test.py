@@ -338,5 +338,8 @@ def test_two_hosts_and_one_file(rig):
         again = subprocess.run([*hosts.on(1), rig.program("broker-ctl"), "status"], env=env,
                                capture_output=True, timeout=60, check=False)
         check(again.returncode == 0, f"{again}")
+        broker.signal(signal.SIGHUP)
+        until(20, lambda: " reload" in broker.log(), "it reads the configuration again")
+        check("reload: the configuration is valid and unchanged" in broker.log(), broker.log())
         broker.signal(signal.SIGTERM)
         check(broker.wait() == 0, broker.log())

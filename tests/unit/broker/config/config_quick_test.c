@@ -106,6 +106,37 @@ static void test_whoever_says_anything_says_all(void **state)
     assert_int_equal(calls, 0);
 }
 
+/* Else each reload of a quick start, and each `config set`, would be refused. */
+static void test_a_reload_keeps_the_files_and_makes_none(void **state)
+{
+    (void)state;
+    char restart[256], live[256];
+    struct amb_config_source source = source_of("tls://127.0.0.1:4733", "log.level=info");
+    struct amb_config *first = try_accept_source(&source);
+    source.quick = NULL;
+    source.former = first;
+    struct amb_config *second = try_accept_source(&source);
+    assert_int_equal(calls, 1);
+    assert_string_equal(second->tls.certificate, first->tls.certificate);
+    assert_non_null(amb_auth_users_find(second->auth.users, AMB_CONFIG_QUICK_USER));
+    amb_config_diff(first, second, restart, sizeof(restart), live, sizeof(live));
+    assert_string_equal(restart, "");
+    assert_string_equal(live, "");
+    /* One that says more is not of a quick start any more, nor is what comes after it. */
+    amb_config_destroy(&second);
+    static const char *const options[] = {"tls.ca=/nowhere"};
+    source.options = options;
+    try_refuse_with(&source, "tls.certificate: is missing");
+    amb_config_destroy(&first);
+    source = source_of("tcp://127.0.0.1:4733", NULL);
+    first = try_accept_source(&source);
+    source = source_of("tls://127.0.0.1:4733", NULL);
+    source.quick = NULL;
+    source.former = first;
+    try_refuse_with(&source, "tls.certificate: is missing");
+    amb_config_destroy(&first);
+}
+
 static void test_a_failure_is_told(void **state)
 {
     (void)state;
@@ -120,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_silent_door_gets_a_certificate_and_a_user),
         cmocka_unit_test(test_whoever_says_anything_says_all),
+        cmocka_unit_test(test_a_reload_keeps_the_files_and_makes_none),
         cmocka_unit_test(test_a_failure_is_told),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
