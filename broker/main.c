@@ -25,6 +25,7 @@
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
 #include "wire/base/log.h"
+#include "wire/base/utf8.h"
 #include "wire/config/config_faults.h"
 #include "wire/config/transports.h"
 #include "wire/doctor/checks.h"
@@ -90,6 +91,18 @@ static void on_drain(void *arg)
     amb_broker_drain(program->broker);
 }
 
+/* Answers and events are JSON, which is UTF-8. A value, or the path of a file, may be in something
+ * else. */
+static void make_utf8(char *text)
+{
+    uint32_t code;
+    for (uint8_t *at = (uint8_t *)text; *at != '\0';) {
+        size_t len = amb_utf8_decode(at, AMB_UTF8_MAX, &code);
+        *at = len == 0 ? '?' : *at;
+        at += len == 0 ? 1 : len;
+    }
+}
+
 /* Those that result->text only counts. It has all keys that need a restart. */
 static void log_faults(const json_t *rows)
 {
@@ -116,6 +129,7 @@ static void on_reload(void *arg)
     amb_notify_send(&program->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
                     (long long)(amb_clock_monotonic_ns() / AMB_NS_PER_US));
     amb_settings_reload(&program->settings, program->broker, &result);
+    make_utf8(result.text);
     /* A client has its own answer. For a signal there is the log alone, each time. */
     if (!result.is_good && upto != program->reloads_upto) {
         amb_error("%s", result.text);
@@ -157,6 +171,7 @@ static void job_arrived(struct amb_mail *mail, void *owner)
     struct amb_settings_result result = {.text = "the broker ends"};
     if (!program->is_over) {
         do_task(program, job, &result);
+        make_utf8(result.text);
     }
     job->is_done = result.is_good;
     job->note = strdup(result.text);

@@ -375,6 +375,18 @@ def test_more_changes_than_rows_are_counted(world):
     check(changes[1000]["key"] == "and 10 more", changes[1000])
 
 
+def test_a_value_that_is_no_utf_8_has_its_answer(world):
+    """It is in force, so the answer may not be an error."""
+    folder = str(world.rig.folder).encode()
+    world.config.write_bytes(BASE.encode() + b'log = { audit = "' + folder + b'/caf\xe9.log"; };\n')
+    changes = rows(world.ctl("config", "reload", "-o", "json"))
+    check([(row["key"], row["becomes"]) for row in changes] == [("log.audit", "no UTF-8")], changes)
+    check(os.path.exists(folder + b"/caf\xe9.log"), "it is written")
+    world.config.write_bytes(BASE.encode() + b'log = { audit = "' + folder + b'/caf\xe9"; level = "no"; };\n')
+    done = world.ctl("config", "reload")
+    check(done.returncode == 78 and "log.level: unknown word" in done.stderr, f"{done}")
+
+
 def test_a_key_is_set_until_the_end(world):
     world.reload('{ match = "a"; }', "limits = { max_topics = 100; };")
     changes = rows(world.ctl("config", "set", "limits.max_topics=3", "-o", "json"))
