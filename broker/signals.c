@@ -6,16 +6,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Sent by amb_signals_stop and amb_signals_detach, and taken from nobody else, see take. */
-#define STOP SIGRTMIN
-#define DETACH (SIGRTMIN + 1)
-/* Of amb_signals_call; from anybody else it is harmless. One is pending at most, so that it needs
- * no place in a queue. A real-time one fails where this user's processes have used up
- * RLIMIT_SIGPENDING, and clients cause it. */
+/* Of amb_signals_call, and of stop and detach, which say in a flag what they want; from anybody
+ * else it is harmless. One is pending at most, so that it needs no place in a queue. A real-time
+ * one fails where this user's processes have used up RLIMIT_SIGPENDING, and clients cause it. */
 #define CALL SIGURG
 /* The third request to end: something hangs. */
 #define TERMS_MAX 3u
@@ -28,8 +24,6 @@ static void fill_set(sigset_t *set)
     (void)sigaddset(set, SIGHUP);
     (void)sigaddset(set, SIGUSR1);
     (void)sigaddset(set, SIGUSR2);
-    (void)sigaddset(set, STOP);
-    (void)sigaddset(set, DETACH);
     (void)sigaddset(set, CALL);
 }
 
@@ -58,13 +52,18 @@ static void on_term(struct amb_signals *signals, unsigned *terms, bool *is_drain
     *is_draining = true;
 }
 
-/* The next one. 0: none, or one of ours that another process has sent. */
-static int take(const sigset_t *set)
+/* CALL has come, and not for a stop. */
+static void on_call(struct amb_signals *signals, bool *is_detached)
 {
-    siginfo_t info;
-    int number = sigwaitinfo(set, &info);
-    bool is_ours = number == STOP || number == DETACH;
-    return number < 0 || (is_ours && info.si_pid != getpid()) ? 0 : number;
+    if (*is_detached) {
+        return;
+    }
+    if (atomic_load_explicit(&signals->must_detach, memory_order_acquire)) {
+        *is_detached = true;
+        (void)sem_post(&signals->detached);
+    } else if (signals->events.call != NULL) {
+        signals->events.call(signals->arg);
+    }
 }
 
 static void *run(void *arg)
@@ -75,15 +74,14 @@ static void *run(void *arg)
     sigset_t set;
     fill_set(&set);
     for (;;) {
-        int number = take(&set);
-        if (number == STOP) {
+        int number = sigwaitinfo(&set, NULL);
+        if (number == CALL && atomic_load_explicit(&signals->must_stop, memory_order_acquire)) {
             return NULL;
         }
         if (number == SIGTERM || number == SIGINT) {
             on_term(signals, &terms, &is_draining, is_detached);
-        } else if (number == DETACH) {
-            is_detached = true;
-            (void)sem_post(&signals->detached);
+        } else if (number == CALL) {
+            on_call(signals, &is_detached);
         } else if (is_detached) {
             continue;
         } else if (number == SIGUSR2 && !is_draining) {
@@ -94,8 +92,6 @@ static void *run(void *arg)
             signals->events.reload(signals->arg);
         } else if (number == SIGUSR1) {
             signals->events.reopen(signals->arg);
-        } else if (number == CALL) {
-            signals->events.call(signals->arg);
         }
     }
 }
@@ -105,6 +101,8 @@ enum amb_status amb_signals_start(struct amb_signals *signals,
 {
     signals->events = *events;
     signals->arg = arg;
+    atomic_init(&signals->must_detach, false);
+    atomic_init(&signals->must_stop, false);
     if (sem_init(&signals->detached, 0, 0) != 0) {
         return AMB_EINTERNAL;
     }
@@ -135,14 +133,18 @@ void amb_signals_call(struct amb_signals *signals)
 
 void amb_signals_detach(struct amb_signals *signals)
 {
-    amb_assert(pthread_kill(signals->thread, DETACH) == 0);
+    atomic_store_explicit(&signals->must_detach, true, memory_order_release);
+    amb_signals_call(signals);
     while (sem_wait(&signals->detached) != 0) {
     }
 }
 
 void amb_signals_stop(struct amb_signals *signals)
 {
-    amb_assert(pthread_kill(signals->thread, STOP) == 0);
+    atomic_store_explicit(&signals->must_stop, true, memory_order_release);
+    /* A stray CALL may have ended it already. */
+    int error = pthread_kill(signals->thread, CALL);
+    amb_assert(error == 0 || error == ESRCH);
     amb_assert(pthread_join(signals->thread, NULL) == 0);
     (void)sem_destroy(&signals->detached);
 }

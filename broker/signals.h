@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 struct amb_signals_events {
     void (*drain)(void *arg);  /* once, and once more for each further TERM or INT */
@@ -24,6 +26,8 @@ struct amb_signals {
     void *arg;
     pthread_t thread;
     sem_t detached;
+    /* The wishes of detach and stop, written before they wake the thread. */
+    _Atomic bool must_detach, must_stop;
 };
 
 /* Blocks every signal taken here, and ignores PIPE, for this thread and all it starts. */

@@ -139,19 +139,25 @@ static void test_harmless_signals_do_nothing(void **state)
     assert_int_equal(values(&counts->reloads), 0);
 }
 
-/* A stray one neither ends the thread nor detaches it. */
-static void test_real_time_signals_from_outside_do_nothing(void **state)
+/* A stray one neither ends the thread nor detaches it, and calls nobody where nobody is. */
+static void test_urgent_signals_from_outside_are_harmless(void **state)
 {
     (void)state;
     struct amb_signals signals;
     struct counts *counts = begin(&signals);
-    deliver_from_outside(counts, SIGRTMIN);
-    deliver_from_outside(counts, SIGRTMIN + 1);
+    deliver_from_outside(counts, SIGURG);
+    assert_int_equal(values(&counts->calls), 1);
     assert_int_equal(values(&signals.detached), 0);
+    amb_signals_stop(&signals);
+
+    const struct amb_signals_events no_call = {on_drain, on_reload, on_reopen, NULL};
+    assert_int_equal(amb_signals_start(&signals, &no_call, counts), AMB_OK);
+    deliver_from_outside(counts, SIGURG);
     assert_int_equal(kill(getpid(), SIGTERM), 0);
     assert_int_equal(sem_wait(&counts->drains), 0);
     amb_signals_stop(&signals);
     assert_int_equal(values(&counts->drains), 0);
+    assert_int_equal(values(&counts->calls), 1);
 }
 
 static void test_a_storm_of_hup_is_survived(void **state)
@@ -184,6 +190,28 @@ static void test_a_call_needs_no_place_in_a_queue(void **state)
             amb_signals_call(&signals);
         }
         _exit(sem_wait(&counts->calls) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* A broker that ends must not abort for it. */
+static void test_an_end_needs_no_place_in_a_queue(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const struct rlimit none = {0, 0};
+        struct amb_signals signals;
+        struct counts *counts = begin(&signals);
+        if (setrlimit(RLIMIT_SIGPENDING, &none) != 0) {
+            _exit(1);
+        }
+        amb_signals_detach(&signals);
+        amb_signals_stop(&signals);
+        _exit(values(&counts->calls) == 0 ? 0 : 2);
     }
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -244,10 +272,11 @@ int main(void)
         cmocka_unit_test(test_a_detached_thread_calls_nobody_and_still_counts),
         cmocka_unit_test(test_a_third_term_ends_the_process),
         cmocka_unit_test(test_a_call_needs_no_place_in_a_queue),
+        cmocka_unit_test(test_an_end_needs_no_place_in_a_queue),
         cmocka_unit_test(test_each_term_drains_once),
         cmocka_unit_test(test_usr2_drains_once_and_term_after_it_does_not_hurry),
         cmocka_unit_test(test_harmless_signals_do_nothing),
-        cmocka_unit_test(test_real_time_signals_from_outside_do_nothing),
+        cmocka_unit_test(test_urgent_signals_from_outside_are_harmless),
         cmocka_unit_test(test_a_storm_of_hup_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
