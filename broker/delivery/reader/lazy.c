@@ -3,6 +3,7 @@
 
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
+#include "broker/delivery/reader/deliver.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/memory/segment.h"
 #include "broker/session/outgoing.h"
@@ -168,7 +169,8 @@ static enum amb_status fetch_map(struct amb_subscription *sub, const struct amb_
     struct amb_entry *entry = delivery->entry;
     struct amb_segment *segment = entry->segment;
     uint32_t index = delivery->first + asked->first;
-    if (!session->may_map || sub->options.copy || segment->gpu != NULL ||
+    bool is_foreign = entry->is_leased && !amb_deliver_is_trusted(session, entry);
+    if (!session->may_map || sub->options.copy || segment->gpu != NULL || is_foreign ||
         amb_entry_records(entry)[index].len == 0 ||
         amb_session_mapping_of(session, segment) != AMB_MAPPING_READY) {
         return fetch_answer(session, asked, AMB_ENOTSUP, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "broker/config/config.h"
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/delivery/reader/lazy.h"
+#include "broker/ingest/publisher.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
@@ -453,6 +454,40 @@ static void a_whole_payload_may_come_in_place(void **state)
     assert_int_equal(harness_used(&w->h), 0);
 }
 
+/* Its publisher can still write it: that is for readers of its own user. */
+static void another_users_lease_never_comes_in_place(void **state)
+{
+    struct shard_trio *w = *state;
+    struct client_lease lease;
+    begin(w, "a", AMB_LAZY_ON, 0);
+    w->p->session->may_map = true;
+    assert_int_equal(client_lease_open(w->p, 65536, 32, &lease), AMB_OK);
+    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
+    harness_settle(&w->h);
+    w->near->session->user = 7;
+    client_commit(w->p, 0, &lease, 0, 1, 50000);
+    harness_settle(&w->h);
+    unsigned offered = w->near->segment_count;
+    for (unsigned i = 0; i < 2; i++) {
+        client_fetch(w->near, 0, 1, 0, 0, 0);
+        harness_settle(&w->h);
+        assert_int_equal(w->near->answer.status, AMB_ENOTSUP);
+        assert_int_equal(w->near->segment_count, offered); /* It is offered no segment, too. */
+    }
+    expect_message(w->near, 1, 0, 1);
+    w->near->session->user = amb_session_publisher(w->p->session, 0)->lease_user;
+    for (unsigned i = 0; i < 2; i++) {
+        client_fetch(w->near, 0, 1, 0, 0, 0);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(w->near->answer.type, AMB_FRAME_FETCHED_MAP);
+    client_drain(w->near, 0);
+    client_drain(w->far, 0);
+    client_lease_close(w->p, &lease);
+    harness_settle(&w->h);
+    client_lease_fini(&lease);
+}
+
 static void policies_count_what_a_lazy_delivery_takes(void **state)
 {
     struct shard_trio *w = *state;
@@ -500,6 +535,7 @@ int main(void)
         TEST(a_member_of_a_queue_has_its_payload_until_it_gives_it_back),
         TEST(a_session_that_ends_keeps_no_lazy_payload),
         TEST(a_whole_payload_may_come_in_place),
+        TEST(another_users_lease_never_comes_in_place),
         TEST(policies_count_what_a_lazy_delivery_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
