@@ -79,8 +79,8 @@ void amb_queue_close(struct amb_queue *queue)
     if (!amb_sweep_first(queue->shard, &queue->cursors)) {
         amb_sweep_begin(queue->shard, &queue->sweep);
     }
+    queue->is_closed = true; /* A trace says so of what goes with it. */
     amb_queue_drop_kept(queue);
-    queue->is_closed = true;
     amb_queue_free_if_done(queue);
 }
 

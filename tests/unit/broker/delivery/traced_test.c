@@ -214,6 +214,26 @@ static void test_a_queue_without_a_member_that_takes(void **state)
     harness_disarm(&w->h, &trace);
 }
 
+/* Its members left a message. That is lost because the queue ends; nobody has given it up. */
+static void test_a_queue_that_ends(void **state)
+{
+    struct world *w = *state;
+    struct amb_trace_record record;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    harness_settle(&w->h);
+    struct amb_trace *trace = harness_arm(&w->h, "t", 1, 1);
+    publish(w, 1, 1, 64);
+    client_quit(w->a, 0, 0);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_DROPPED, 0, NULL), 0);
+    harness_queue_close(&w->q);
+    harness_settle(&w->h);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_DROPPED, 1, &record), 1);
+    assert_int_equal(record.why, AMB_TRACE_WHY_ENDED);
+    assert_int_equal(trace->over, 1);
+    harness_disarm(&w->h, &trace);
+}
+
 /* The first so many are looked at in a turn; the others are noted when they are given it. */
 static void test_looks_are_bounded(void **state)
 {
@@ -248,6 +268,7 @@ int main(void)
         BOTH(test_one_that_has_held_for_too_long),
         BOTH(test_a_client_that_ends_gives_nothing_back),
         BOTH(test_a_queue_without_a_member_that_takes),
+        BOTH(test_a_queue_that_ends),
         cmocka_unit_test_setup_teardown(test_looks_are_bounded, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
