@@ -132,6 +132,7 @@ static struct amb_entry *letter_entry(struct amb_shard *shard, const struct lett
     to->home = shard;
     to->time_ns = shard->real_ns;
     to->is_whole = true;
+    to->is_of_gpu = entry->is_of_gpu;
     to->group = entry->group;
     if (is_copy) {
         letter_copy(to, letter);

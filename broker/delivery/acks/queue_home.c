@@ -19,6 +19,8 @@
 static void take_die(struct amb_queue *queue, struct amb_take *take, const char *reason)
 {
     uint32_t first = take->first, count;
+    (void)amb_take_run(take, &first, &count);
+    uint64_t oldest = take->entry->first_seq + take->entry->above + first;
     while (amb_take_run(take, &first, &count)) {
         for (uint32_t i = first; i < first + count; i++) {
             amb_deadletter(queue->shard, take->topic, take->entry, i, take->attempt + 1, reason);
@@ -27,9 +29,8 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
     }
     if (queue->dead == 0) { /* Said once a queue; counted always. */
         amb_warn("topic %s: message %" PRIu64 " is given up (%s); so may be others: see %s%s",
-                 amb_topic_shown(take->topic->name),
-                 take->entry->first_seq + take->entry->above + take->first, reason,
-                 AMB_DEADLETTER_PREFIX, amb_topic_shown(take->topic->name));
+                 amb_topic_shown(take->topic->name), oldest, reason, AMB_DEADLETTER_PREFIX,
+                 amb_topic_shown(take->topic->name));
     }
     queue->dead += take->left;
     amb_stat_add(&queue->shard->stats->msgs_dead, take->left);

@@ -64,20 +64,27 @@ static void catch_letter(struct amb_shard *shard, struct amb_entry *entry, uint3
     caught = entry;
 }
 
+/* From here on. Returns what was called before. */
+static struct amb_shard_upcalls catch_letters(struct world *w)
+{
+    const struct amb_shard_upcalls former = w->h.upcalls;
+    w->h.upcalls.dead_letter = catch_letter;
+    for (unsigned i = 0; i < w->h.count; i++) {
+        struct amb_topic *topic = amb_shard_topic(w->h.peers[i], w->topic);
+        if (topic != NULL) {
+            topic->tenant = TENANT;
+        }
+    }
+    return former;
+}
+
 static void test_a_dead_letter_says_why_how_often_and_what_it_was(void **state)
 {
     struct world *w = *state;
     for (unsigned large = 0; large < 2; large++) {
         open_with(w, NULL);
         struct amb_shard *shard = w->h.peers[w->where];
-        const struct amb_shard_upcalls former = w->h.upcalls;
-        w->h.upcalls.dead_letter = catch_letter;
-        for (unsigned i = 0; i < w->h.count; i++) {
-            struct amb_topic *topic = amb_shard_topic(w->h.peers[i], w->topic);
-            if (topic != NULL) {
-                topic->tenant = TENANT;
-            }
-        }
+        const struct amb_shard_upcalls former = catch_letters(w);
         client_join(w->a, large, &w->q, NULL);
         uint64_t len = large == 0 ? 48 : 200000;
         client_want(w->p, 0, w->p->pubs[0].bytes + client_batch_bytes(1, len));
@@ -100,11 +107,40 @@ static void test_a_dead_letter_says_why_how_often_and_what_it_was(void **state)
     }
 }
 
+/* It is counted as a GPU's, whatever memory it lies in by now. */
+static void test_a_letter_of_a_gpu_payload_says_so(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    const struct amb_shard_upcalls former = catch_letters(w);
+    publish(w, 1, 1, 48); /* It stays in the logs: there is no member yet. */
+    unsigned marked = 0;
+    for (unsigned i = 0; i < w->h.count; i++) {
+        struct amb_topic *topic = amb_shard_topic(w->h.peers[i], w->topic);
+        if (topic != NULL && topic->log.lo < topic->log.hi) {
+            amb_log_at(&topic->log, topic->log.lo)->is_of_gpu = true;
+            marked++;
+        }
+    }
+    assert_true(marked > 0);
+    client_join(w->a, 0, &w->q, NULL);
+    harness_settle(&w->h);
+    client_term(w->a, 0, 1, "a poisoned one");
+    assert_non_null(caught);
+    assert_true(caught->is_of_gpu);
+    amb_entry_unref(caught, w->h.peers[w->where]);
+    caught = NULL;
+    w->h.upcalls = former;
+    client_drain(w->a, 0);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_what_is_delivered_too_often_or_terminated_becomes_a_dead_letter),
         BOTH(test_a_dead_letter_says_why_how_often_and_what_it_was),
+        BOTH(test_a_letter_of_a_gpu_payload_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
