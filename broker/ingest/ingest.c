@@ -410,10 +410,12 @@ enum amb_status amb_ingest_copy(struct amb_session *session, void *cookie)
     struct amb_entry *entry = cookie;
     struct amb_publisher *publisher = ingest_publisher(session, entry);
     enum amb_status status = amb_leased_copy_in(session->shard, entry);
-    if (entry->purse != NULL && status == AMB_OK) { /* It has memory of its own instead. */
+    /* Where its records lay in the heap it has none yet. */
+    struct amb_purse *purse = entry->purse != NULL ? entry->purse : session->purse;
+    if (purse != NULL && status == AMB_OK) { /* It has memory of its own instead. */
         uint64_t before = entry->purse_bytes;
-        ingest_charge(entry->purse, entry, entry->charge);
-        amb_purse_let_go(entry->purse, before);
+        ingest_charge(purse, entry, entry->charge);
+        amb_purse_let_go(purse, before);
     }
     return ingest_done(publisher, entry, status);
 }
