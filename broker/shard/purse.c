@@ -10,12 +10,19 @@
 /* A limit that is less than so many spares leaves none. No worker could give its own to another. */
 #define SPARES UINT64_C(256)
 
-/* There is a session. Less than a piece is always left over. */
+/* Less than a piece is always left over. */
+static uint64_t spare_of(const struct amb_purse *purse, enum amb_quota row)
+{
+    return amb_account_past(purse->account, row, SPARES * AMB_PURSE_SPARE) == NULL
+               ? AMB_PURSE_SPARE
+               : AMB_PURSE_PIECE - 1;
+}
+
+/* There is a session. */
 static void set_spare(struct amb_purse *purse)
 {
-    bool may_spare =
-        amb_account_past(purse->account, AMB_QUOTA_HOST_BYTES, SPARES * AMB_PURSE_SPARE) == NULL;
-    purse->spare = may_spare ? AMB_PURSE_SPARE : AMB_PURSE_PIECE - 1;
+    purse->spare = spare_of(purse, AMB_QUOTA_HOST_BYTES);
+    purse->map_spare = spare_of(purse, AMB_QUOTA_MAPPED);
 }
 
 bool amb_purse_is_due(const struct amb_party *party)
@@ -238,6 +245,7 @@ uint64_t amb_purse_map_room(const struct amb_purse *purse)
 
 void amb_purse_map_settle(struct amb_purse *purse)
 {
+    purse->map_spare = spare_of(purse, AMB_QUOTA_MAPPED);
     settle(purse->account, AMB_QUOTA_MAPPED, purse->mapped, &purse->mapped_taken);
 }
 
@@ -262,7 +270,8 @@ void amb_purse_lift(struct amb_purse *purse, uint64_t bytes)
 {
     amb_assert(purse->gpu >= bytes);
     purse->gpu -= bytes;
-    if (purse->gpu_taken - purse->gpu > (purse->refs > 0 ? AMB_PURSE_SPARE : 0)) {
+    uint64_t rest = purse->gpu_taken - purse->gpu;
+    if (rest > (purse->refs > 0 ? spare_of(purse, AMB_QUOTA_GPU_BYTES) : 0)) {
         settle(purse->account, AMB_QUOTA_GPU_BYTES, purse->gpu, &purse->gpu_taken);
     }
 }

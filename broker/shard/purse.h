@@ -47,7 +47,8 @@ struct amb_purse {
     bool is_bounded;               /* ... or host bytes had one */
     uint64_t tests;                /* of filters: the same */
     bool is_sifting_late;          /* the bill for tests was not over when it was last asked */
-    uint64_t mapped, mapped_taken; /* held in place by its sessions; of the account, in pieces */
+    uint64_t mapped, mapped_taken; /* held in place by its sessions; of the account, in pieces, */
+    uint64_t map_spare;            /* ... of which so much more may stay */
     uint64_t gpu, gpu_taken;       /* slots in GPU memory that its messages lie in: the same */
 };
 
@@ -112,7 +113,7 @@ void amb_purse_map_settle(struct amb_purse *purse);
 static inline void amb_purse_map(struct amb_purse *purse, uint64_t bytes)
 {
     purse->mapped += bytes;
-    if (__builtin_expect(purse->mapped_taken - purse->mapped > AMB_PURSE_SPARE, 0)) {
+    if (__builtin_expect(purse->mapped_taken - purse->mapped > purse->map_spare, 0)) {
         amb_purse_map_settle(purse); /* A difference below 0 is a huge number, too. */
     }
 }

@@ -129,6 +129,29 @@ static void test_nothing_of_a_small_limit_stays_where_it_is_not_used(void **stat
     free(second);
 }
 
+/* The same of bytes in place, and of slots on a GPU: of a large limit some stay. */
+static void test_no_row_keeps_what_is_not_used_of_a_small_limit(void **state)
+{
+    struct world *w = *state;
+    struct amb_account *account = &w->one->user->account;
+    amb_purse_hold(w->purse, 1);
+    for (unsigned small = 0; small < 2; small++) {
+        uint64_t most = small == 1 ? 3 * AMB_PURSE_PIECE : UINT64_C(1) << 30;
+        uint64_t kept = small == 1 ? 0 : 2 * AMB_PURSE_PIECE;
+        quota_limit(account, AMB_QUOTA_GPU_BYTES, most);
+        amb_purse_land(w->purse, 2 * AMB_PURSE_PIECE);
+        amb_purse_lift(w->purse, 2 * AMB_PURSE_PIECE);
+        assert_int_equal(amb_account_used(account, AMB_QUOTA_GPU_BYTES), kept);
+        quota_limit(account, AMB_QUOTA_MAPPED, most);
+        struct amb_purse *session = amb_purse_find(&w->shard, w->same); /* hears of the limit */
+        amb_purse_map(w->purse, 2 * AMB_PURSE_PIECE);
+        amb_purse_map(w->purse, UINT64_C(0) - 2 * AMB_PURSE_PIECE);
+        assert_int_equal(amb_account_used(account, AMB_QUOTA_MAPPED), kept);
+        amb_purse_unref(&session);
+    }
+    amb_purse_let_go(w->purse, 1);
+}
+
 static void test_there_is_room_up_to_the_limit(void **state)
 {
     struct world *w = *state;
@@ -262,6 +285,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_of_a_small_limit_stays_where_it_is_not_used,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_row_keeps_what_is_not_used_of_a_small_limit, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_there_is_room_up_to_the_limit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_bill_keeps_windows_shut_for_its_time, set_up,
                                         tear_down),
