@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #define AMB_SEGMENT_ALIGN (UINT64_C(2) << 20) /* sizes are multiples of this */
+#define AMB_SLOT_PARTS 4096u                  /* of all slots of a lease, see slot_parts */
 
 struct amb_bufpool;
 struct amb_gpu_pool;
@@ -50,6 +51,9 @@ struct amb_segment {
     uint64_t gpu_offset;      /* in the pool */
     int fd_ro;                /* O_RDONLY, to be sent with SCM_RIGHTS */
     int fd_rw;                /* of a leased one until it is finished; else -1 */
+    /* Of a session's lease: what one of its slots is of all, in 4096ths, rounded up. Else 0. Any
+     * thread that has been given the segment. */
+    uint32_t slot_parts;
     bool is_leased;           /* charged as a lease segment, */
     struct amb_party *party;  /* and to that one; or NULL */
     struct amb_link_mem *mem; /* registration by the owner's hook, or NULL */

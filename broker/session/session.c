@@ -20,8 +20,9 @@
 #include <stdlib.h>
 
 /* A client that holds so much in place may be the one that a publisher of leased memory waits
- * for. */
+ * for. So may one that holds such a part of a lease's slots, however little is in them. */
 #define SESSION_HELD_BYTES (UINT64_C(16) << 10)
+#define SESSION_HELD_PARTS (AMB_SLOT_PARTS / 32)
 
 enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint32_t generation,
                                    uint64_t secret, uint64_t client_id, struct amb_session **out)
@@ -149,7 +150,8 @@ bool amb_session_wants_flow(const struct amb_session *session)
 {
     return !amb_list_is_empty(&session->publisher_list) || !amb_list_is_empty(&session->stalled) ||
            !amb_list_is_empty(&session->shard->windows.starving) || session->takers > 0 ||
-           session->tallies > 0 || session->mapped_bytes >= SESSION_HELD_BYTES;
+           session->tallies > 0 || session->mapped_bytes >= SESSION_HELD_BYTES ||
+           session->mapped_parts >= SESSION_HELD_PARTS;
 }
 
 void amb_session_flow(struct amb_session *session, enum amb_flow_kind kind, uint32_t handle,

@@ -137,6 +137,7 @@ struct amb_session {
     uint64_t mapped_max;        /* at most; less for a process that holds something in quarantine */
     uint64_t mapped_host_bytes; /* of mapped_bytes, in host memory, */
     uint64_t mapped_host_max;   /* at most: so that no reader alone can hold all of it */
+    uint32_t mapped_parts;      /* of mapped_bytes, slots of leases: segment->slot_parts of each */
     struct amb_party *party;    /* that is charged; or NULL */
     struct amb_purse *purse;    /* of its user's account, a reference; NULL: there are no quotas */
     uint32_t fetches;           /* answers to FETCH that wait in the link */

@@ -163,6 +163,7 @@ static void lease_enter(struct amb_segment_lease *lease, struct amb_shard *shard
     lease->book = book;
     lease->slot = slot;
     lease->slots = slots;
+    lease->segment->slot_parts = (AMB_SLOT_PARTS + slots - 1) / slots;
     amb_list_push_back(&book->leases, &lease->of_book);
     amb_list_push_back(&shard->leases.all, &lease->of_shard);
     book->slots += slots;

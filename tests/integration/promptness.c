@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NEVER_NS (10 * AMB_SEC) /* so long nobody waits */
@@ -37,6 +36,7 @@
 #define LARGE ((size_t)3 << 20)
 #define IDLE_RINGS 7
 #define PAIRS 2
+#define SLOT ((size_t)1 << 20)
 #define BALLS 8 /* in play between the two of a pair */
 
 struct trial {
@@ -76,21 +76,12 @@ static const char *broker_pid;              /* or NULL */
 
 static int64_t now_ns(void)
 {
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * AMB_SEC + ts.tv_nsec;
-}
-
-static void sleep_until(int64_t at_ns)
-{
-    struct timespec ts = {.tv_sec = at_ns / AMB_SEC, .tv_nsec = at_ns % AMB_SEC};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) != 0) {
-    }
+    return moment_time_ns();
 }
 
 static void sleep_for(int64_t ns)
 {
-    sleep_until(now_ns() + ns);
+    moment_sleep_until(now_ns() + ns);
 }
 
 /* At least so long, then until just behind a heartbeat. */
@@ -98,7 +89,7 @@ static void stay_idle(const struct trial *trial, int64_t idle_ns)
 {
     int64_t end_ns = now_ns() + idle_ns;
     int64_t over_ns = (end_ns - trial->grid_ns - BEHIND_NS) % AMB_SEC;
-    sleep_until(end_ns + (over_ns > 0 ? AMB_SEC - over_ns : -over_ns));
+    moment_sleep_until(end_ns + (over_ns > 0 ? AMB_SEC - over_ns : -over_ns));
 }
 
 static int64_t longer(int64_t a_ns, int64_t b_ns)
@@ -121,7 +112,7 @@ static struct amb_conn *open_conn(struct trial *trial, const char *url, enum amb
 {
     struct amb_conn *conn;
     if (trial->conn_count == 0) { /* A whole step for all of them. */
-        sleep_until(now_ns() / GRID_NS * GRID_NS + GRID_NS + 5 * AMB_MS);
+        moment_sleep_until(now_ns() / GRID_NS * GRID_NS + GRID_NS + 5 * AMB_MS);
         trial->grid_ns = now_ns() / GRID_NS * GRID_NS;
     }
     must("connect", amb_connect(url, AMB_OPTIONS(.progress = progress), &conn), NULL);
@@ -452,6 +443,36 @@ static int64_t try_drain(struct trial *trial)
     return status == AMB_OK ? drained_ns - release.at_ns : NEVER_NS;
 }
 
+/* All slots of a segment are held, with little in each. One that comes back is leased at once, and
+ * not when the lease has waited for its 100 ms. */
+static int64_t try_lease(struct trial *trial)
+{
+    struct amb_conn *conn = open_client(trial), *other = open_client(trial);
+    struct amb_sub *sub = subscribe(other, trial->topics[0]);
+    struct amb_pub *pub = open_pub(conn, trial->topics[0], NULL, 1);
+    struct release held[17]; /* The first one has the reader map the slots, which are 16. */
+    struct amb_lease *lease;
+    for (int i = 0; i < 17; i++) {
+        must("lease", amb_lease(pub, SLOT, NEVER_NS, &lease), conn);
+        must("commit", amb_lease_commit(lease, AMB_OUT(.len = 64), NULL), conn);
+        must("next", amb_next(sub, NEVER_NS, &held[i].msg), other);
+        if (i == 0) {
+            amb_msg_release(held[0].msg);
+            stay_idle(trial, 200 * AMB_MS);
+        }
+    }
+    pthread_t releaser;
+    spawn(&releaser, release_later, &held[1]);
+    must("lease", amb_lease(pub, SLOT, NEVER_NS, &lease), conn);
+    int64_t leased_ns = now_ns();
+    (void)pthread_join(releaser, NULL);
+    amb_lease_abandon(lease);
+    for (int i = 2; i < 17; i++) {
+        amb_msg_release(held[i].msg);
+    }
+    return leased_ns - held[1].at_ns;
+}
+
 /* ---- POLL mode ---- */
 
 struct sending {
@@ -680,6 +701,7 @@ static const struct {
     {"beside-send", try_beside_send, false},
     {"beside-flush", try_beside_flush, false},
     {"drain", try_drain, false},
+    {"lease", try_lease, true},
     {"poll-send", try_poll_send, false},
     {"poll-flush", try_poll_flush, false},
     {"poll-open", try_poll_open, false},

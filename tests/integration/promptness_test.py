@@ -12,7 +12,7 @@ import sys
 from harness import check
 
 CASES = ("delivered", "named", "post", "beside-named", "beside-nowait", "beside-send", "beside-flush",
-         "drain", "poll-send", "poll-flush", "poll-open", "poll-request", "burst", "crowd")
+         "drain", "lease", "poll-send", "poll-flush", "poll-open", "poll-request", "burst", "crowd")
 ALONE = ("crowd",)  # all of its sessions on one worker
 SECONDS = 280
 LATE_BESIDE_MS = 25  # and two slices: of the one that runs, and of the other one that is ahead

@@ -48,6 +48,13 @@ static inline int64_t moment_time_ns(void)
     return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
+static inline void moment_sleep_until(int64_t at_ns)
+{
+    struct timespec ts = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) != 0) {
+    }
+}
+
 /* other: a process, by its number, or NULL. */
 static inline struct moment moment_now(const char *other)
 {

@@ -69,6 +69,10 @@ static void count_mapped(struct amb_subscription *sub, const struct amb_entry *e
     if (__builtin_expect(session->purse != NULL, 0)) {
         amb_purse_map(session->purse, bytes);
     }
+    if (entry->is_leased) {
+        uint32_t parts = entry->count * entry->segment->slot_parts;
+        session->mapped_parts += is_more ? parts : -parts;
+    }
     if (entry->segment->gpu == NULL) {
         session->mapped_host_bytes += bytes;
         sub->held_bytes += bytes;
