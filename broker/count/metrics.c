@@ -311,9 +311,10 @@ const struct amb_counters_metric amb_metrics[] = {
     {TOPIC(bytes),
      ROW(COUNTER, "ambroker_topic_bytes_total", "bytes", "bytes", "Bytes of payload of these.")},
     {TOPIC(log_messages), ROW(GAUGE, "ambroker_topic_log_messages", "log_messages", "messages",
-                              "Messages that its log holds.")},
+                              "Messages that its log holds, at its home or, for readers on "
+                              "another worker, there.")},
     {TOPIC(log_bytes),
-     ROW(GAUGE, "ambroker_topic_log_bytes", "log_bytes", "bytes", "Bytes that its log holds.")},
+     ROW(GAUGE, "ambroker_topic_log_bytes", "log_bytes", "bytes", "Bytes of these.")},
     {TOPIC(last_seq), ROW(GAUGE, "ambroker_topic_last_sequence", "last_seq", "",
                           "The number of its newest message.")},
     {TOPIC(rejected), ROW(COUNTER, "ambroker_topic_messages_rejected_total", "rejected", "messages",

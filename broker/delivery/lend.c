@@ -134,6 +134,11 @@ void amb_lend_report(struct amb_topic *shadow)
         return;
     }
     atomic_store_explicit(&shadow->shadow.consumed, consumed, memory_order_seq_cst);
+    amb_lend_kick(shadow);
+}
+
+void amb_lend_kick(struct amb_topic *shadow)
+{
     if (atomic_exchange(&shadow->shadow.is_kicked, 1) == 0) {
         amb_mail_post(&shadow->shard->peers[shadow->home]->inbox, &shadow->shadow.kick,
                       shadow_kicked);

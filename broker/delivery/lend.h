@@ -23,3 +23,5 @@ bool amb_lend_is_near(const struct amb_topic *topic, uint64_t position);
 void amb_lend_walk(struct amb_topic *topic);
 /* At the borrower: tells home how much of what it lent holds nobody back any more. */
 void amb_lend_report(struct amb_topic *shadow);
+/* ... has home look at its topic. */
+void amb_lend_kick(struct amb_topic *shadow);

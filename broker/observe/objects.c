@@ -6,6 +6,7 @@
 #include "broker/delivery/acks/queue.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/taker.h"
+#include "broker/delivery/lend.h"
 #include "broker/delivery/reader/nearness.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/delivery/spill.h"
@@ -68,6 +69,84 @@ static void add_shadow(struct amb_topic_numbers *numbers, const struct amb_topic
     }
 }
 
+/* Says to home what a shadow's log has. A home that sleeps hears of its end, and else sees it when
+ * something moves there. */
+static void note_kept(struct amb_topic *shadow)
+{
+    struct amb_topic_shadow *said = &shadow->shadow;
+    uint64_t before = atomic_load_explicit(&said->kept_msgs, memory_order_relaxed);
+    if (before == 0 && shadow->log.msgs == 0) {
+        return;
+    }
+    atomic_store_explicit(&said->kept_msgs, shadow->log.msgs, memory_order_relaxed);
+    atomic_store_explicit(&said->kept_bytes, shadow->log.bytes, memory_order_relaxed);
+    if (shadow->log.msgs == 0) {
+        amb_lend_kick(shadow);
+    }
+}
+
+/* The same of all that are on this worker. */
+static void note_all_kept(struct amb_topic *topic)
+{
+    if (!amb_topic_is_home(topic)) {
+        note_kept(topic);
+    }
+    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
+        note_kept(AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
+    }
+}
+
+/* Of one of a topic's shadows. */
+struct kept {
+    uint64_t msgs, bytes;
+};
+
+static uint64_t first_seq_at(const struct amb_log *log, uint64_t position)
+{
+    return position < log->hi ? amb_log_at(log, position)->first_seq : log->next_seq;
+}
+
+static uint64_t more_of(uint64_t most, uint64_t there, uint64_t both)
+{
+    uint64_t more = there > both ? there - both : 0;
+    return more > most ? more : most;
+}
+
+/* *most: of the shadow with the most, that part which home's log has not any more. All shadows have
+ * the same messages. */
+static void count_lent(const struct amb_topic *topic, const struct amb_lend *lend,
+                       struct kept *most)
+{
+    const struct amb_log *log = &topic->log;
+    if (lend->subs == 0) {
+        return;
+    }
+    struct kept both = {0};
+    if (log->lo < log->hi && lend->position > log->lo) {
+        both.msgs = first_seq_at(log, lend->position) - first_seq_at(log, log->lo);
+        both.bytes = amb_log_bytes_from(log, log->lo) - amb_log_bytes_from(log, lend->position);
+    }
+    struct amb_topic_shadow *said = &lend->shadow->shadow;
+    uint64_t msgs = atomic_load_explicit(&said->kept_msgs, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&said->kept_bytes, memory_order_relaxed);
+    most->msgs = more_of(most->msgs, msgs, both.msgs);
+    most->bytes = more_of(most->bytes, bytes, both.bytes);
+}
+
+static struct kept kept_elsewhere(struct walk *walk, const struct amb_topic *topic)
+{
+    struct kept most = {0};
+    for (unsigned i = 0; i < topic->lending.count; i++) {
+        count_lent(topic, &topic->lending.lends[i], &most);
+    }
+    walk->cost += topic->lending.count;
+    AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
+        count_lent(topic, &AMB_CONTAINER_OF(node, struct amb_replay, node)->lend, &most);
+        walk->cost++;
+    }
+    return most;
+}
+
 /* Its own figures, and those of private shadows beside it. */
 static void add_shadows(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
 {
@@ -87,6 +166,9 @@ static uint64_t topics_at(struct walk *walk, uint64_t at)
 {
     struct amb_topic *t = walk->shard->topics.at[at];
     struct amb_topic_numbers numbers = {0};
+    if (t != NULL) {
+        note_all_kept(t);
+    }
     if (t == NULL || (!amb_topic_is_home(t) && !shadow_counts(t)) ||
         !may_write(walk, &t->counters_slot)) {
         return at + 1;
@@ -95,8 +177,9 @@ static uint64_t topics_at(struct walk *walk, uint64_t at)
         numbers.subscriptions = t->audience.matched;
         numbers.messages = t->counts.msgs_in;
         numbers.bytes = t->counts.bytes_in;
-        numbers.log_messages = t->log.msgs;
-        numbers.log_bytes = t->log.bytes;
+        struct kept elsewhere = kept_elsewhere(walk, t);
+        numbers.log_messages = t->log.msgs + elsewhere.msgs;
+        numbers.log_bytes = t->log.bytes + elsewhere.bytes;
         numbers.last_seq = t->log.next_seq - 1 + t->log.above;
         numbers.rejected = t->counts.msgs_rejected;
     }

@@ -96,6 +96,8 @@ struct amb_topic_shadow {
     _Atomic uint64_t consumed; /* bytes lent that hold nobody back any more */
     struct amb_mail kick;
     _Atomic uint32_t is_kicked; /* 1: the mail is under way */
+    /* In its log, as its worker's last pass has seen it (broker/observe). */
+    _Atomic uint64_t kept_msgs, kept_bytes;
 };
 
 /* spill.c: readers that spill. */
