@@ -69,6 +69,9 @@ enum amb_log_level amb_log_level(void)
 }
 
 static void write_line(enum amb_log_level level, bool may_filter, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
+
+static void write_line(enum amb_log_level level, bool may_filter, const char *format, va_list args)
 {
     /* Acquire: pairs with the release in amb_log_set_sink. */
     amb_log_fn sink = atomic_load_explicit(&current_sink, memory_order_acquire);
