@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/rights/rights.h"
 
+#include "broker/base/heap_account.h"
 #include "broker/config/config_roles.h"
 #include "broker/rights/rights_table.h"
 #include "wire/base/assert.h"
@@ -36,6 +37,41 @@ static size_t shared_count(const struct amb_rights_of *of)
         count += of->roles[i]->shared.count;
     }
     return count;
+}
+
+/* Of a pattern with the names of a user and its tenant, and its NUL. */
+static size_t text_size(const struct amb_rights_of *of, const char *pattern)
+{
+    size_t size = 1;
+    for (; *pattern != '\0'; pattern++) {
+        if (*pattern != '%') {
+            size++;
+        } else {
+            size += strlen(*++pattern == 'u' ? of->user : of->tenant);
+        }
+    }
+    return size;
+}
+
+static size_t list_size(const struct amb_rights_of *of, const struct amb_config_strings *list)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        size += text_size(of, list->items[i]);
+    }
+    return size;
+}
+
+/* Of all patterns of all roles. */
+static size_t texts_size(const struct amb_rights_of *of)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < of->role_count; i++) {
+        const struct amb_role *role = of->roles[i];
+        size += list_size(of, &role->publish.allow) + list_size(of, &role->publish.deny) +
+                list_size(of, &role->subscribe.allow) + list_size(of, &role->subscribe.deny);
+    }
+    return size;
 }
 
 /* Copies a pattern with the names of a user and its tenant. The schema has seen to it that '%'
@@ -101,8 +137,8 @@ enum amb_status amb_rights_make(const struct amb_rights_of *of, struct amb_right
         return AMB_EINVAL;
     }
     size_t shared_at = at + count * sizeof(struct amb_right);
-    size_t text_at = shared_at + names * sizeof(char *);
-    char *bytes = calloc(1, text_at + count * (AMB_TOPIC_MAX + 1));
+    size_t text_at = shared_at + names * sizeof(char *), end = text_at + texts_size(of);
+    char *bytes = calloc(1, end);
     if (bytes == NULL) {
         return AMB_ENOMEM;
     }
@@ -114,6 +150,8 @@ enum amb_status amb_rights_make(const struct amb_rights_of *of, struct amb_right
     list_fill(of, offsetof(struct amb_role, subscribe.allow), &space, &rights->subscribe.allow);
     list_fill(of, offsetof(struct amb_role, subscribe.deny), &space, &rights->subscribe.deny);
     shared_fill(of, &space, rights);
+    amb_assert(space.text <= bytes + end); /* An '=' is not copied. */
+    rights->heap = (uint32_t)end + AMB_HEAP_OVERHEAD;
     for (size_t i = 0; i < of->role_count; i++) {
         const struct amb_role *role = of->roles[i];
         rights->request = rights->request || role->request;

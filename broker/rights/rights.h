@@ -14,7 +14,8 @@
  * Rights that are NULL allow everything.
  *
  * Threads: the control thread. Memory: one allocation, with all patterns, and the table's key; both
- * are freed with the last reference. Roles are the configuration's: of that there is a reference.
+ * are freed with the last reference. Each session that has them is charged for all of it
+ * (control/clients/login.h). Roles are the configuration's: of that there is a reference.
  */
 #pragma once
 
@@ -61,7 +62,8 @@ struct amb_rights {
     uint32_t shared_count;
     bool request, reply, ucx;
     enum amb_admin admin;
-    char *key; /* of the table's, an allocation of its own; NULL: none */
+    uint32_t heap; /* bytes of its allocation */
+    char *key;     /* of the table's, an allocation of its own; NULL: none */
     size_t key_len;
     const struct amb_config *config; /* a reference: the roles are its. NULL: others keep them */
 };
@@ -120,6 +122,11 @@ static inline bool amb_rights_cut_is_empty(const struct amb_rights_cut *cut)
 }
 /* Does the name of a group, a durable or a publisher belong to the tenant? */
 bool amb_rights_shares(const struct amb_rights *rights, const char *name);
+/* Bytes of the heap that they take; 0: they are NULL. */
+static inline uint64_t amb_rights_heap(const struct amb_rights *rights)
+{
+    return rights == NULL ? 0 : rights->heap + rights->key_len;
+}
 static inline bool amb_rights_may_request(const struct amb_rights *rights)
 {
     return rights == NULL || rights->request;

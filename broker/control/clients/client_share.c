@@ -119,7 +119,9 @@ enum amb_status amb_client_take_party(struct amb_client *client, uint32_t leavin
     if (full != NULL) {
         return refuse_quota(client, full, AMB_QUOTA_CONNECTIONS, why, size);
     }
-    uint64_t heap = leaving > 0 ? 0 : sizeof(struct amb_client) + sizeof(struct amb_session);
+    uint64_t heap = leaving > 0 ? 0
+                                : sizeof(struct amb_client) + sizeof(struct amb_session) +
+                                      amb_rights_heap(client->rights);
     full = amb_account_refuses(amb_client_account(client), AMB_QUOTA_HEAP, heap);
     if (full != NULL) {
         return refuse_quota(client, full, AMB_QUOTA_HEAP, why, size);

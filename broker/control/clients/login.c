@@ -49,6 +49,15 @@ enum amb_status amb_login_rights(struct amb_control *control, const struct amb_a
     return status;
 }
 
+void amb_login_change_rights(struct amb_client *client, struct amb_rights *rights)
+{
+    amb_heap_give(&client->heap, amb_rights_heap(client->rights));
+    amb_rights_unref(&client->rights);
+    amb_heap_take(&client->heap, amb_rights_heap(rights));
+    client->rights = rights;
+    client->listed_maps_of = 0;
+}
+
 /* The rights of the user, its tenant, and the owner of what that has in common. */
 static enum amb_status take_rights(struct amb_client *client, const struct amb_auth_user *user)
 {
@@ -63,9 +72,7 @@ static enum amb_status take_rights(struct amb_client *client, const struct amb_a
     }
     status = status == AMB_OK ? amb_login_rights(control, user, &rights) : status;
     if (status == AMB_OK) {
-        amb_rights_unref(&client->rights);
-        client->rights = rights;
-        client->listed_maps_of = 0;
+        amb_login_change_rights(client, rights);
         client->tenant = tenant;
         client->sharer = sharer;
     }

@@ -49,6 +49,9 @@ AMB_MUST_CHECK enum amb_status amb_login_set(struct amb_client *client,
 AMB_MUST_CHECK enum amb_status amb_login_rights(struct amb_control *control,
                                                 const struct amb_auth_user *user,
                                                 struct amb_rights **out);
+/* The client has these rights from here on, of which it takes the reference over. They are charged
+ * to its session as if nobody shared them, and the former ones are not any more. */
+void amb_login_change_rights(struct amb_client *client, struct amb_rights *rights);
 /* Harmless twice, and on zeros. */
 void amb_login_fini(struct amb_login *login);
 /* May its user not be here any more? now_s since 1970. */

@@ -73,9 +73,7 @@ static bool renew_rights(struct amb_client *client, const struct amb_auth_user *
         amb_rights_unref(&later);
         return false;
     }
-    amb_rights_unref(&client->rights);
-    client->rights = later;
-    client->listed_maps_of = 0;
+    amb_login_change_rights(client, later);
     return true;
 }
 

@@ -76,6 +76,30 @@ static void names_of_the_user_and_its_tenant_are_tokens(void **state)
     amb_rights_unref(&rights);
 }
 
+/* Sessions are charged for it, so it is what the patterns need, and no more. */
+static void rights_take_what_their_patterns_need(void **state)
+{
+    (void)state;
+    struct try_role role = {.role = {.name = "r"}};
+    try_add(&role, 0, "cam.%u.>");
+    struct amb_rights *few = rights_of(&role.role, "u", "t");
+    try_add(&role, 2, "%u.%t");
+    struct amb_rights *more = rights_of(&role.role, "u", "t");
+    struct amb_rights *longer = rights_of(&role.role, "a-long-name", "t");
+    assert_int_equal(amb_rights_heap(NULL), 0);
+    assert_in_range(amb_rights_heap(few),
+                    sizeof(*few) + sizeof(struct amb_right) + sizeof("cam.u.>"),
+                    sizeof(*few) + sizeof(struct amb_right) + 64);
+    assert_int_equal(amb_rights_heap(more),
+                     amb_rights_heap(few) + sizeof(struct amb_right) + sizeof("u.t"));
+    assert_int_equal(amb_rights_heap(longer), amb_rights_heap(more) + 2 * strlen("-long-name"));
+    struct amb_rights *const all[] = {few, more, longer};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct amb_rights *one = all[i];
+        amb_rights_unref(&one);
+    }
+}
+
 static void a_deny_refuses_or_narrows_and_says_so(void **state)
 {
     (void)state;
@@ -256,6 +280,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_rights_at_all_allow_everything),
         cmocka_unit_test(no_roles_allow_nothing),
         cmocka_unit_test(names_of_the_user_and_its_tenant_are_tokens),
+        cmocka_unit_test(rights_take_what_their_patterns_need),
         cmocka_unit_test(a_deny_refuses_or_narrows_and_says_so),
         cmocka_unit_test(a_deny_is_one_of_dead_letters_too),
         cmocka_unit_test(a_wildcard_in_front_is_for_no_topic_of_the_broker),

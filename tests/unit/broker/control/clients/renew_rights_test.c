@@ -3,6 +3,7 @@
  * broker/renew: other roles take rights away. Sessions end by that, and queues that their owner may
  * read no more.
  */
+#include "broker/base/party.h"
 #include "broker/control/directory/queues.h"
 #include "broker/control/requests/requests.h"
 #include "broker/rights/rights_table.h"
@@ -48,6 +49,28 @@ static void test_a_login_has_the_rights_of_its_roles(void **state)
     stepped_leave(carol, carol_fd);
     stepped_leave(root, root_fd);
     assert_int_equal(amb_map_count(stepped_control()->rights.by_key), 0);
+    use("");
+}
+
+/* A session is charged for its rights, also where others have the same. So is its user. */
+static void test_a_session_is_charged_for_its_rights(void **state)
+{
+    (void)state;
+    int fd, carol_fd;
+    use_roles(CAMERA("publish = ( \"cam.%u\" );"));
+    use(ALICE "carol:plant:camera:-:-:uid/1002\n");
+    struct amb_client *alice = connect_as(1000, &fd), *carol = connect_as(1002, &carol_fd);
+    uint64_t few = amb_rights_heap(alice->rights), before = alice->heap.bytes;
+    assert_true(few > 0);
+    assert_int_equal(alice->heap.bytes, carol->heap.bytes); /* Their names are as long. */
+    use_roles(CAMERA("publish = ( \"cam.%u\", \"log.%u\", \"cfg\" );"));
+    use(ALICE "carol:plant:camera:-:-:uid/1002\n");
+    assert_true(amb_rights_heap(alice->rights) > few);
+    assert_int_equal(alice->heap.bytes, before - few + amb_rights_heap(alice->rights));
+    assert_true(amb_account_used(&alice->party->user->account, AMB_QUOTA_HEAP) >=
+                alice->heap.bytes);
+    stepped_leave(alice, fd);
+    stepped_leave(carol, carol_fd);
     use("");
 }
 
@@ -310,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_a_login_has_the_rights_of_its_roles, forget_roles),
+        cmocka_unit_test_teardown(test_a_session_is_charged_for_its_rights, forget_roles),
         cmocka_unit_test_teardown(test_losses_end_sessions_and_gains_do_not, forget_roles),
         cmocka_unit_test_teardown(test_a_role_less_is_a_loss, forget_roles),
         cmocka_unit_test_teardown(test_a_client_that_waits_for_its_turn_has_no_former_rights,
