@@ -37,10 +37,16 @@ struct amb_trust_groups {
 };
 
 /* The group of that tenant with that index < AMB_TRUST_GROUPS_MAX, made at its first use. It stays
- * as long as `groups`. Where there are AMB_TRUST_GROUPS_MAX already, it is the private one: its
- * messages leave by copy. */
+ * as long as `groups`. percent: of the part that other tenants leave, so many may be of this one;
+ * the operators' may have all. Past that it is the private one: its messages leave by copy. */
 const struct amb_trust_group *amb_trust_groups_find(struct amb_trust_groups *groups,
-                                                    uint32_t tenant, uint32_t index);
+                                                    uint32_t tenant, uint32_t index,
+                                                    unsigned percent);
+/* The same, and none is made but the tenant's default group: the index is a client's word. One that
+ * has no topic yet is the private one. */
+const struct amb_trust_group *amb_trust_groups_find_told(struct amb_trust_groups *groups,
+                                                         uint32_t tenant, uint32_t index,
+                                                         unsigned percent);
 
 /* NULL: the main one. */
 static inline const struct amb_trust_group *

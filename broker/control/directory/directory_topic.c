@@ -31,7 +31,8 @@ static const struct amb_trust_group *group_of(struct amb_directory *directory, u
     return amb_topic_is_reserved(name, strlen(name))
                ? &amb_trust_group_private
                : amb_trust_groups_find(&directory->trust_groups, tenant,
-                                       amb_config_topic(directory->config, name)->group);
+                                       amb_config_topic(directory->config, name)->group,
+                                       directory->config->limits.user_share);
 }
 
 struct amb_dir_topic *amb_dir_topic_make(struct amb_directory *directory, uint32_t tenant,

@@ -196,8 +196,9 @@ void amb_request_lease_open(struct amb_client *client, uint64_t id,
         ask->slot = open->slot;
         ask->slots = open->slots;
         ask->node = open->node;
-        ask->group = amb_trust_groups_find(&control->directory.trust_groups,
-                                           amb_client_tenant(client), open->group);
+        ask->group =
+            amb_trust_groups_find_told(&control->directory.trust_groups, amb_client_tenant(client),
+                                       open->group, control->config->limits.user_share);
         amb_order_post(control->shards[client->session.shard], &ask->order);
     }
 }

@@ -157,7 +157,9 @@ static void publisher_begin(struct amb_client *client, uint64_t id,
     }
     struct amb_request *request = ask->order.context;
     request->topic = topic->id;
-    request->group = topic->group->index;
+    /* By the configuration, also where the broker has no such group: slots that are leased for it
+     * are nobody's to map then. In the default group others would map them. */
+    request->group = amb_config_topic(control->config, open->topic)->group;
     amb_list_init(&publisher->of_topic);
     publisher->session = client->session;
     publisher->handle = open->handle;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/requests: a user's share of topics, and of durable names that nobody uses; the counter of
- * GPU messages by clients' word. The control thread and the workers have their turns as the test
- * says.
+ * broker/requests: a user's share of topics, and of durable names that nobody uses; a trust group
+ * without room. The counter of GPU messages by clients' word. The control thread and the workers
+ * have their turns as the test says.
  */
 #include "broker/base/party.h"
 #include "broker/config/config.h"
+#include "broker/control/directory/directory_topic.h"
 #include "broker/control/directory/queues.h"
 #include "tests/support/door/stepped_control.h"
 
@@ -49,6 +50,27 @@ static enum amb_status pub_open(struct amb_client *client, int fd, unsigned i, c
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
     message.pub_open = &open;
     return ask(client, fd, &message, text);
+}
+
+/* As PubOpened tells it. */
+static unsigned group_of_topic(struct amb_client *client, int fd, unsigned i)
+{
+    Amb__Control__PubOpen open;
+    Amb__Control__Control message;
+    char topic[16];
+    amb__control__pub_open__init(&open);
+    amb__control__control__init(&message);
+    (void)snprintf(topic, sizeof(topic), "t.%u", i);
+    open.handle = i;
+    open.topic = topic;
+    message.id = 1;
+    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
+    message.pub_open = &open;
+    Amb__Control__Control *answer = stepped_ask(client, fd, &message);
+    assert_int_equal(answer->body_case, AMB__CONTROL__CONTROL__BODY_PUB_OPENED);
+    unsigned group = answer->pub_opened->group;
+    amb_control_free(answer);
+    return group;
 }
 
 static void pub_close(struct amb_client *client, int fd, unsigned i)
@@ -161,6 +183,41 @@ static void test_durable_names_that_wait_count_for_their_user(void **state)
     amb_party_unref(&party);
 }
 
+/* A topic's group without room for it in the broker. Its publisher is told it by the configuration,
+ * and not as the default group, which others map. Memory that is leased for it is nobody's to map.
+ */
+static void test_a_group_past_its_limit_is_not_told_as_the_default_one(void **state)
+{
+    (void)state;
+    static const char rules[] = "topics = ( { match = \"t.0\"; trust_group = \"cams\"; } );";
+    static struct amb_config changed, *with_rules; /* Topics keep its rules. */
+    struct amb_control *control = stepped_control();
+    struct amb_directory *directory = &control->directory;
+    const struct amb_config *former = control->config;
+    const struct amb_config_source source = {.text = rules, .text_len = strlen(rules)};
+    assert_int_equal(amb_config_create(&source, NULL, 0, &with_rules), AMB_OK);
+    changed = *former;
+    changed.topics = with_rules->topics;
+    changed.trust_groups = with_rules->trust_groups;
+    control->config = directory->config = &changed;
+    for (unsigned i = 0; i < AMB_TRUST_GROUPS_MAX - 1; i++) {
+        directory->trust_groups.items[i].tenant = 7;
+    }
+    directory->trust_groups.count = AMB_TRUST_GROUPS_MAX - 1;
+    int fd;
+    struct amb_client *client = known_client(&fd);
+    assert_int_equal(group_of_topic(client, fd, 0), 1);
+    assert_int_equal(group_of_topic(client, fd, 1), 0);
+    const struct amb_dir_topic *topic =
+        amb_directory_named(directory, AMB_TENANT_OPERATORS, "t.0", 3);
+    assert_non_null(topic);
+    assert_true(amb_trust_group_is_private(topic->group));
+    assert_int_equal(directory->trust_groups.count, AMB_TRUST_GROUPS_MAX - 1);
+    stepped_leave(client, fd);
+    directory->trust_groups.count = 0;
+    control->config = directory->config = former;
+}
+
 static void say_staged(struct amb_client *client, int fd, uint64_t in, uint64_t out)
 {
     Amb__Control__Ping ping;
@@ -205,6 +262,7 @@ static void test_staged_messages_of_all_clients_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_group_past_its_limit_is_not_told_as_the_default_one),
         cmocka_unit_test(test_a_user_leaves_topics_for_others),
         cmocka_unit_test(test_durable_names_that_wait_count_for_their_user),
         cmocka_unit_test(test_staged_messages_of_all_clients_are_counted),
