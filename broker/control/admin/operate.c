@@ -2,6 +2,7 @@
 #include "broker/control/admin/operate.h"
 
 #include "broker/base/user.h"
+#include "broker/config/config.h"
 #include "broker/control/clients/blocklist.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
@@ -130,11 +131,14 @@ static enum amb_status block(struct amb_client *by, const char *name, const char
         *why = "there is no user of that name (auth.users)";
         return AMB_ENOTFOUND;
     }
-    status = amb_blocklist_add(&control->blocked, name, tenant, amb_clock_realtime_ns());
+    unsigned percent = scope == NULL ? 100 : control->config->limits.user_share;
+    status = amb_blocklist_add(&control->blocked, name, tenant, percent, amb_clock_realtime_ns());
     if (status != AMB_OK) {
         *why = status == AMB_ESTATE   ? "that user is blocked already"
-               : status == AMB_ELIMIT ? "4,096 users are blocked, and no more can be"
-                                      : "no memory";
+               : status != AMB_ELIMIT ? "no memory"
+               : scope == NULL        ? "4,096 users are blocked, and no more can be"
+                                      : "this tenant has its share of the 4,096 users that can be "
+                                        "blocked (limits.user_share)";
         return status == AMB_ESTATE ? AMB_EREJECTED : status;
     }
     *count = end_user(control, name, NULL, AMB_EAUTH, "");

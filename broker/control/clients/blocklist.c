@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/control/clients/blocklist.h"
 
+#include "broker/base/party.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +17,25 @@ static struct amb_blocklist_user **place_of(struct amb_blocklist *blocked, const
     return at;
 }
 
+/* Those of that tenant. */
+static uint32_t count_of(const struct amb_blocklist *blocked, const char *tenant)
+{
+    uint32_t count = 0;
+    for (const struct amb_blocklist_user *user = blocked->first; user != NULL; user = user->next) {
+        count += strcmp(user->tenant, tenant) == 0;
+    }
+    return count;
+}
+
 enum amb_status amb_blocklist_add(struct amb_blocklist *blocked, const char *name,
-                                  const char *tenant, int64_t now_ns)
+                                  const char *tenant, unsigned percent, int64_t now_ns)
 {
     struct amb_blocklist_user **at = place_of(blocked, name);
     if (*at != NULL) {
         return AMB_ESTATE;
     }
-    if (blocked->count == AMB_BLOCKLIST_MAX) {
+    uint32_t own = count_of(blocked, tenant);
+    if (own >= amb_share_of(AMB_BLOCKLIST_MAX, blocked->count, own, percent)) {
         return AMB_ELIMIT;
     }
     struct amb_blocklist_user *user = calloc(1, sizeof(*user));

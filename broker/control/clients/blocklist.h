@@ -3,6 +3,9 @@
  * Users who are kept out until they are let in again, or until the broker ends. They are known by
  * name, as people see it: of a users file, else a uid or "tcp". So a reload changes nothing.
  *
+ * The list is the whole broker's. An operator of one tenant has a share of it for that tenant, so
+ * that others find room.
+ *
  * Threads: the control thread. Memory: an entry for each, at most AMB_BLOCKLIST_MAX.
  */
 #pragma once
@@ -28,9 +31,11 @@ struct amb_blocklist {
     uint32_t count;
 };
 
-/* ESTATE: he is blocked already. ELIMIT, ENOMEM. tenant: "" without a users file. */
+/* ESTATE: he is blocked already. ELIMIT, ENOMEM. tenant: "" without a users file. percent: of the
+ * part that users of other tenants leave, so much may be of his tenant. */
 AMB_MUST_CHECK enum amb_status amb_blocklist_add(struct amb_blocklist *blocked, const char *name,
-                                                 const char *tenant, int64_t now_ns);
+                                                 const char *tenant, unsigned percent,
+                                                 int64_t now_ns);
 /* False: he is not blocked. */
 bool amb_blocklist_remove(struct amb_blocklist *blocked, const char *name);
 /* NULL: he is not blocked. */

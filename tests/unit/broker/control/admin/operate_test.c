@@ -126,7 +126,8 @@ static void test_an_operator_of_a_tenant_reaches_that_alone(void **state)
     assert_int_equal(operate(carol, AMB_COMMAND_BLOCK, "dave", &count), AMB_ENOTFOUND);
     assert_int_equal(operate(carol, AMB_COMMAND_BLOCK, "alice", &count), AMB_ENOTFOUND);
     assert_int_equal(dave->revoked, AMB_OK);
-    assert_int_equal(amb_blocklist_add(&stepped_control()->blocked, "dave", "other", 0), AMB_OK);
+    assert_int_equal(amb_blocklist_add(&stepped_control()->blocked, "dave", "other", 100, 0),
+                     AMB_OK);
     assert_int_equal(operate(carol, AMB_COMMAND_UNBLOCK, "dave", &count), AMB_ENOTFOUND);
     json_t *rows = amb_operate_blocked(carol);
     assert_int_equal(json_array_size(json_object_get(rows, "blocked")), 0);
@@ -135,6 +136,30 @@ static void test_an_operator_of_a_tenant_reaches_that_alone(void **state)
     assert_int_equal(operate(carol, AMB_COMMAND_KICK_USER, "bob", &count), AMB_OK);
     assert_int_equal(count, 1);
     leave((struct amb_client *[]){carol, bob, dave}, fds, 3);
+}
+
+/* The list is the broker's, and an operator of a tenant has a share of it. */
+static void test_an_operator_of_a_tenant_has_a_share_of_the_list(void **state)
+{
+    (void)state;
+    int fds[2];
+    uint64_t count;
+    struct amb_control *control = stepped_control();
+    struct amb_client *carol = connect_as(1002, &fds[0]), *alice = connect_as(1000, &fds[1]);
+    enum amb_status status = AMB_OK;
+    for (unsigned i = 0; status == AMB_OK; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "u%u", i);
+        status = amb_blocklist_add(&control->blocked, name, "plant",
+                                   control->config->limits.user_share, 0);
+    }
+    assert_int_equal(status, AMB_ELIMIT);
+    assert_in_range(control->blocked.count, AMB_BLOCKLIST_MAX / 2, AMB_BLOCKLIST_MAX - 2);
+    assert_int_equal(operate(carol, AMB_COMMAND_BLOCK, "bob", &count), AMB_ELIMIT);
+    assert_int_equal(operate(alice, AMB_COMMAND_BLOCK, "bob", &count), AMB_OK);
+    assert_int_equal(operate(alice, AMB_COMMAND_BLOCK, "dave", &count), AMB_OK);
+    amb_blocklist_fini(&control->blocked);
+    leave((struct amb_client *[]){carol, alice}, fds, 2);
 }
 
 static void test_without_users_uids_are_blocked(void **state)
@@ -163,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_kick),
         cmocka_unit_test(test_block),
         cmocka_unit_test(test_an_operator_of_a_tenant_reaches_that_alone),
+        cmocka_unit_test(test_an_operator_of_a_tenant_has_a_share_of_the_list),
         cmocka_unit_test(test_without_users_uids_are_blocked),
     };
     return cmocka_run_group_tests(tests, begin, end);
