@@ -218,6 +218,10 @@ def check_operators(broker, operator):
     heard = [json.loads(text).get("tenant") for _, text in operator.messages(0, 300)]
     check(set(TENANTS) <= set(heard), f"operators hear of all: {set(heard)}")
     check(operator.messages(1) == [], "messages of tenants are not the operators'")
+    rows = json.loads(operator.say("ask", "memory"))["memory"]
+    groups = {(row["group"], row["tenant"]) for row in rows if row["kind"] == "group"}
+    check({("default", name) for name in TENANTS} <= groups, f"memory of each tenant: {groups}")
+    check({tenant for group, tenant in groups if group == "private"} <= {""}, f"nobody's: {groups}")
     for view in OPERATORS_VIEWS:
         operator.say("ask", view)
     check(broker.process.ask("status")["forbidden"] > 0, "refusals are counted")

@@ -130,6 +130,19 @@ static json_t *gather_left(struct amb_status_query *query, struct amb_control *c
     return rows;
 }
 
+/* The rows of a worker's trust groups, with the names of their tenants. */
+static void add_groups(json_t *rows, const json_t *groups, struct amb_control *control)
+{
+    for (size_t i = 0; i < json_array_size(groups); i++) {
+        json_t *row = json_array_get(groups, i);
+        json_int_t tenant = json_integer_value(json_object_get(row, "tenant"));
+        (void)json_object_set_new(
+            row, "tenant",
+            json_string(amb_client_tenant_text(&control->directory, (uint32_t)tenant)));
+        (void)json_array_append(rows, row);
+    }
+}
+
 static json_t *gather_memory(struct amb_status_query *query, struct amb_control *control)
 {
     json_t *rows = gather(query, control->shard_count);
@@ -138,7 +151,7 @@ static json_t *gather_memory(struct amb_status_query *query, struct amb_control 
     for (unsigned i = 0; i < control->shard_count; i++) {
         json_t *row = json_array_get(rows, i);
         if (has_groups) {
-            (void)json_array_extend(rows, json_object_get(row, "groups"));
+            add_groups(rows, json_object_get(row, "groups"), control);
         }
         (void)json_object_del(row, "groups");
     }

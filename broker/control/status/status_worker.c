@@ -101,22 +101,23 @@ static void sums_add(struct pool_sums *sums, const struct amb_bufpool *pool)
     sums->sparse_slabs += pool->sparse_slabs;
 }
 
-/* A row for each trust group that the shard has memory of. */
+/* A row for each trust group that the shard has memory of. Of its tenant a worker knows the number
+ * alone. */
 static json_t *group_rows(const struct amb_shard *shard)
 {
     json_t *rows = json_array();
     for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
         const struct amb_bufpool *pool = shard->memory.pools[i];
         const struct amb_trust_group *group = pool->options.group;
+        bool is_private = amb_trust_group_is_private(group);
         struct pool_sums sums = {0};
         sums_add(&sums, pool);
         (void)json_array_append_new(
             rows,
-            json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:I}", "worker", amb_status_num(shard->index),
-                      "kind", "group", "group",
-                      amb_trust_group_is_private(group)
-                          ? "private"
-                          : shard->config->trust_groups.names[group->index],
+            json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "worker",
+                      amb_status_num(shard->index), "kind", "group", "group",
+                      is_private ? "private" : shard->config->trust_groups.names[group->index],
+                      "tenant", amb_status_num(is_private ? AMB_TENANT_ANY : group->tenant),
                       "segments", amb_status_num(sums.segments), "segment_bytes",
                       amb_status_num(sums.segment_bytes), "used_bytes", amb_status_num(sums.used),
                       "reserved_bytes", amb_status_num(sums.reserved)));
