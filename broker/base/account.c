@@ -85,6 +85,19 @@ const struct amb_account *amb_account_past(const struct amb_account *account, en
     return account;
 }
 
+bool amb_account_has_room(const struct amb_account *account, enum amb_quota row, uint64_t more,
+                          uint64_t spare)
+{
+    for (; account != NULL; account = account->above) {
+        uint64_t used = amb_account_used(account, row), limit = amb_account_limit_of(account, row);
+        used -= spare < used ? spare : used;
+        if (limit != AMB_QUOTA_NONE && (used > limit || more > limit - used)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 uint64_t amb_account_left(const struct amb_account *account, enum amb_quota row)
 {
     uint64_t least = AMB_QUOTA_NONE;

@@ -113,8 +113,9 @@ void amb_purse_return(struct amb_purse *purse)
 
 bool amb_purse_has_room(const struct amb_purse *purse, uint64_t bytes)
 {
-    uint64_t here = purse->taken - purse->held;
-    return bytes <= here || bytes - here <= amb_account_left(purse->account, AMB_QUOTA_HOST_BYTES);
+    /* Batches take pieces past the limit, too. The rest of such a piece is no room. */
+    return amb_account_has_room(purse->account, AMB_QUOTA_HOST_BYTES, bytes,
+                                purse->taken - purse->held);
 }
 
 /* So much of a second's bytes. Messages may be small: a batch of them at a time. */

@@ -3,6 +3,7 @@
  * Windows of publishers whose user has a quota. They are granted as far as it goes, and then they
  * wait, at nobody else's cost. The quota itself is purse_test.c.
  */
+#include "broker/shard/entry.h"
 #include "tests/support/quota.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
@@ -146,6 +147,44 @@ static void test_slots_come_back_where_leases_take_all_they_can(void **state)
     owner_fini(&o);
 }
 
+/* A batch counts by all that it takes, the broker's entry too. So tiny ones pass the limit within
+ * the window that is open. None of them is refused, and no window opens until they have gone. */
+static void test_tiny_batches_pass_the_quota_by_what_was_open(void **state)
+{
+    struct world *w = *state;
+    const struct amb_account *account;
+    const uint64_t most = 100 * KIB, each = client_batch_bytes(1, 16);
+    struct owner o;
+    unsigned sent = 0;
+    owner_init(&o, w, AMB_QUOTA_HOST_BYTES, most);
+    account = o.user.account;
+    client_subscribe(w->p, 0, w->topic, &(struct amb_subscription_options){.credit_msgs = 1});
+    for (; client_may_send(o.client, 0, 1, 16); sent++) {
+        assert_true(sent < 100000);
+        client_send(o.client, 0, 1, 16);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(o.client->pubs[0].accepted, sent);
+    assert_int_equal(o.client->settle_count, 0);
+    uint64_t used = amb_account_used(account, AMB_QUOTA_HOST_BYTES);
+    assert_true(used > most);
+    assert_true(used <= most + 2 * AMB_PURSE_PIECE +
+                            AMB_WINDOW_FIRST / each * (64 + sizeof(struct amb_entry)));
+    uint64_t window = o.client->pubs[0].window;
+    client_want(o.client, 0, window + each);
+    harness_settle(&w->h);
+    harness_pass(&w->h, 2 * AMB_RECLAIM_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_int_equal(o.client->pubs[0].window, window);
+    client_unsubscribe(w->p, 0);
+    harness_settle(&w->h);
+    harness_pass(&w->h, 2 * AMB_RECLAIM_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_true(amb_account_used(account, AMB_QUOTA_HOST_BYTES) <= most);
+    assert_true(o.client->pubs[0].window > window);
+    owner_fini(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +193,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_publisher_past_the_quota_waits_until_there_is_room,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_publishers_past_a_quota_wait_outside_of_turns, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_tiny_batches_pass_the_quota_by_what_was_open, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_slots_come_back_where_leases_take_all_they_can, setup,
                                         teardown),

@@ -163,7 +163,14 @@ static void test_there_is_room_up_to_the_limit(void **state)
     assert_false(amb_purse_has_room(w->purse, AMB_PURSE_PIECE));
     assert_int_equal(amb_purse_obstacle(w->purse, AMB_PURSE_PIECE, 0), AMB_QUOTA_HOST_BYTES);
     assert_int_equal(amb_purse_obstacle(w->purse, AMB_PURSE_PIECE / 2, 0), AMB_QUOTA_COUNT);
-    amb_purse_let_go(w->purse, 3 * AMB_PURSE_PIECE + 1);
+    /* Batches are more than their window was. The rest of a piece past the limit is no room. */
+    amb_purse_hold(w->purse, 2 * AMB_PURSE_PIECE);
+    assert_int_equal(amb_account_used(&w->one->user->account, AMB_QUOTA_HOST_BYTES),
+                     6 * AMB_PURSE_PIECE);
+    assert_false(amb_purse_has_room(w->purse, 1));
+    assert_false(amb_purse_has_room(w->purse, 0));
+    assert_int_equal(amb_purse_obstacle(w->purse, 0, 0), AMB_QUOTA_HOST_BYTES);
+    amb_purse_let_go(w->purse, 5 * AMB_PURSE_PIECE + 1);
     assert_int_equal(amb_purse_obstacle(w->purse, AMB_PURSE_PIECE, 0), AMB_QUOTA_COUNT);
 }
 
