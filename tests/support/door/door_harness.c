@@ -154,7 +154,13 @@ void door_connect_unix(const struct door *door, struct door_client *client)
     client_init(client, fd);
 }
 
-static void connect_port(uint16_t port, struct door_client *client)
+static void bind_to(int fd, uint32_t from)
+{
+    const struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(from)};
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+}
+
+static void connect_port(const struct door *door, uint16_t port, struct door_client *client)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET,
@@ -163,19 +169,22 @@ static void connect_port(uint16_t port, struct door_client *client)
     };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    if (door->from != 0) {
+        bind_to(fd, door->from);
+    }
     assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     client_init(client, fd);
 }
 
 void door_connect_tcp(const struct door *door, struct door_client *client)
 {
-    connect_port(door->tcp_port, client);
+    connect_port(door, door->tcp_port, client);
 }
 
 void door_connect_tls(const struct door *door, struct door_client *client,
                       struct amb_tls_context *context, const struct amb_tls_wish *wish)
 {
-    connect_port(door->tls_port, client);
+    connect_port(door, door->tls_port, client);
     assert_int_equal(amb_tls_create_connecting(context, client->fd, wish, &client->tls), AMB_OK);
     enum amb_status status;
     short events = POLLIN;

@@ -30,6 +30,7 @@ struct door {
     char folder[64];
     char socket_path[96];
     uint16_t tcp_port, tls_port; /* 0: no such listener */
+    uint32_t from; /* that clients connect from, of 127.0.0.0/8; 0: the kernel's word */
     struct amb_config *config;
     struct amb_broker *broker;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broker/prove: users of a users file at each door. Clients with a credential come in, by each
- * mechanism. Everybody else gets one and the same text, with somebody else's proof too.
+ * mechanism. Everybody else gets one and the same text, with somebody else's proof too, and as late
+ * as any other.
  */
 #include "broker/control/requests/prove.h"
 
@@ -9,6 +10,7 @@
 #include "tests/support/tls/tls_made.h"
 #include "tests/support/tls/tls_two.h"
 #include "wire/auth/signer.h"
+#include "wire/base/clock.h"
 #include "wire/tls/tls_bind.h"
 
 #include <stdio.h>
@@ -20,6 +22,10 @@
 #define TOKEN "a-token-of-web"
 #define REPEATS 1000u
 #define RELAYS 200u
+#define REFUSALS 40u
+#define REFUSALS_MAX 10000u
+#define MEDIANS_FROM 1000u                 /* With fewer, medians are the scheduler's word. */
+#define FIRST_ADDRESS UINT32_C(0x7f010001) /* 127.1.0.1 */
 
 enum door_kind {
     UNIX,
@@ -395,6 +401,132 @@ static void test_a_broker_in_between_learns_nothing_of_use(void **state)
     print_message("%u proofs replayed, %u relayed: 0 passed\n", REPEATS, relays);
 }
 
+/* ---- how late a refusal is ---- */
+
+enum refusal {
+    NO_MECHANISM,
+    UNKNOWN_TOKEN,
+    TOKEN_OF_ANOTHER_NAME,
+    UNKNOWN_CERT,
+    UNKNOWN_KEY,
+    WRONG_SIGNATURE,
+    KEY_OF_ANOTHER_NAME,
+    EXPIRED_USER,
+    BLOCKED_USER,
+    KINDS
+};
+
+static const char *const refusal_names[KINDS] = {
+    "no mechanism",        "unknown token", "token of another name",
+    "unknown certificate", "unknown key",   "wrong signature",
+    "key of another name", "expired user",  "blocked user",
+};
+
+static unsigned refusals_to_try(void)
+{
+    const char *text = getenv("AMB_REFUSALS");
+    unsigned count = text != NULL ? (unsigned)strtoul(text, NULL, 10) : REFUSALS;
+    assert_in_range(count, 1, REFUSALS_MAX);
+    return count;
+}
+
+/* From the last byte of Auth to the whole answer. From an address of its own: the third refusal of
+ * one would be a second late. */
+static int64_t refusal_ns(enum refusal kind)
+{
+    static const struct {
+        const char *mechanism, *user, *token;
+        struct amb_signer **signer;
+    } all[KINDS] = {
+        [NO_MECHANISM] = {"none", "", NULL, NULL},
+        [UNKNOWN_TOKEN] = {"token", "", "another", NULL},
+        [TOKEN_OF_ANOTHER_NAME] = {"token", "alice", TOKEN, NULL},
+        [UNKNOWN_CERT] = {"cert", "", NULL, NULL},
+        [UNKNOWN_KEY] = {"key", "", NULL, &stranger},
+        [WRONG_SIGNATURE] = {"key", "", NULL, &alice},
+        [KEY_OF_ANOTHER_NAME] = {"key", "bob", NULL, &alice},
+        [EXPIRED_USER] = {"key", "", NULL, &gone},
+        [BLOCKED_USER] = {"key", "", NULL, &bob},
+    };
+    struct asked asked;
+    uint8_t signature[AMB_SIGNATURE_SIZE], key[AMB_CREDENTIAL_KEY_SIZE];
+    door.from = door.from == 0 ? FIRST_ADDRESS : door.from + 1;
+    ask(&asked, kind == UNKNOWN_CERT ? TLS_CERT : TLS,
+        kind == UNKNOWN_CERT ? unknown_cert : context);
+    struct words words = {.mechanism = all[kind].mechanism, .user = all[kind].user};
+    if (all[kind].token != NULL) {
+        words.proof = (const uint8_t *)all[kind].token;
+        words.proof_len = strlen(all[kind].token);
+    }
+    if (all[kind].signer != NULL) {
+        sign_as(&asked, *all[kind].signer, asked.client.tls, signature, key);
+        signature[7] ^= kind == WRONG_SIGNATURE;
+        words.proof = signature;
+        words.proof_len = sizeof(signature);
+        words.key = key;
+        words.key_len = sizeof(key);
+    }
+    int64_t begin_ns = amb_clock_monotonic_ns();
+    say(&asked, &words);
+    door_expect_error(&asked.client, 0, AMB_EAUTH, "not authenticated");
+    int64_t ns = amb_clock_monotonic_ns() - begin_ns;
+    door_expect_closed(&asked.client);
+    door_disconnect(&asked.client);
+    return ns;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+    return one < other ? -1 : one > other;
+}
+
+/* The largest of them without the smallest. */
+static int64_t spread_of(const int64_t ns[KINDS])
+{
+    int64_t least = ns[0], most = ns[0];
+    for (unsigned kind = 1; kind < KINDS; kind++) {
+        least = ns[kind] < least ? ns[kind] : least;
+        most = ns[kind] > most ? ns[kind] : most;
+    }
+    return most - least;
+}
+
+/* Kinds take turns, so that all of them have the same machine. The fastest answers of each are
+ * compared. A machine that is short of cores has more turns for that. A kind that waits for
+ * something else than a core is never fast. Of many turns medians are compared, too. */
+static void test_all_refusals_come_at_the_same_time(void **state)
+{
+    (void)state;
+    static int64_t ns[KINDS][REFUSALS_MAX];
+    int64_t fastest[KINDS] = {0}, medians[KINDS] = {0};
+    struct door_client admin;
+    unsigned tries = refusals_to_try(), done = 0;
+    door_login_unix(&door, &admin);
+    free(door_admin(&admin, "block bob"));
+    while (done < tries ||
+           (spread_of(fastest) > AMB_NS_PER_MS && done < 10 * tries && done < REFUSALS_MAX)) {
+        for (unsigned kind = 0; kind < KINDS; kind++) {
+            ns[kind][done] = refusal_ns((enum refusal)kind);
+            bool is_fastest = done == 0 || ns[kind][done] < fastest[kind];
+            fastest[kind] = is_fastest ? ns[kind][done] : fastest[kind];
+        }
+        done++;
+    }
+    for (unsigned kind = 0; kind < KINDS; kind++) {
+        qsort(ns[kind], done, sizeof(ns[kind][0]), compare_ns);
+        medians[kind] = ns[kind][done / 2];
+        print_message("%-22s fastest %4ld us, median %4ld us\n", refusal_names[kind],
+                      (long)(fastest[kind] / 1000), (long)(medians[kind] / 1000));
+    }
+    print_message("%u refusals of each kind: the fastest are %ld us apart, medians %ld us\n", done,
+                  (long)(spread_of(fastest) / 1000), (long)(spread_of(medians) / 1000));
+    assert_true(spread_of(fastest) <= AMB_NS_PER_MS);
+    assert_true(tries < MEDIANS_FROM || spread_of(medians) <= AMB_NS_PER_MS);
+    free(door_admin(&admin, "unblock bob"));
+    door_disconnect(&admin);
+}
+
 /* Nothing is read while a signature is checked, and nothing is lost. */
 static void test_what_comes_behind_a_signature_waits_for_it(void **state)
 {
@@ -430,6 +562,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_proof_is_of_one_connection, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_broker_in_between_learns_nothing_of_use, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_all_refusals_come_at_the_same_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_comes_behind_a_signature_waits_for_it, setup,
                                         teardown),
     };
