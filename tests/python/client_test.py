@@ -2,6 +2,7 @@
 """Connections, publishers, subscriptions and messages of the Python package."""
 import array
 import contextlib
+import ctypes
 import gc
 import os
 import select
@@ -78,6 +79,18 @@ def test_arrays_come_back_with_their_shape(conn):
         assert (view.format, view.tolist()) == (code, [1, 2, 3])
     pub.send(array.array("d"))
     assert memoryview(sub.next(WAIT)).shape == (0,)
+
+
+def test_arrays_that_say_no_strides_are_in_c_order(conn):
+    """Those of ctypes, whatever is asked of them. They used to crash the interpreter."""
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    for sent in ((ctypes.c_int * 4)(1, 2, 3, 4), (ctypes.c_ubyte * 3)(1, 2, 3), ctypes.c_double(7),
+                 ((ctypes.c_float * 3) * 2)((1, 2, 3), (4, 5, 6))):
+        pub.send(sent)
+        view = memoryview(sub.next(WAIT))
+        assert (bytes(view), view.shape) == (bytes(sent), memoryview(sent).shape)
+    pub.post((ctypes.c_short * 2)(1, 2))
+    assert memoryview(sub.next(WAIT)).tolist() == [1, 2]
 
 
 def test_what_cannot_be_published_is_refused_and_nothing_is(conn, ambroker):

@@ -93,10 +93,11 @@ static bool take_view(struct amb_py_source *source)
         return false;
     }
     int64_t shape[AMB_PY_DIMS], strides[AMB_PY_DIMS];
+    bool has_strides = view->ndim != 0 && view->strides != NULL; /* ctypes says none: C order. */
     for (int i = 0; i < view->ndim && i < AMB_PY_DIMS; i++) {
         shape[i] = view->shape[i];
-        strides[i] = view->strides[i] / view->itemsize;
-        if (view->strides[i] % view->itemsize != 0 && view->shape[i] > 1) {
+        strides[i] = has_strides ? view->strides[i] / view->itemsize : 0;
+        if (has_strides && view->strides[i] % view->itemsize != 0 && view->shape[i] > 1) {
             PyErr_SetString(PyExc_ValueError, "the array's elements overlap: " CONTIGUOUS);
             return false;
         }
@@ -107,7 +108,7 @@ static bool take_view(struct amb_py_source *source)
         .ndim = view->ndim,
         .dtype = {.code = element.code, .bits = element.bits, .lanes = element.lanes},
         .shape = shape,
-        .strides = view->ndim != 0 ? strides : NULL};
+        .strides = has_strides ? strides : NULL};
     return take_tensor(source, &tensor);
 }
 
