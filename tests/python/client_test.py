@@ -93,6 +93,50 @@ def test_arrays_that_say_no_strides_are_in_c_order(conn):
     assert memoryview(sub.next(WAIT)).tolist() == [1, 2]
 
 
+class Tensor(ctypes.Structure):
+    """struct amb_tensor"""
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("ndim", ctypes.c_uint32), ("shape", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
+
+
+class Out(ctypes.Structure):
+    """struct amb_out"""
+    _fields_ = [("size", ctypes.c_uint32), ("mem", ctypes.c_int), ("data", ctypes.c_char_p), ("len", ctypes.c_size_t),
+                ("iov", ctypes.c_void_p), ("forward", ctypes.c_void_p), ("iov_count", ctypes.c_uint32),
+                ("prop_count", ctypes.c_uint32), ("props", ctypes.c_void_p), ("tensor", ctypes.POINTER(Tensor)),
+                *((name, ctypes.c_void_p)
+                  for name in ("content_type", "key", "stream", "ttl", "reserved", "expect_seq"))]
+
+
+def libamb():
+    """The library that the package has loaded, for what its own Python face does not publish."""
+    with open("/proc/self/maps", encoding="ascii") as maps:
+        path, *_ = (line.split()[-1] for line in maps if "/libamb" in line)
+    return ctypes.CDLL(path)
+
+
+def test_arrays_of_a_peer_that_python_cannot_say_are_bytes(ambroker, broker):
+    """Elements that lie on each other, more of them than there are numbers, and a stride that nothing uses. Products
+    of these used to overflow."""
+    largest, smallest = 2**62, -2**63
+    with ambroker.connect(broker.url()) as conn:
+        sub, library = conn.subscribe("a"), libamb()
+        peer, pub = ctypes.c_void_p(), ctypes.c_void_p()
+        assert library.amb_connect(broker.url().encode(), None, ctypes.byref(peer)) == 0
+        assert library.amb_pub_open(peer, b"a", None, ctypes.byref(pub)) == 0
+        for bits, shape, strides, seen in ((8, (largest, largest, 2), (0, 0, 1), (2,)),
+                                           (8, (1, 2), (smallest, 1), (1, 2)),
+                                           (16, (1, 1), (largest, 1), (1, 1)),
+                                           (8, (3, 2), (0, 1), (3, 2))):
+            tensor = Tensor(1, bits, 1, len(shape), (*shape,), (*strides,))
+            out = Out(size=ctypes.sizeof(Out), mem=2, data=b"xy", len=2, tensor=ctypes.pointer(tensor))
+            assert library.amb_pub_copy(pub, ctypes.byref(out), ctypes.c_int64(WAIT * 10**9), None) == 0
+            msg = sub.next(WAIT)
+            assert (memoryview(msg).shape, msg.tobytes()) == (seen, b"xy")
+            assert msg.__array_interface__["shape"] == seen
+        assert library.amb_close(peer, ctypes.c_int64(WAIT * 10**9)) == 0
+
+
 def test_what_cannot_be_published_is_refused_and_nothing_is(conn, ambroker):
     sub = conn.subscribe(">")
     pub = conn.publisher("a")

@@ -19,6 +19,22 @@ static void say_typestr(const struct amb_tensor *tensor, struct amb_py_array *ou
                         (int)out->itemsize);
 }
 
+/* One axis of an array that is not empty, the last one first. False: more than Python can say. The
+ * elements of a peer's array may lie on each other, and be so many. */
+static bool place(const struct amb_tensor *tensor, bool is_strided, uint32_t i,
+                  struct amb_py_array *out)
+{
+    Py_ssize_t size = out->shape[i];
+    out->strides[i] = out->len;
+    if (is_strided && size > 1) { /* Of one element a stride leads nowhere. */
+        if (__builtin_mul_overflow(tensor->strides[i], out->itemsize, &out->strides[i])) {
+            return false;
+        }
+        out->first += out->strides[i] < 0 ? (size - 1) * -out->strides[i] : 0;
+    }
+    return !__builtin_mul_overflow(out->len, size, &out->len);
+}
+
 bool amb_py_array_of(const struct amb_tensor *tensor, struct amb_py_array *out)
 {
     unsigned bits = (unsigned)tensor->bits * tensor->lanes;
@@ -38,11 +54,9 @@ bool amb_py_array_of(const struct amb_tensor *tensor, struct amb_py_array *out)
         out->shape[i] = (Py_ssize_t)tensor->shape[i];
         if (is_empty) { /* No element is there to be found: sizes and strides may be any. */
             out->strides[i] = out->itemsize;
-            continue;
+        } else if (!place(tensor, is_strided, i, out)) {
+            return false;
         }
-        out->strides[i] = is_strided ? (Py_ssize_t)tensor->strides[i] * out->itemsize : out->len;
-        out->len *= out->shape[i];
-        out->first += out->strides[i] < 0 ? (out->shape[i] - 1) * -out->strides[i] : 0;
     }
     say_typestr(tensor, out);
     return true;

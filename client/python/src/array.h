@@ -17,7 +17,7 @@ struct amb_py_array {
     Py_ssize_t shape[AMB_PY_DIMS], strides[AMB_PY_DIMS];
 };
 
-/* False: elements of no whole bytes. */
+/* False: elements of no whole bytes, or more of them than Python can say. */
 bool amb_py_array_of(const struct amb_tensor *tensor, struct amb_py_array *out);
 bool amb_py_array_is_c(const struct amb_py_array *array);
 bool amb_py_array_is_f(const struct amb_py_array *array);

@@ -35,7 +35,9 @@ static bool is_dense(const DLTensor *tensor)
             return false;
         }
         used |= UINT32_C(1) << next;
-        expected *= tensor->shape[next];
+        if (__builtin_mul_overflow(expected, tensor->shape[next], &expected)) {
+            return false; /* No memory is so large. */
+        }
     }
     return true;
 }
