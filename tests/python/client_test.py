@@ -298,6 +298,38 @@ def test_a_posted_buffer_is_lent_until_the_connection_is_closed(ambroker, broker
     data.append(0)
 
 
+def test_a_posted_buffer_is_lent_until_the_first_of_two_closes_is_over(ambroker, broker):
+    """The second of two closes used to give buffers back, while the first one waited for the link. That still read
+    them."""
+    lent = [bytearray(100_000) for _ in range(12)]
+    conn = ambroker.connect(broker.url("stream"), timeout=60)
+    pub = conn.publisher("a")
+    pub.post(bytes(100_000))  # The broker grants room for others.
+    pub.flush(WAIT)
+    broker.signal(signal.SIGSTOP)
+    try:
+        for data in lent:
+            pub.post(data, WAIT)
+        threads = [threading.Thread(target=pub.close) for _ in range(2)]
+        threads[0].start()
+        while pub.id != 0:
+            time.sleep(0.001)
+        threads[1].start()
+        threads[1].join(0.3)
+        assert threads[0].is_alive() and threads[1].is_alive()
+        for data in lent:
+            with pytest.raises(BufferError):
+                data.append(0)
+    finally:
+        broker.signal(signal.SIGCONT)
+    for thread in threads:
+        thread.join()
+    for data in lent:
+        data.append(0)
+    with contextlib.suppress(ambroker.Canceled):  # What had not left.
+        conn.close()
+
+
 def test_a_signal_comes_before_a_refusal(ambroker, broker):
     """A handler raises just as the flush has its answer, which is a refusal: the handler's exception is raised. It used
     to be replaced by the other one."""

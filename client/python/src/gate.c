@@ -26,6 +26,11 @@ bool amb_gate_enter(struct amb_gate *gate)
     return true;
 }
 
+void amb_gate_reenter(struct amb_gate *gate)
+{
+    (void)atomic_fetch_add_explicit(&gate->state, 1, memory_order_relaxed);
+}
+
 void amb_gate_leave(struct amb_gate *gate)
 {
     /* Release: pairs with the acquire of amb_gate_await. */

@@ -26,6 +26,9 @@ struct amb_gate {
 
 /* False: it is closed, and the caller is not inside. */
 bool amb_gate_enter(struct amb_gate *gate);
+/* The caller has closed it, and is inside once more. Others that await the gate wait for this one.
+ */
+void amb_gate_reenter(struct amb_gate *gate);
 /* The last touch of the handle. */
 void amb_gate_leave(struct amb_gate *gate);
 /* No call enters any more. True: nobody has closed it before. */

@@ -79,7 +79,8 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
     return object;
 }
 
-/* Nobody is inside its own gate any more. */
+/* No call is inside its own gate any more; perhaps another close is. That one ends it, so this one
+ * is back at once, and awaits the gate. */
 static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn end,
                                       int64_t timeout_ns, bool *has_ended)
 {
@@ -87,10 +88,15 @@ static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn 
     if (!*has_ended) {
         return AMB_OK; /* It goes with the connection. */
     }
+    enum amb_status status = AMB_OK;
+    amb_gate_reenter(&self->gate); /* Before others can see that it has no handle any more. */
     void *handle = atomic_exchange(&self->handle, NULL);
-    PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
-    enum amb_status status = end(handle, timeout_ns);
-    PyEval_RestoreThread(thread);
+    if (handle != NULL) {
+        PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
+        status = end(handle, timeout_ns);
+        PyEval_RestoreThread(thread);
+    }
+    amb_gate_leave(&self->gate);
     amb_gate_leave(&self->session->gate);
     return status;
 }
@@ -106,6 +112,9 @@ PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end)
     }
     bool has_ended;
     enum amb_status status = end_in_session(self, end, AMB_NOWAIT, &has_ended);
+    if (!amb_py_await_gate(&self->gate, self->session->pid)) {
+        return NULL; /* Another close goes on with it. */
+    }
     return status == AMB_OK || status == AMB_EAGAIN ? Py_NewRef(Py_None)
                                                     : amb_py_raise(self->state, status, NULL);
 }

@@ -35,12 +35,18 @@ static void one_call_after_the_other(void **state)
     assert_true(amb_gate_await(&gate, 0));
     assert_false(amb_gate_enter(&gate));
     assert_true(amb_gate_await(&gate, 0));
+    amb_gate_reenter(&gate);
+    assert_false(amb_gate_await(&gate, 0));
+    amb_gate_leave(&gate);
+    assert_true(amb_gate_await(&gate, 0));
 }
 
 /* A handle, and memory of it that calls use. */
 struct handle {
     struct amb_gate gate;
     uint64_t *memory;
+    _Atomic(uint64_t *) shared;
+    bool is_free;
     _Atomic uint32_t ready, closers;
 };
 
@@ -108,6 +114,47 @@ static void a_close_waits_for_calls_of_other_threads(void **state)
     }
 }
 
+/* As the package closes a publisher: whichever takes the memory frees it, and others wait for that.
+ */
+static void *take_and_free(void *arg)
+{
+    struct handle *handle = arg;
+    (void)amb_gate_close(&handle->gate);
+    while (!amb_gate_await(&handle->gate, LONG)) {
+    }
+    amb_gate_reenter(&handle->gate);
+    uint64_t *memory = atomic_exchange(&handle->shared, NULL);
+    if (memory != NULL) {
+        *memory = 0;
+        (void)sched_yield();
+        free(memory);
+        handle->is_free = true;
+    }
+    amb_gate_leave(&handle->gate);
+    while (!amb_gate_await(&handle->gate, LONG)) {
+    }
+    return handle->is_free ? NULL : arg; /* TSan: nobody writes it meanwhile. */
+}
+
+static void a_second_close_waits_for_the_first_one(void **state)
+{
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct handle handle = {0};
+        pthread_t closers[THREADS];
+        atomic_store(&handle.shared, malloc(sizeof(uint64_t)));
+        assert_non_null(atomic_load(&handle.shared));
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&closers[i], NULL, take_and_free, &handle), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            void *failed = &handle;
+            assert_int_equal(pthread_join(closers[i], &failed), 0);
+            assert_null(failed);
+        }
+    }
+}
+
 static void *leave_at_last(void *arg)
 {
     struct handle *handle = arg;
@@ -137,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_call_after_the_other),
         cmocka_unit_test(a_close_waits_for_calls_of_other_threads),
+        cmocka_unit_test(a_second_close_waits_for_the_first_one),
         cmocka_unit_test(the_last_call_wakes_the_one_who_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
