@@ -3,6 +3,7 @@
 cancelling loses nothing."""
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import resource
@@ -335,6 +336,37 @@ def test_flushes_of_a_publisher_share_a_wait(ambroker, aio, run, broker):
             await pub.close()
             with pytest.raises(ambroker.Closed):
                 await pub.flush(WAIT)
+
+    run(main())
+
+
+def test_a_failure_that_comes_to_a_cancelled_flush_is_the_next_ones(ambroker, aio, run, broker):
+    """libamb tells it once, and it used to be lost."""
+    threads = importlib.import_module("ambroker._threads").threads
+
+    async def main():
+        async with aio.connect(broker.url()) as conn:
+            pub = await conn.publisher("a")
+            for timeout in (None, 0):
+                broker.signal(signal.SIGSTOP)
+                try:
+                    await pub.send(b"x", expect_seq=7)
+                    task = asyncio.create_task(pub.flush())
+                    await asyncio.sleep(0.01)
+                finally:
+                    broker.signal(signal.SIGCONT)
+                end = time.monotonic() + WAIT
+                while threads._idle < threads._count:  # pylint: disable=protected-access
+                    assert time.monotonic() < end  # The loop is busy until the flush has its answer.
+                    time.sleep(0.001)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                assert task.cancelled()
+                with pytest.raises(ambroker.Rejected):
+                    await pub.flush(timeout)
+                await pub.flush(WAIT)
+            with pytest.raises(ambroker.Rejected):
+                await conn.flush(WAIT)  # The connection has its own word for it.
 
     run(main())
 

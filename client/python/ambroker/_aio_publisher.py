@@ -43,25 +43,49 @@ class AsyncLease:
 
 
 class _Flush:
-    """One flush on a thread, which all tasks share whose messages it waits for. It ends with the last of them."""
+    """One flush on a thread, which all tasks share whose messages it waits for. Without any it turns back. libamb tells
+    a failure once, so one that comes as the last task has just gone is kept for the next flush."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pub: _amb.Publisher) -> None:
         self.seq: int = pub.stat()["posted"]
-        self.future = threads.run(loop, pub.flush)
-        self._tasks = 0
+        self._pub, self._tasks = pub, 0
+        self._is_left = self._is_heard = False
+        self._future = threads.run(loop, self._run, lambda: self._is_left)
+
+    def _run(self) -> bool:
+        try:
+            self._pub.flush()
+        except InterruptedError:
+            return False
+        return True
+
+    @property
+    def has_news(self) -> bool:
+        """Has it ended, and nobody heard how?"""
+        return self._future.done() and not self._is_heard
+
+    @property
+    def is_over(self) -> bool:
+        """Has it ended, and somebody heard how?"""
+        return self._is_heard
+
+    def covers(self, seq: int) -> bool:
+        """Once it is over: has it waited for that message?"""
+        return self._future.result() and self.seq >= seq
 
     async def wait(self, seconds: float | None) -> bool:
         """False: the time is over. It raises what the flush has."""
         self._tasks += 1
+        self._is_left = False
         try:
-            await asyncio.wait((self.future,), timeout=seconds)
+            await asyncio.wait((self._future,), timeout=seconds)
         finally:
             self._tasks -= 1
-            if self._tasks == 0:
-                self.future.cancel()
-        if self.future.cancelled() or not self.future.done():
+            self._is_left = self._tasks == 0
+        if not self._future.done():
             return False
-        self.future.result()
+        self._is_heard = True
+        self._future.result()
         return True
 
 
@@ -176,14 +200,16 @@ class Publisher:
         loop = self._conn.loop
         deadline = deadline_of(loop.time(), timeout)
         seq = self._pub.stat()["posted"]
-        is_over = timeout != 0
-        while is_over:
-            if self._flush is None or self._flush.future.done():
+        if self._flush is not None and self._flush.has_news:
+            await self._flush.wait(0)
+        is_in_time = timeout != 0
+        while is_in_time:
+            if self._flush is None or self._flush.is_over:
                 self._flush = _Flush(loop, self._pub)
             flush = self._flush
-            is_over = await flush.wait(None if deadline is None else max(0.0, deadline - loop.time()))
-            if is_over and flush.seq >= seq:
-                return  # Else it began before this task had published.
+            is_in_time = await flush.wait(None if deadline is None else max(0.0, deadline - loop.time()))
+            if is_in_time and flush.covers(seq):
+                return  # Else it began before this task had published, or turned back.
         self._pub.flush(0 if timeout == 0 else LEAST_SECONDS)  # It says that the time is over.
 
     async def wait_subscribers(self, count: int = 1, timeout: float | None = None) -> None:

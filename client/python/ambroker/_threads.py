@@ -18,18 +18,20 @@ _IDLE_MAX = 8  # threads that are kept for the next call
 
 
 class _Job(Generic[_T]):
-    """One call, whose future is somebody's in an event loop. It ends when that is cancelled."""
+    """One call, whose future is somebody's in an event loop. It ends when that is cancelled, or is_over says so."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], _T]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], _T],
+                 is_over: Callable[[], bool] | None) -> None:
         self._loop, self._call = loop, call
         self.future: asyncio.Future[_T] = loop.create_future()
+        self._is_over = is_over or self.future.cancelled
 
     def run(self) -> None:
         if self.future.cancelled():
             return
         tell: Callable[[Any], object] = self.future.set_result
         try:
-            said: Any = _amb.interruptible(self._call, self.future.cancelled)
+            said: Any = _amb.interruptible(self._call, self._is_over)
         except BaseException as raised:  # pylint: disable=broad-except
             tell, said = self.future.set_exception, raised
         if self.future.cancelled():
@@ -52,9 +54,11 @@ class Threads:
         self._jobs: collections.deque[_Job[Any]] = collections.deque()
         self._idle = self._count = 0
 
-    def run(self, loop: asyncio.AbstractEventLoop, call: Callable[[], _T]) -> asyncio.Future[_T]:
-        """A future of call(). A cancelled one ends the waits of the call, within 0.1 s."""
-        job = _Job(loop, call)
+    def run(self, loop: asyncio.AbstractEventLoop, call: Callable[[], _T],
+            is_over: Callable[[], bool] | None = None) -> asyncio.Future[_T]:
+        """A future of call(). A cancelled one ends the waits of the call, within 0.1 s; so does is_over() where it is
+        given, by InterruptedError."""
+        job = _Job(loop, call, is_over)
         with self._changed:
             self._jobs.append(job)
             if self._idle >= len(self._jobs):
