@@ -245,6 +245,19 @@ def test_a_copy_that_is_cancelled_leaves_the_message(ambroker, aio, run, broker)
             assert await sub.next(WAIT) == b"second"
             await conn.publish("a", b"3")
             assert await sub.next_many(5, WAIT) == [b"3"]
+            del tries[:]
+            tries += [0, 0, 0]  # From here on it does not fail.
+            await conn.publish("a", b"4")
+            await conn.publish("a", large)
+            while sub.stat()["pending_msgs"] < 2:
+                await asyncio.sleep(0.001)
+            task = asyncio.create_task(sub.next_many(5, WAIT))
+            while len(tries) < 5:
+                await asyncio.sleep(0)
+            task.cancel()  # The first one has landed.
+            await asyncio.gather(task, return_exceptions=True)
+            if task.cancelled():
+                assert [await sub.next(WAIT), await sub.next(WAIT)] == [b"4", large]
             lazy = await conn.subscribe("lazy", lazy="pin")
             await conn.publish("lazy", large)
             msg = await lazy.next(WAIT)

@@ -254,6 +254,33 @@ def test_into_lands_where_the_callable_says(conn):
     assert sub.next(WAIT) == bytearray(b"landed")
 
 
+@pytest.mark.parametrize("failure", [KeyError, KeyboardInterrupt])
+def test_what_has_landed_is_not_lost_where_the_next_one_fails(conn, failure):
+    """next_many used to forget what it had by then."""
+    made = []
+
+    def host(size, msg):
+        made.append(msg.seq)
+        if len(made) == 3:
+            raise failure
+        return bytearray(size)
+
+    sub, pub = conn.subscribe("a", into={"host": host}), conn.publisher("a")
+    pub.send_many([b"0", b"1", b"2", b"3"])
+    while sub.stat()["pending_msgs"] < 4:
+        conn.poll(0.01)
+    landed = []
+    if failure is KeyboardInterrupt:
+        with pytest.raises(failure):
+            sub.next_many(10, WAIT)
+    else:
+        landed += sub.next_many(10, WAIT)
+        assert landed == [b"0", b"1"]
+    while len(landed) < 4:
+        landed += sub.next_many(10, WAIT)
+    assert landed == [b"0", b"1", b"2", b"3"] and made == [1, 2, 3, 3, 4]
+
+
 def test_requests_have_arrays_too(ambroker, conn):
     sub = conn.subscribe("sum")
 

@@ -415,6 +415,59 @@ def test_a_flush_has_an_end_while_others_publish(ambroker, broker):
         assert conn.stat() == {"events_dropped": 0}
 
 
+def test_what_hears_events_may_publish(ambroker, broker):
+    """Inside a publish to a new topic, which waits for the broker. It used to wait for itself."""
+    heard = []
+
+    def hear(event):
+        if event.type == "subscribers" and not heard:
+            heard.append(event.type)
+            broker.signal(signal.SIGCONT)
+            conn.publish("log", b"heard")
+
+    with ambroker.connect(broker.url()) as other, ambroker.connect(broker.url(), on_event=hear, timeout=60) as conn:
+        log, pub = other.subscribe("log"), conn.publisher("a")
+        kept = other.subscribe("a")  # It is told by the next call that waits.
+        while pub.stat()["subscribers"] == 0:
+            time.sleep(0.001)
+        broker.signal(signal.SIGSTOP)
+        thread = threading.Thread(target=conn.publish, args=("new", b"x"), daemon=True)
+        thread.start()
+        thread.join(WAIT)
+        broker.signal(signal.SIGCONT)
+        assert not thread.is_alive()
+        assert bytes(log.next(WAIT)) == b"heard"
+        kept.close()
+
+
+def test_a_reader_with_into_keeps_its_time_beside_another_one(conn, ambroker):
+    """It used to wait until the other one had its message."""
+    sub = conn.subscribe("a", into={"host": lambda size, msg: bytearray(size)})
+    landed, late, begun = [], [], threading.Event()
+
+    def read():
+        begun.set()
+        landed.append(sub.next(WAIT))
+
+    def read_late():
+        for timeout in (0, 0.05):
+            try:
+                sub.next(timeout)
+            except ambroker.Error as error:
+                late.append(type(error))
+
+    threads = [threading.Thread(target=read, daemon=True), threading.Thread(target=read_late, daemon=True)]
+    threads[0].start()
+    begun.wait()
+    time.sleep(0.05)  # It is inside by now, or the test tells nothing.
+    threads[1].start()
+    threads[1].join(WAIT / 2)
+    assert not threads[1].is_alive() and late == [ambroker.WouldBlock, ambroker.Timeout]
+    conn.publish("a", b"x")
+    threads[0].join(WAIT)
+    assert landed == [b"x"]
+
+
 def test_closed_handles_say_so(ambroker, broker):
     conn = ambroker.connect(broker.url())
     pub, sub, other = conn.publisher("a"), conn.subscribe("a"), conn.subscribe("b")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from . import _amb
+from ._connection import Made
 from ._deadlines import LEAST_SECONDS, deadline_of
 from ._waiters import Run, Waiters
 
@@ -31,8 +32,8 @@ class Subscription(Generic[_Taken]):
         self._conn, self._sub = conn, sub
         self._into = dict(into) if into else None
         self._is_far = is_far  # payloads are brought to memory that may be short
-        # Messages whose reading has failed, or was cancelled.
-        self._kept: collections.deque[_amb.Message] = collections.deque()
+        # Messages whose reading has failed, or was cancelled, and what calls had made that were cancelled.
+        self._kept: collections.deque[_amb.Message | Made] = collections.deque()
         self._run = Run()
         self._readers = 0  # tasks that wait, also those that have just been woken
         self.waits_since = 0.0  # the latest of them
@@ -50,11 +51,11 @@ class Subscription(Generic[_Taken]):
         deadline = deadline_of(self._conn.loop.time(), timeout)
         await self._run.step()
         msg = self._take()
-        if msg is None:
-            if timeout == 0:
-                msg = self._sub.next(0)  # It says that there is none.
-            else:
-                msg = await self._wait(self._take, self._sub.next, deadline)
+        if msg is None and timeout == 0:
+            msg = self._sub.next(0)  # It says that there is none.
+        elif msg is None:
+            waited: _amb.Message | Made = await self._wait(self._take, self._sub.next, deadline)
+            msg = waited
         return msg if self._into is None else await self._landed(msg)  # type: ignore[return-value]
 
     async def next_many(self, count: int, timeout: float | None = None) -> list[_Taken]:
@@ -69,7 +70,7 @@ class Subscription(Generic[_Taken]):
                 lambda: self._take_many(count), lambda wait: self._sub.next_many(count, wait), deadline)
         return taken  # type: ignore[return-value]
 
-    def _take(self) -> _amb.Message | None:
+    def _take(self) -> _amb.Message | Made | None:
         return self._kept.popleft() if self._kept else self._sub.take()
 
     def _take_many(self, count: int) -> list[_amb.Message] | None:
@@ -108,8 +109,10 @@ class Subscription(Generic[_Taken]):
             if self._readers == 0:
                 self._conn.waiting.pop(self, None)
 
-    async def _landed(self, msg: _amb.Message) -> Any:
+    async def _landed(self, msg: _amb.Message | Made) -> Any:
         """Where the copy cannot be made, or is not waited for, the message stays: it is the next one."""
+        if isinstance(msg, Made):
+            return msg.target
         make = self._into.get(msg.mem) if self._into is not None else None
         if make is None:
             return msg
@@ -132,8 +135,12 @@ class Subscription(Generic[_Taken]):
         try:
             while len(taken) < count:
                 taken.append(await self.next(0))
-        except _amb.WouldBlock:
-            pass
+        except Exception:  # pylint: disable=broad-exception-caught
+            pass  # There is no further one; else the next call says why.
+        except BaseException:
+            self._kept.extendleft(Made(target) for target in reversed(taken))
+            self.waiters.wake()
+            raise
         return taken
 
     async def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import json
 import logging
 import threading
@@ -87,14 +88,21 @@ class Publisher:
             self.close()
 
 
+class Made:
+    """What a callable of into= has made, for a call that was ended: the next one gives it."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+
 class Subscription(Generic[_Taken]):
     """Messages of the topics of a pattern."""
 
     def __init__(self, sub: _amb.Subscription, into: Makers | None = None) -> None:
         self._sub = sub
         self._into = dict(into) if into else None
-        self._kept: _amb.Message | None = None  # its callable has failed
-        self._lock = threading.Lock()
+        # Messages whose callable has failed, and what calls had made that were ended.
+        self._kept: collections.deque[_amb.Message | Made] = collections.deque()
         self.position, self.stat, self.close = sub.position, sub.stat, sub.close
         if self._into is None:
             self.next, self.next_many = sub.next, sub.next_many  # type: ignore[method-assign,assignment]
@@ -106,14 +114,20 @@ class Subscription(Generic[_Taken]):
 
     def next(self, timeout: float | None = None) -> _Taken:  # pylint: disable=method-hidden
         """The next message; with into=, what the callable of its kind has made, filled in."""
-        with self._lock:
-            if self._kept is None:
-                self._kept = self._sub.next(timeout)
-            target: _Taken = self._landed(self._kept)
-            self._kept = None
+        try:
+            msg = self._kept.popleft()
+        except IndexError:
+            msg = self._sub.next(timeout)
+        try:
+            target: _Taken = self._landed(msg)
             return target
+        except BaseException:
+            self._kept.append(msg)
+            raise
 
-    def _landed(self, msg: _amb.Message) -> Any:
+    def _landed(self, msg: _amb.Message | Made) -> Any:
+        if isinstance(msg, Made):
+            return msg.target
         make = self._into.get(msg.mem) if self._into is not None else None
         if make is None:
             return msg
@@ -124,13 +138,17 @@ class Subscription(Generic[_Taken]):
         return target
 
     def next_many(self, count: int, timeout: float | None = None) -> list[_Taken]:  # pylint: disable=method-hidden
-        """Waits for one message, then takes those that are there."""
+        """Waits for one message, then takes those that are there. Where the callable fails for a further one,
+        that one stays, and the next call tries again."""
         taken = [self.next(timeout)]
         try:
             while len(taken) < count:
                 taken.append(self.next(0))
-        except _amb.WouldBlock:
-            pass
+        except Exception:  # pylint: disable=broad-exception-caught
+            pass  # There is no further one; else the next call says why.
+        except BaseException:
+            self._kept.extendleft(Made(target) for target in reversed(taken))
+            raise
         return taken
 
     def __iter__(self) -> Iterator[_Taken]:
@@ -162,7 +180,7 @@ class Connection:
         self._conn = _amb.connect(url, **options)
         self._on_event = on_event or log_event
         self._publishers: dict[str, _amb.Publisher] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # A handler, or on_event, may publish, too.
         self._pending = 0
         own = weakref.ref(self)
 
@@ -211,11 +229,11 @@ class Connection:
         with self._lock:
             pub = self._publishers.get(topic)
             if pub is None:
-                pub = self._conn.publisher(topic)
+                opened = self._conn.publisher(topic)
                 while len(self._publishers) >= PUBLISHERS_MAX:
                     oldest = self._publishers.pop(next(iter(self._publishers)))
                     oldest.flush(5.0)  # Another thread may be inside: its last reference ends it.
-                self._publishers[topic] = pub
+                pub = self._publishers.setdefault(topic, opened)
         return pub
 
     @overload
