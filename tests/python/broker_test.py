@@ -31,8 +31,14 @@ def test_a_broker_lives_with_its_object(ambroker):
             assert bytes(sub.next(WAIT)) == b"one"
             assert conn.admin("status")
     assert not pathlib.Path(f"/proc/{pid}").exists() and not folder.exists()
-    with pytest.raises(ambroker.Error, match="no_such_key"):
+    with pytest.raises(ambroker.Error, match="no_such_key") as caught:
         ambroker.Broker(no_such_key=1)
+    assert "no_such_key" in caught.value.text and caught.value.scope == "call"
+    with pytest.raises(ambroker.Closed) as caught:
+        assert broker.pid
+    assert caught.value.status == ambroker.Closed.status
+
+
 
 
 @pytest.mark.usefixtures("programs")

@@ -468,6 +468,15 @@ def test_a_reader_with_into_keeps_its_time_beside_another_one(conn, ambroker):
     assert landed == [b"x"]
 
 
+def test_exceptions_of_the_package_have_all_that_those_of_libamb_have(ambroker):
+    classes = [one for one in vars(ambroker).values() if isinstance(one, type) and issubclass(one, ambroker.Error)]
+    assert len(classes) > 30
+    for one in classes:
+        raised = one("said")
+        assert raised.status < 0 and raised.text and raised.scope in ("call", "message", "session", "process")
+    assert ambroker.Closed.status == ambroker.Closed("x").status != ambroker.Lost.status
+
+
 def test_closed_handles_say_so(ambroker, broker):
     conn = ambroker.connect(broker.url())
     pub, sub, other = conn.publisher("a"), conn.subscribe("a"), conn.subscribe("b")

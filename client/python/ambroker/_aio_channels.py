@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from . import _amb
-from ._channels import (GONE_SECONDS, GROUP, LAST, READER, Peer, error, id_of, new_id, slice_of, topic_of,
-                        topics_of)
+from ._channels import GONE_SECONDS, GROUP, LAST, READER, Peer, id_of, new_id, slice_of, topic_of, topics_of
 from ._deadlines import deadline_of, left_of
+from ._errors import error
 
 if TYPE_CHECKING:
     from ._aio_connection import Connection

@@ -11,6 +11,7 @@ import tempfile
 from typing import Any, Self
 
 from . import _amb
+from ._errors import error
 from ._programs import program
 
 _READY_SECONDS = 30
@@ -72,9 +73,9 @@ class Broker:
             ready = select.poll()
             ready.register(out, select.POLLIN)
             if not ready.poll(_READY_SECONDS * 1000):
-                raise _amb.Timeout(f"brokerd is not ready: {self._last_words()}")
+                raise error(_amb.Timeout, f"brokerd is not ready: {self._last_words()}")
             if not out.readline():  # It says one line; without one it has ended.
-                raise _amb.Error(self._last_words())
+                raise error(_amb.Error, self._last_words())
 
     def _last_words(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -84,7 +85,7 @@ class Broker:
     def pid(self) -> int:
         """Of the brokerd."""
         if self._process is None:
-            raise _amb.Closed("this Broker is closed")
+            raise error(_amb.Closed, "this Broker is closed")
         return self._process.pid
 
     def close(self, timeout: float = 5.0) -> None:

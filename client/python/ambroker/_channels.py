@@ -13,15 +13,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from . import _amb
 from ._deadlines import deadline_of, left_of
+from ._errors import error
 
 if TYPE_CHECKING:
     from ._amb import SendFields, SubscribeOptions, _Data, _Target
     from ._connection import Connection, Publisher, Subscription
-_E = TypeVar("_E", bound=_amb.Error)
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _LAST = "ambroker.last"  # the property of a last word
@@ -52,14 +52,6 @@ def id_of(request: _amb.Message) -> str | None:
     """The id that a request names; None: it is none."""
     text = request.tobytes().decode("ascii", "replace")
     return text if _ID.fullmatch(text) and request.wants_reply else None
-
-
-def error(kind: type[_E], text: str) -> _E:
-    """As libamb's, with a sentence of ours."""
-    raised = kind(text)
-    raised.text = text
-    raised.scope = "call"
-    return raised
 
 
 def slice_of(timeout: float | None, deadline: float | None, now: float) -> float:

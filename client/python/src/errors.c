@@ -45,24 +45,38 @@ _Static_assert(CLASSES <= AMB_PY_ERRORS_MAX, "room for each class");
 
 static const char *const scopes[] = {"none", "call", "message", "session", "process"};
 
+/* Fields of an exception that was not raised here: the package's own, or a program's. */
+static PyObject *said_of(enum amb_status status)
+{
+    return Py_BuildValue("{s:i,s:s,s:s}", "status", (int)status, "scope",
+                         scopes[amb_status_scope(status)], "text", amb_strerror(status));
+}
+
 static PyObject *make(const struct amb_py_state *state, const struct class *class)
 {
     char name[64];
     (void)PyOS_snprintf(name, sizeof(name), "ambroker.%s", class->name);
     PyObject *bases = class->builtin != NULL ? PyTuple_Pack(2, state->error, *class->builtin)
                                              : PyTuple_Pack(1, state->error);
-    if (bases == NULL) {
-        return NULL;
+    PyObject *said = said_of(class->status);
+    PyObject *made = NULL;
+    if (bases != NULL && said != NULL) {
+        made = PyErr_NewExceptionWithDoc(name, amb_strerror(class->status), bases, said);
     }
-    PyObject *made = PyErr_NewExceptionWithDoc(name, amb_strerror(class->status), bases, NULL);
-    Py_DECREF(bases);
+    Py_XDECREF(said);
+    Py_XDECREF(bases);
     return made;
 }
 
 int amb_py_errors_init(PyObject *module, struct amb_py_state *state)
 {
-    state->error = PyErr_NewExceptionWithDoc(
-        "ambroker.Error", "A call of libamb has failed: status, scope, text.", NULL, NULL);
+    PyObject *said = said_of(AMB_EINTERNAL);
+    state->error =
+        said != NULL
+            ? PyErr_NewExceptionWithDoc(
+                  "ambroker.Error", "A call of libamb has failed: status, scope, text.", NULL, said)
+            : NULL;
+    Py_XDECREF(said);
     if (state->error == NULL || PyModule_AddObjectRef(module, "Error", state->error) != 0) {
         return -1;
     }
