@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Channels of both faces: what they carry, and how their ends are told."""
 import asyncio
+import contextlib
 import os
 import queue
 import signal
@@ -9,6 +10,8 @@ import sys
 import threading
 
 import pytest
+
+from prompt import PROMPT, interrupted
 
 WAIT = 10
 
@@ -70,6 +73,29 @@ def test_a_channel_carries_messages_both_ways(ambroker, conn):
         with pytest.raises(ambroker.Closed):
             channel.send(b"x")
         channel.close()
+
+
+def test_ctrl_c_leaves_a_channel_at_once(ambroker, broker):
+    """The last word finds no room, and is not waited for: that took up to ten seconds."""
+    def write():
+        with channel:
+            while True:
+                channel.send(bytes(1000))
+
+    with ambroker.connect(broker.url()) as conn, conn.listen("echo") as listener:
+        accepted = []
+        thread = threading.Thread(target=lambda: accepted.append(listener.accept(WAIT)))
+        thread.start()
+        channel = conn.dial("echo", WAIT)
+        thread.join()
+        broker.signal(signal.SIGSTOP)
+        try:
+            assert interrupted(write) < 3 * PROMPT  # A busy machine is given more; that it waits takes five.
+        finally:
+            broker.signal(signal.SIGCONT)
+        accepted[0].close()
+        with contextlib.suppress(ambroker.Canceled):  # What had not left.
+            conn.flush(WAIT)
 
 
 def test_nobody_listens_and_nonsense_is_passed_over(ambroker, broker):

@@ -222,9 +222,15 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
             broker.signal(signal.SIGSTOP)
             pub.send(b"x")
 
+    def fill_publisher():
+        with conn.publisher("a") as pub:
+            broker.signal(signal.SIGSTOP)
+            while True:
+                pub.send(b"x" * 1000)
+
     with ambroker.connect(broker.url()) as conn:
         sub = conn.subscribe("works")
-        for call in (leave_publisher, leave_connection):
+        for call in (leave_publisher, leave_connection, fill_publisher):
             assert interrupted(call) < PROMPT
             broker.signal(signal.SIGCONT)
             works(conn, sub)

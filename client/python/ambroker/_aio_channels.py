@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from . import _amb
 from ._channels import GONE_SECONDS, GROUP, LAST, READER, Peer, id_of, new_id, slice_of, topic_of, topics_of
-from ._deadlines import deadline_of, left_of
+from ._deadlines import deadline_of, left_of, patience
 from ._errors import error
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ class Channel:
     async def close(self, timeout: float | None = 5.0) -> None:
         """Tells the peer, when all before has been confirmed or the time is over."""
         try:
+            end = deadline_of(self._conn.loop.time(), timeout)
             if self._peer.error is None:
                 await self._pub.send(b"", timeout, **LAST)
-                await self._pub.flush(timeout)
+                await self._pub.flush(left_of(timeout, end, self._conn.loop.time()))
         except _amb.Error:
             pass  # The peer finds it gone.
         finally:
@@ -77,8 +78,8 @@ class Channel:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(patience(kind))
 
 
 class Listener:

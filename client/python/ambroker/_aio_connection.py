@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from . import _aio_channels, _amb
 from ._aio_publisher import Publisher
 from ._aio_subscription import Subscription
-from ._connection import PUBLISHERS_MAX, at_exit, log_event, patience
+from ._connection import PUBLISHERS_MAX, at_exit, log_event
+from ._deadlines import patience
 from ._threads import threads
 from ._waiters import Waiters
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from . import _amb, _objects
-from ._deadlines import LEAST_SECONDS, deadline_of
+from ._deadlines import LEAST_SECONDS, deadline_of, patience
 from ._lease import Lease
 from ._threads import threads
 from ._waiters import Run, Waiters
@@ -224,8 +224,11 @@ class Publisher:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            await self.flush(5.0)
+            await self.flush(patience(kind))
+        except _amb.Error:
+            if kind is None:  # Else the exception of the body says more.
+                raise
         finally:
             await self.close()

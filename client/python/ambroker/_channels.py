@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from . import _amb
-from ._deadlines import deadline_of, left_of
+from ._deadlines import deadline_of, left_of, patience
 from ._errors import error
 
 if TYPE_CHECKING:
@@ -132,9 +132,10 @@ class Channel:
     def close(self, timeout: float | None = 5.0) -> None:
         """Tells the peer, when all before has been confirmed or the time is over."""
         try:
+            end = deadline_of(time.monotonic(), timeout)
             if self._peer.error is None:
                 self._pub.send(b"", timeout, **LAST)
-                self._pub.flush(timeout)
+                self._pub.flush(left_of(timeout, end, time.monotonic()))
         except _amb.Error:
             pass  # The peer finds it gone.
         finally:
@@ -152,8 +153,8 @@ class Channel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(patience(kind))
 
 
 class Listener:

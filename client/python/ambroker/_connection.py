@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 from . import _amb, _channels, _objects
+from ._deadlines import patience
 from ._lease import Lease
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _LEVELS = {"lost": logging.WARNING, "restored": logging.INFO, "gap": logging.WAR
            "slow": logging.WARNING}
 PUBLISHERS_MAX = 256  # that publish() keeps open
 _SLICE = 0.1
-_HASTE_SECONDS = 0.1
 
 
 class _Open(Protocol):  # A connection of either face.
@@ -43,11 +43,6 @@ def log_event(event: _amb.Event) -> None:
     level = _LEVELS.get(event.type)
     if level is not None:
         _LOG.log(level, "%s: %s (count %d)", event.type, event.text, event.count)
-
-
-def patience(kind: type[BaseException] | None) -> float:
-    """How long leaving a connection flushes: not where Ctrl-C or a cancel wants to go on."""
-    return 5.0 if kind is None or issubclass(kind, Exception) else _HASTE_SECONDS
 
 
 def at_exit(conn: _Open) -> None:
@@ -81,9 +76,12 @@ class Publisher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self.flush(5.0)
+            self.flush(patience(kind))
+        except _amb.Error:
+            if kind is None:  # Else the exception of the body says more.
+                raise
         finally:
             self.close()
 

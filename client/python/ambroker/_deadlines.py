@@ -4,6 +4,13 @@ from __future__ import annotations
 
 SECONDS_MAX = 9e9
 LEAST_SECONDS = 1e-9  # a wait that says Timeout at once; 0 would say WouldBlock
+_PATIENCE_SECONDS = 5.0
+_HASTE_SECONDS = 0.1
+
+
+def patience(kind: type[BaseException] | None) -> float:
+    """How long the end of a `with` flushes: not where Ctrl-C or a cancel wants to go on."""
+    return _PATIENCE_SECONDS if kind is None or issubclass(kind, Exception) else _HASTE_SECONDS
 
 
 def deadline_of(now: float, timeout: float | None) -> float | None:
