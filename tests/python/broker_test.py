@@ -39,6 +39,31 @@ def test_a_broker_lives_with_its_object(ambroker):
     assert caught.value.status == ambroker.Closed.status
 
 
+@pytest.mark.usefixtures("programs")
+def test_a_forked_child_does_not_hold_a_broker_up(ambroker):
+    """It used to have brokerd's standard input, so that a close of the parent's killed brokerd, after five seconds."""
+    broker = ambroker.Broker()
+    process = broker._process  # pylint: disable=protected-access
+    until, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end)
+        os.read(until, 1)
+        os._exit(0)
+    try:
+        broker.close()
+        assert process.returncode == 0
+    finally:
+        os.close(end)
+        os.close(until)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.usefixtures("programs")
+def test_a_broker_listens_where_else_it_is_told(ambroker, tmp_path):
+    with ambroker.Broker(listen=f"unix://{tmp_path}/other.sock") as broker:
+        for url in (broker.url, f"unix://{tmp_path}/other.sock"):
+            ambroker.connect(url).close()
 
 
 @pytest.mark.usefixtures("programs")

@@ -8,6 +8,7 @@ import select
 import shutil
 import subprocess
 import tempfile
+import weakref
 from typing import Any, Self
 
 from . import _amb
@@ -15,6 +16,7 @@ from ._errors import error
 from ._programs import program
 
 _READY_SECONDS = 30
+_started: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
 
 
 def _text(value: object, depth: int = 0) -> str:
@@ -51,7 +53,8 @@ class Broker:
         socket = self.folder / "broker.sock"
         self.url = f"unix://{socket}"
         self.log = pathlib.Path(log) if log is not None else self.folder / "broker.log"
-        listen = [self.url, *config.pop("listen", ())]
+        more = config.pop("listen", ())
+        listen = [self.url, *((more,) if isinstance(more, str) else more)]
         text = "".join(f"{name} = {_text(value)};\n"
                        for name, value in {"listen": listen, **config}.items())
         path = self.folder / "broker.conf"
@@ -68,6 +71,7 @@ class Broker:
             self._process = subprocess.Popen(  # pylint: disable=consider-using-with
                 [program("brokerd"), "--config", str(path), "--until-eof"], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        _started.add(self._process)
         assert self._process.stdout is not None
         with self._process.stdout as out:
             ready = select.poll()
@@ -110,3 +114,13 @@ class Broker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _let_go() -> None:
+    """In a forked child: brokerd's standard input is the parent's alone, so that it ends with that."""
+    for process in list(_started):
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
