@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
 
@@ -72,6 +73,12 @@ def test_a_channel_carries_messages_both_ways(ambroker, conn):
             channel.recv()
         with pytest.raises(ambroker.Closed):
             channel.send(b"x")
+        depths = set()
+        for _ in range(3):
+            with pytest.raises(ambroker.Closed) as caught:
+                channel.recv()
+            depths.add(len(traceback.extract_tb(caught.value.__traceback__)))
+        assert len(depths) == 1  # One exception, which does not remember who has heard it.
         channel.close()
 
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ._amb import SendFields, SubscribeOptions, _Data, _Target
     from ._connection import Connection, Publisher, Subscription
 
-_ID = re.compile(r"[0-9a-f]{32}")
+_ID_LEN = 32
+_ID = re.compile(f"[0-9a-f]{{{_ID_LEN}}}")
 _LAST = "ambroker.last"  # the property of a last word
 _BLOCK_SECONDS = 86400  # how long a writer waits for its reader before the broker drops
 GONE_SECONDS = 1.0  # without subscribers; after a reconnect the peer may come back
@@ -49,7 +50,9 @@ def topics_of(name: str, number: str) -> tuple[str, str]:
 
 
 def id_of(request: _amb.Message) -> str | None:
-    """The id that a request names; None: it is none."""
+    """The id that a request names; None: it is none, however large."""
+    if len(request) != _ID_LEN:
+        return None
     text = request.tobytes().decode("ascii", "replace")
     return text if _ID.fullmatch(text) and request.wants_reply else None
 
@@ -91,7 +94,7 @@ class Peer:
     def check(self) -> None:
         """Raises what has ended it."""
         if self.error is not None:
-            raise self.error
+            raise self.error.with_traceback(None)  # It would grow, and hold what callers have.
 
 
 class Channel:
