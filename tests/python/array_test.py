@@ -141,7 +141,7 @@ def test_a_message_as_an_array(conn):
 
 def test_a_message_without_numpy_is_a_memoryview(environment, broker):
     code = f"""
-import sys
+import ctypes, sys
 sys.modules["numpy"] = None
 import ambroker
 with ambroker.connect({broker.url()!r}) as conn:
@@ -150,10 +150,13 @@ with ambroker.connect({broker.url()!r}) as conn:
     print(type(sub.next(10).array).__name__)
     with conn.publisher("a").lease(3) as array:
         print(type(array).__name__)
+        array[:] = b"abc"
+        older = (ctypes.c_char * 3).from_buffer(array)  # Somebody has it: it is committed all the same.
+    print(sub.next(10).tobytes(), older.raw)
 """
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True,
                           timeout=60)
-    assert done.stdout == "memoryview\nmemoryview\n"
+    assert done.stdout == "memoryview\nmemoryview\nb'abc' b'abc'\n"
 
 
 def test_fields_go_along(conn):
@@ -197,11 +200,16 @@ def test_leases_are_written_in_place(ambroker, broker):
             lease.commit()
         assert numpy.asarray(sub.next(WAIT)).tolist() == [[5, 5], [5, 5]]
         assert pub.stat()["leases"] == 0 and pub.stat()["leased"] >= 1
+        for shape in (numpy.int64(6), numpy.prod((2, 3)), [2, 3], numpy.array([2, 3])):
+            lease = pub.lease(shape, "u1")
+            assert lease.array.size == 6
+            lease.abandon()
         for shape, dtype in (((-1,), "f4"), ((1,) * 9, "f4"), ((2, 1 << 62), "f8")):
             with pytest.raises(ValueError):
                 pub.lease(shape, dtype)
-        with pytest.raises(TypeError):
-            pub.lease(3, "no such")
+        for dtype in ("no such", ">f4", numpy.dtype(">f4"), numpy.dtype("i4,f4")):
+            with pytest.raises(TypeError):
+                pub.lease(3, dtype)
     older[:] = 4  # after the end of the connection, too
     assert (numpy.asarray(msg)[0] == 7).all()
 

@@ -281,6 +281,15 @@ def test_a_held_stream_holds_a_lease_and_a_release(conn, consumer):
     await_release(conn, sub)
 
 
+def test_objects_go_by_the_host(conn):
+    """Also where leases are a GPU's; large ones used to be written there, and could not be."""
+    sub, pub = conn.subscribe("a", trust_pickle=True), conn.publisher("a", lease_mem="cuda:0")
+    for value in ([1], bytearray(300_000)):
+        pub.send_object(value)
+        assert sub.next(WAIT).object() == value
+    assert pub.stat()["leases"] == 0
+
+
 def test_torch_like_streams_are_taken(conn, consumer):
     number = consumer.stream()
     streams = (number, type("T", (), {"cuda_stream": number})(), type("C", (), {"ptr": number})(),

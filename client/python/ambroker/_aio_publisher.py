@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, Unpack
 
 from . import _amb, _objects
 from ._deadlines import LEAST_SECONDS, deadline_of, patience
@@ -187,7 +187,7 @@ class Publisher:
                 raise
         return whole - len(left)
 
-    def lease(self, shape: int | Sequence[int], dtype: Any = "u1", *, timeout: float | None = None,
+    def lease(self, shape: SupportsIndex | Sequence[int], dtype: Any = "u1", *, timeout: float | None = None,
               stream: _Stream = None, **fields: Unpack[LeaseFields]) -> AsyncLease:
         """Memory for one message, written in place: `async with pub.lease((480, 640), "f4") as a`"""
         def make(wait: float) -> Lease:

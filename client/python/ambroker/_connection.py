@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, SupportsIndex, TypeVar, Unpack, overload
 
 from . import _amb, _channels, _objects
 from ._deadlines import patience
@@ -68,7 +68,7 @@ class Publisher:
         """Publishes an object of Python's, pickled; what has buffers is not copied into the pickle."""
         _objects.send(self._pub, _objects.Parts(value), timeout, fields)
 
-    def lease(self, shape: int | Sequence[int], dtype: Any = "u1", *, timeout: float | None = None,
+    def lease(self, shape: SupportsIndex | Sequence[int], dtype: Any = "u1", *, timeout: float | None = None,
               stream: _Stream = None, **fields: Unpack[LeaseFields]) -> Lease:
         """Memory for one message, written in place: `with pub.lease((480, 640), "f4") as a: ...`"""
         return Lease(self._pub, shape, dtype, timeout, stream, fields)

@@ -2,10 +2,12 @@
 """Leases: memory of the broker's, written in place."""
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack
 
 from ._arrays import numpy_or_none
 
@@ -17,8 +19,11 @@ _NAMES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
 _BFLOAT = _NAMES["bfloat"]
 
 
+@functools.lru_cache(maxsize=64)
 def _element(dtype: Any) -> tuple[int, int]:
     """(DLPack's code, bits) of a type of elements."""
+    if getattr(dtype, "byteorder", "=") == ">":
+        raise TypeError(f"{dtype!r}: elements have this machine's byte order")
     text = str(getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype)
     if text == "bool":
         return _CODES["b"], 8
@@ -31,18 +36,30 @@ def _element(dtype: Any) -> tuple[int, int]:
     return _NAMES[found[1]], int(found[2])
 
 
+def _dims(shape: SupportsIndex | Sequence[int]) -> tuple[int, ...]:
+    """One number, also NumPy's, or several."""
+    try:
+        return (operator.index(shape),)  # type: ignore[arg-type]
+    except TypeError:
+        return tuple(shape)  # type: ignore[arg-type]
+
+
 class Lease:
     """One message to be written in place. As a context manager it gives a writable array, which
     leaving commits and an exception abandons; the array is read-only from then on."""
 
-    def __init__(self, publisher: _amb.Publisher, shape: int | Sequence[int], dtype: Any,
+    def __init__(self, publisher: _amb.Publisher, shape: SupportsIndex | Sequence[int], dtype: Any,
                  timeout: float | None, stream: _amb._Stream, fields: _amb.LeaseFields) -> None:
         self._code, bits = _element(dtype)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        self._lease = publisher.lease(shape, self._code, bits, timeout, stream)
+        self._lease = publisher.lease(_dims(shape), self._code, bits, timeout, stream)
         self._publisher = publisher  # Its last reference would close it, and the lease with it.
         self._fields, self._stream = fields, stream
         self._array: Any = None
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Is its memory a GPU's?"""
+        return hasattr(self._lease, "__cuda_array_interface__")
 
     @property
     def array(self) -> Any:
@@ -52,7 +69,7 @@ class Lease:
         return self._array
 
     def _make(self) -> Any:
-        if hasattr(self._lease, "__cuda_array_interface__"):
+        if self.is_on_gpu:
             return self._lease
         if self._code == _BFLOAT:  # struct has no code for it
             raise TypeError("elements of this type have no array here: take the lease's memory")
@@ -71,7 +88,10 @@ class Lease:
     def _close_array(self) -> None:
         array, self._array = self._array, None
         if isinstance(array, memoryview):
-            array.release()
+            try:
+                array.release()
+            except BufferError:
+                pass  # Somebody has it, and an older view stays valid.
         elif array is not None and array is not self._lease:
             array.flags.writeable = False
 

@@ -79,6 +79,10 @@ def send(pub: _amb.Publisher, parts: Parts, timeout: float | None, fields: SendF
         pub.send(parts.joined(), timeout, **named)
         return
     lease = Lease(pub, parts.size, "u1", timeout, None, named)
+    if lease.is_on_gpu:  # No pickle is written there.
+        lease.abandon()
+        pub.send(parts.joined(), timeout, **named)
+        return
     try:
         parts.write(lease.array)
     except BaseException:
