@@ -384,6 +384,20 @@ def test_a_failure_that_comes_to_a_cancelled_flush_is_the_next_ones(ambroker, ai
     run(main())
 
 
+def test_calls_wait_for_a_thread_where_the_system_has_no_further_one(aio, run, broker, monkeypatch):
+    def start(_):
+        raise RuntimeError("can't start new thread")
+
+    async def main():
+        async with aio.connect(broker.url()) as conn:
+            await conn.flush(WAIT)
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", start)
+                await asyncio.gather(*[conn.flush(WAIT) for _ in range(5)])
+
+    run(main())
+
+
 def test_a_reader_that_holds_its_credit_is_warned(ambroker, aio, run, broker):
     async def main():
         async with aio.connect(broker.url()) as conn:

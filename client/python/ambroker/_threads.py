@@ -64,9 +64,17 @@ class Threads:
             if self._idle >= len(self._jobs):
                 self._changed.notify()
             elif self._count < _THREADS_MAX:
-                self._count += 1
-                threading.Thread(target=self._work, name="ambroker", daemon=True).start()
+                self._begin(job)
         return job.future
+
+    def _begin(self, job: _Job[Any]) -> None:
+        try:
+            threading.Thread(target=self._work, name="ambroker", daemon=True).start()
+            self._count += 1
+        except RuntimeError:  # The system has no further one.
+            if self._count == 0:
+                self._jobs.remove(job)
+                raise
 
     def _next(self) -> _Job[Any] | None:
         with self._changed:
