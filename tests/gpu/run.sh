@@ -20,7 +20,13 @@ pack() {
     local build=$1 kit=$2 size
     pack_begin "$build" "$kit"
     cp "$build/tests/gpu-fake" "$kit/tests/"
-    cp "$here/roundtrip.sh" "$here/ucx.sh" "$here/broker.sh" "$here/kit.sh" "$here/run.sh" "$here/dlpack.py" "$kit/"
+    cp "$here/roundtrip.sh" "$here/ucx.sh" "$here/broker.sh" "$here/kit.sh" "$here/run.sh" "$here/dlpack.py" \
+        "$here/arrays.py" "$kit/"
+    if [ -d "$build/python/ambroker" ]; then # Built where Python's headers are.
+        mkdir -p "$kit/python/ambroker"
+        cp -L "$build"/python/ambroker/*.so "$build"/python/ambroker/*.py* "$kit/python/ambroker/"
+        pack_libraries "$kit" "$kit"/python/ambroker/*.so
+    fi
     pack_end "$kit"
     size=$(du -sm "$kit" | cut -f1)
     echo "$size MiB in $kit"
@@ -148,6 +154,23 @@ dlpack() {
     esac
 }
 
+# The Python package, and array libraries on both ends of it.
+arrays() {
+    local code=0 log=$out/arrays.log
+    if ! command -v python3 >/dev/null || ! has_time 60; then
+        row "Python package" "left out: no python3, or no time"
+        return
+    fi
+    timeout 120 python3 "$kit/arrays.py" "$kit" ${mode:+"$mode"} >"$log" 2>&1 || code=$?
+    case $code in
+        0) while read -r line; do row "Python package" "$line"; done <"$log" ;;
+        77) row "Python package" "left out: $(tail -1 "$log")" ;;
+        *)
+            failed=1
+            row "Python package" "FAILED: $(tail -1 "$log")" ;;
+    esac
+}
+
 roundtrip() {
     if timeout 200 "$kit/roundtrip.sh" "$kit" ${mode:+"$mode"} >"$out/roundtrip.log" 2>&1; then
         grep '^{' "$out/roundtrip.log" >"$out/roundtrip.json"
@@ -208,6 +231,7 @@ run() {
     bench_all
     perftest
     dlpack
+    arrays
     row "seconds" $(($(date +%s) - begin))
     cat "$out/table.txt"
     return "$failed"
