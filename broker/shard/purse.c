@@ -97,6 +97,7 @@ void amb_purse_take(struct amb_purse *purse)
         (purse->held - purse->taken + AMB_PURSE_PIECE - 1) / AMB_PURSE_PIECE * AMB_PURSE_PIECE;
     amb_account_add(purse->account, AMB_QUOTA_HOST_BYTES, more);
     purse->taken += more;
+    purse->is_past = amb_account_left(purse->account, AMB_QUOTA_HOST_BYTES) == 0;
 }
 
 void amb_purse_return(struct amb_purse *purse)
@@ -109,11 +110,14 @@ void amb_purse_return(struct amb_purse *purse)
     uint64_t less = (purse->taken - purse->held) / AMB_PURSE_PIECE * AMB_PURSE_PIECE - kept;
     amb_account_sub(purse->account, AMB_QUOTA_HOST_BYTES, less);
     purse->taken -= less;
+    purse->is_past = purse->is_past && amb_account_left(purse->account, AMB_QUOTA_HOST_BYTES) == 0;
 }
 
 bool amb_purse_has_room(const struct amb_purse *purse, uint64_t bytes)
 {
-    /* Batches take pieces past the limit, too. The rest of such a piece is no room. */
+    if (!purse->is_past && bytes <= purse->taken - purse->held) {
+        return true; /* Nearly always, so nobody asks the account. */
+    }
     return amb_account_has_room(purse->account, AMB_QUOTA_HOST_BYTES, bytes,
                                 purse->taken - purse->held);
 }
@@ -220,9 +224,6 @@ void amb_purse_note_blocked(struct amb_purse *purse, enum amb_quota row, int64_t
 static uint64_t room(const struct amb_purse *purse, enum amb_quota row, uint64_t used,
                      uint64_t taken)
 {
-    if (!amb_account_has_limit(purse->account, row)) {
-        return AMB_QUOTA_NONE;
-    }
     uint64_t left = amb_account_left(purse->account, row), here = taken - used;
     return left > AMB_QUOTA_NONE - here ? AMB_QUOTA_NONE : left + here;
 }
@@ -241,12 +242,14 @@ static void settle(struct amb_account *account, enum amb_quota row, uint64_t use
 
 uint64_t amb_purse_map_room(const struct amb_purse *purse)
 {
-    return room(purse, AMB_QUOTA_MAPPED, purse->mapped, purse->mapped_taken);
+    return amb_account_has_limit(purse->account, AMB_QUOTA_MAPPED)
+               ? room(purse, AMB_QUOTA_MAPPED, purse->mapped, purse->mapped_taken)
+               : AMB_QUOTA_NONE;
 }
 
 void amb_purse_map_settle(struct amb_purse *purse)
 {
-    purse->map_spare = spare_of(purse, AMB_QUOTA_MAPPED);
+    purse->map_spare = spare_of(purse, AMB_QUOTA_MAPPED); /* The limit may be another one. */
     settle(purse->account, AMB_QUOTA_MAPPED, purse->mapped, &purse->mapped_taken);
 }
 

@@ -38,9 +38,12 @@ struct amb_purse {
     const struct amb_shard *shard;
     struct amb_party *party; /* a reference to one of its user's */
     struct amb_account *account;
-    uint64_t refs;                 /* of sessions */
-    uint64_t held, taken;          /* host bytes; taken: of the account, in pieces */
-    uint64_t spare;                /* ... and so much more may stay taken. 0: no session is left */
+    uint64_t refs;        /* of sessions */
+    uint64_t held, taken; /* host bytes; taken: of the account, in pieces */
+    uint64_t spare;       /* ... and so much more may stay taken. 0: no session is left */
+    /* The account was used up by the last piece. Batches take pieces past its limit, too, and the
+     * rest of such a piece is no room. */
+    bool is_past;
     uint64_t msgs, bytes;          /* that came, and are not on the bill yet */
     int64_t billed_ns;             /* the last bill, */
     bool is_rated;                 /* ... when a rate had a limit, */
