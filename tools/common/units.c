@@ -108,6 +108,16 @@ bool amb_units_rate(const char *text, double *out)
     return true;
 }
 
+int64_t amb_units_whole(double value)
+{
+    /* 2^63: the nearest number above INT64_MAX. */
+    const double end = 9223372036854775808.0;
+    if (!(value < end)) {
+        return INT64_MAX;
+    }
+    return value < -end ? INT64_MIN : (int64_t)value;
+}
+
 /* Scales by `step` until the number is below it, then prints 3 significant digits. */
 static void format_scaled(double value, double step, const char *const *units, size_t count,
                           char *out, size_t size)

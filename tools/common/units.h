@@ -19,6 +19,9 @@ bool amb_units_duration(const char *text, int64_t *out_ns);
 /* A positive number, "1000" or "2.5e6". */
 bool amb_units_rate(const char *text, double *out);
 
+/* A figure as a whole number; one that does not fit is the end of the scale. */
+int64_t amb_units_whole(double value);
+
 /* "512 B", "1.5 MiB": 3 significant digits. */
 void amb_units_format_bytes(double bytes, char *out, size_t size);
 /* "850 ns", "1.25 ms", "12.0 s", "3 h 5 min". */

@@ -275,7 +275,7 @@ enum amb_exit amb_deliver_message(struct amb_deliver *d, struct amb_msg *msg, in
     count(d, msg, now_ns);
     if (options->wants_meter) {
         amb_meter_add(&d->meter, amb_msg_size(msg), amb_msg_lost(msg, NULL),
-                      amb_clock_realtime_ns() - amb_msg_time(msg));
+                      amb_clock_realtime_ns(), amb_msg_time(msg));
     }
     if (options->out_dir != NULL || options->wants_sha256 || options->form == AMB_DELIVER_JSON) {
         return take_message(d, msg);

@@ -14,8 +14,20 @@ void amb_meter_init(struct amb_meter *meter, int64_t now_ns)
     *meter = (struct amb_meter){.since_ns = now_ns};
 }
 
-void amb_meter_add(struct amb_meter *meter, uint64_t len, uint64_t lost, int64_t transit_ns)
+/* The way's time; of times that are too far from each other the end of the scale. */
+static int64_t transit_of(int64_t now_ns, int64_t time_ns)
 {
+    int64_t transit_ns;
+    if (__builtin_sub_overflow(now_ns, time_ns, &transit_ns)) {
+        return now_ns < time_ns ? INT64_MIN : INT64_MAX;
+    }
+    return transit_ns;
+}
+
+void amb_meter_add(struct amb_meter *meter, uint64_t len, uint64_t lost, int64_t now_ns,
+                   int64_t time_ns)
+{
+    int64_t transit_ns = transit_of(now_ns, time_ns);
     meter->messages++;
     meter->bytes += len;
     if (lost == UINT64_MAX) {
@@ -41,7 +53,7 @@ json_t *amb_meter_row(struct amb_meter *meter, int64_t now_ns, bool is_last)
     json_t *row =
         json_pack("{s:f, s:I, s:I, s:o, s:I}", "seconds", (double)row_ns / (double)AMB_SEC,
                   "messages", (json_int_t)meter->messages, "bytes", (json_int_t)meter->bytes,
-                  "gaps", gaps, "jitter_ns", (json_int_t)meter->jitter_ns);
+                  "gaps", gaps, "jitter_ns", (json_int_t)amb_units_whole(meter->jitter_ns));
     meter->since_ns = now_ns;
     meter->messages = meter->bytes = meter->gaps = 0;
     meter->is_gap_unknown = false;

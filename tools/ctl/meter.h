@@ -20,9 +20,11 @@ struct amb_meter {
 };
 
 void amb_meter_init(struct amb_meter *meter, int64_t now_ns);
-/* A message of `len` bytes, with `lost` ones before it (UINT64_MAX: unknown), that the broker took
- * transit_ns ago. Clocks of two machines may differ: then it is any number. */
-void amb_meter_add(struct amb_meter *meter, uint64_t len, uint64_t lost, int64_t transit_ns);
+/* A message of `len` bytes, with `lost` ones before it (UINT64_MAX: unknown), that came at now_ns.
+ * The broker says that it took the message at time_ns. That may be any number: clocks of two
+ * machines differ, and a peer may lie. */
+void amb_meter_add(struct amb_meter *meter, uint64_t len, uint64_t lost, int64_t now_ns,
+                   int64_t time_ns);
 /* The row, if its second is over, or if it is the last one and not empty; a new reference. NULL: it
  * goes on. */
 json_t *amb_meter_row(struct amb_meter *meter, int64_t now_ns, bool is_last);

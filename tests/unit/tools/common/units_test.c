@@ -106,6 +106,15 @@ static void test_units_rate_is_above_zero(void **state)
     assert_false(amb_units_rate("5/s", &rate));
 }
 
+static void test_units_whole_has_an_end(void **state)
+{
+    (void)state;
+    assert_true(amb_units_whole(-7.9) == -7 && amb_units_whole(1e15) == INT64_C(1000000000000000));
+    assert_true(amb_units_whole(1e300) == INT64_MAX && amb_units_whole(-1e300) == INT64_MIN);
+    assert_true(amb_units_whole((double)INT64_MAX) == INT64_MAX);
+    assert_true(amb_units_whole((double)INT64_MIN) == INT64_MIN);
+}
+
 static void test_units_format_has_three_digits(void **state)
 {
     (void)state;
@@ -139,6 +148,7 @@ int main(void)
         cmocka_unit_test(test_units_duration_defaults_to_seconds),
         cmocka_unit_test(test_units_duration_refuses_what_is_none),
         cmocka_unit_test(test_units_rate_is_above_zero),
+        cmocka_unit_test(test_units_whole_has_an_end),
         cmocka_unit_test(test_units_format_has_three_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
