@@ -77,6 +77,13 @@ def test_faults_are_one_line(rig):
         check(re.match(r"broker-ctl: [^:]+: .", done.stderr), f"{line}: {done.stderr}")
 
 
+def test_a_name_of_a_file_does_not_drive_the_terminal(rig):
+    for name in ("\x1b[2J", "\x9b2J", "\u200b\x7f"):
+        done = ctl(rig, "key", "new", rig.folder / "new.key", "--ca", f"/none/{name}")
+        check(done.returncode == 65 and done.stderr.count("\n") == 1, f"{done}")
+        check(not any(ord(sign) < 0x20 or 0x7f <= ord(sign) < 0xa0 for sign in done.stderr[:-1]), f"{done}")
+
+
 def test_a_broker_s_refusal_names_the_command_once(world):
     done = ctl(world, "--url", world.world.url(), "durable", "rm", "nothing", "--yes")
     check(done.returncode != 0 and done.stderr.count("durable rm") == 1, f"{done}")

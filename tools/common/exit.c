@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common/exit.h"
 
+#include "tools/common/shown.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -65,11 +67,6 @@ void amb_tool_error(const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    /* Texts come from brokers and file names: they must not drive the terminal. */
-    for (char *p = text; *p != '\0'; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) {
-            *p = '?';
-        }
-    }
+    amb_shown_clean(text); /* Texts come from brokers and file names. */
     (void)fprintf(stderr, "%s: %s\n", tool, text);
 }

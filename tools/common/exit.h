@@ -27,5 +27,5 @@ enum amb_exit amb_exit_of(enum amb_status status);
 
 /* The name that begins each line of amb_tool_error; static text. Set first thing in main. */
 void amb_tool_name(const char *name);
-/* One line on standard error. Control characters of the text become '?'. */
+/* One line on standard error. Characters of the text that would drive a terminal become '?'. */
 void amb_tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

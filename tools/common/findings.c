@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define WIDTH 100u
-#define INDENT 9u /* "warning  " */
+#define STATE_WIDTH 8u
+#define INDENT (STATE_WIDTH + 1) /* "warning  " */
 
 /* The worst first. Unknown states stand before those that are well. */
 static const char *const order[] = {"error", "warning", "hint", NULL, "ok"};
@@ -47,10 +48,18 @@ static void put_line(const char *head, const char *text, FILE *out)
     }
 }
 
+/* Cut or filled up to its column. */
+static void put_state(const char *state, FILE *out)
+{
+    size_t len = amb_shown_cut(state, strlen(state), STATE_WIDTH);
+    amb_shown_put(out, state, len, false);
+    (void)fprintf(out, "%*s", (int)(INDENT - len), "");
+}
+
 static void put_row(const json_t *row, FILE *out)
 {
     const char *check = text_of(row, "check");
-    (void)fprintf(out, "%-8.8s ", text_of(row, "state"));
+    put_state(text_of(row, "state"), out);
     amb_shown_put(out, check, strlen(check), false);
     (void)fputs(": ", out);
     put_wrapped(text_of(row, "finding"), (unsigned)(INDENT + strlen(check) + 2), out);

@@ -3,6 +3,8 @@
 
 #include "wire/base/utf8.h"
 
+#include <string.h>
+
 void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines)
 {
     const unsigned char *at = bytes;
@@ -18,6 +20,20 @@ void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines)
         }
         at += here;
         len -= here;
+    }
+}
+
+void amb_shown_clean(char *text)
+{
+    uint32_t code = 0;
+    for (size_t left = strlen(text); left > 0;) {
+        size_t here = amb_utf8_decode(text, left, &code);
+        if (here == 0 || amb_utf8_is_control(code)) {
+            here = here == 0 ? 1 : here;
+            memset(text, '?', here);
+        }
+        text += here;
+        left -= here;
     }
 }
 

@@ -12,6 +12,8 @@
 
 /* keeps_lines: newlines and tabs stay. */
 void amb_shown_put(FILE *out, const void *bytes, size_t len, bool keeps_lines);
+/* The same of a sentence in place, on one line: each byte of such a character becomes '?'. */
+void amb_shown_clean(char *text);
 /* Is it text: well-formed UTF-8, without control characters but tabs and the ends of lines? */
 bool amb_shown_is_text(const void *bytes, size_t len);
 /* The longest part from the start that has at most `max` bytes, and no part of a character. `bytes`

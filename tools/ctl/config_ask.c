@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/config_ask.h"
 
+#include "tools/common/shown.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/printed.h"
 #include "tools/ctl/view.h"
 
 #include <errno.h>
@@ -50,7 +52,8 @@ static enum amb_exit print(struct amb_ctl *ctl, json_t *rows, const char *note, 
         }
     }
     if (is_table && !is_refused && json_array_size(rows) == 0) {
-        (void)printf("%s\n", note);
+        amb_print_text(note);
+        (void)fputc('\n', stdout);
         return AMB_EXIT_OK;
     }
     return is_table && is_refused ? AMB_EXIT_OK : amb_ctl_show(ctl, json_incref(rows));
@@ -149,8 +152,13 @@ static void print_values(const json_t *rows, bool has_origin)
     const json_t *row;
     json_array_foreach(rows, i, row)
     {
-        (void)printf("%s = %s;%s%s\n", text_of(row, "key"), text_of(row, "value"),
-                     has_origin ? " # " : "", has_origin ? text_of(row, "origin") : "");
+        const char *value = text_of(row, "value");
+        amb_print_text(text_of(row, "key"));
+        (void)fputs(" = ", stdout);
+        amb_shown_put(stdout, value, strlen(value), true); /* A list has a line an element. */
+        (void)fputs(has_origin ? "; # " : ";", stdout);
+        amb_print_text(has_origin ? text_of(row, "origin") : "");
+        (void)fputc('\n', stdout);
     }
 }
 

@@ -46,7 +46,7 @@ static void say(const struct amb_ctl *ctl, const json_t *rows)
         }
         const char *name = json_string_value(json_object_get(row, "name"));
         (void)printf("left: client %" PRIu64 " (", number_of(row, "client"));
-        amb_shown_put(stdout, name == NULL ? "" : name, name == NULL ? 0 : strlen(name), true);
+        amb_shown_put(stdout, name == NULL ? "" : name, name == NULL ? 0 : strlen(name), false);
         (void)printf("): %" PRIu64 " to be sent, %" PRIu64 " to be given back\n",
                      number_of(row, "left"), number_of(row, "held"));
     }

@@ -2,6 +2,7 @@
 #include "tools/ctl/local/loop.h"
 
 #include "tools/common/exit.h"
+#include "tools/common/shown.h"
 #include "tools/ctl/local/below.h"
 #include "wire/base/clock.h"
 
@@ -51,9 +52,7 @@ void amb_loop_say(struct amb_loop *loop, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    for (char *at = text; *at != '\0'; at++) {
-        *at = (unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at;
-    }
+    amb_shown_clean(text);
     (void)amb_sink_put(&loop->err, "broker-ctl: ", text, strlen(text)); /* A full sink loses it. */
 }
 

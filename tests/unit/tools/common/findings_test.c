@@ -65,11 +65,15 @@ static void long_lines_are_wrapped(void **state)
 static void rows_of_strangers_do_no_harm(void **state)
 {
     (void)state;
-    json_t *rows = json_pack("[{s:s, s:i}, s, {s:s, s:s}]", "state", "a state that is too long",
-                             "check", 7, "no row", "finding", "\033[2J", "state", "error");
+    json_t *rows =
+        json_pack("[{s:s, s:i}, s, {s:s, s:s}, {s:s}, {s:s}]", "state", "a state that is too long",
+                  "check", 7, "no row", "finding", "\033[2J", "state", "error", "state",
+                  "\033c\xc2\x9b", "state", "1234567\xc3\xa9");
     char *text = printed(rows, AMB_FINDINGS_TEXT);
-    assert_null(strchr(text, '\033'));
+    assert_null(strpbrk(text, "\033\xc2\xc3"));
     assert_non_null(strstr(text, "error"));
+    assert_non_null(strstr(text, "\n.c.     : \n"));
+    assert_non_null(strstr(text, "\n1234567  : \n"));
     free(text);
     json_decref(rows);
 }

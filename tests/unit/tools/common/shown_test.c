@@ -65,6 +65,27 @@ static void test_what_is_no_utf_8_is_not_shown(void **state)
     CHECK("\xf4\x8f\xbf\xbf\xf4\x90\x80\x80", false, "\xf4\x8f\xbf\xbf....");
 }
 
+static void cleans(const char *text, const char *expected)
+{
+    char copy[64];
+    (void)snprintf(copy, sizeof(copy), "%s", text);
+    amb_shown_clean(copy);
+    assert_string_equal(copy, expected);
+}
+
+static void test_a_sentence_is_cleaned_in_place(void **state)
+{
+    (void)state;
+    cleans("", "");
+    cleans("plain ~ \xc3\xa9\xe2\x82\xac", "plain ~ \xc3\xa9\xe2\x82\xac");
+    cleans("\x1b[2J\n\t\x7f", "?[2J???");
+    cleans("\xc2\x9b"
+           "2J \x9b"
+           "2J",
+           "??2J ?2J"); /* CSI, in two ways */
+    cleans("cut \xe2\x82", "cut ??");
+}
+
 static void test_text_and_bytes(void **state)
 {
     (void)state;
@@ -86,6 +107,7 @@ int main(void)
         cmocka_unit_test(test_text_stays_as_it_is),
         cmocka_unit_test(test_what_drives_a_terminal_is_not_shown),
         cmocka_unit_test(test_what_is_no_utf_8_is_not_shown),
+        cmocka_unit_test(test_a_sentence_is_cleaned_in_place),
         cmocka_unit_test(test_text_and_bytes),
     };
     return cmocka_run_group_tests_name("tools/common/shown", tests, NULL, NULL);
