@@ -150,6 +150,13 @@ def test_forms_say_the_same(world):
     check(done.returncode == USAGE and "takes table, json or jsonl" in done.stderr, f"{done}")
 
 
+def test_defaults_see_no_variable(rig):
+    env = {**os.environ, "AMBROKER_SERVER_WORKERS": "7", f"AMBROKER_{'X' * 300}": "1"}
+    plain = ctl(rig, "config", "--role", "broker", "--defaults")
+    done = ctl(rig, "config", "--role", "broker", "--defaults", env=env)
+    check(done.returncode == 0 and "server.workers = " in done.stdout and done.stdout == plain.stdout, f"{done}")
+
+
 def test_a_view_is_asked_for_again(world):
     watching = world.client("broker-ctl", "--url", world.world.url(), "topics", "--columns", "topic", "-o", "csv",
                             "--watch", "100ms")

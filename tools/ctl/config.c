@@ -145,22 +145,28 @@ static enum amb_exit print(const struct amb_ctl *ctl, const struct wanted *wante
     return AMB_EXIT_OK;
 }
 
+/* Out of what children are given, however long a name is and whether it has a value. */
+static void forget_variables(const char *prefix)
+{
+    char **kept = environ;
+    for (char **at = environ; *at != NULL; at++) {
+        if (strncmp(*at, prefix, strlen(prefix)) != 0) {
+            *kept++ = *at;
+        }
+    }
+    *kept = NULL;
+}
+
 /* Of a brokerd whose file is empty, and that sees no variable of its own. */
 static enum amb_exit print_defaults(char **out)
 {
-    static const char prefix[] = "AMBROKER_";
     char path[64];
     int fd = memfd_create("no configuration", 0); /* Inherited by the child, which opens it. */
     if (fd < 0) {
         amb_tool_error("config: no memory");
         return AMB_EXIT_SOFTWARE;
     }
-    for (char **at = environ; *at != NULL;) {
-        char name[256];
-        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(*at, "="), *at);
-        bool is_ours = strncmp(name, prefix, sizeof(prefix) - 1) == 0;
-        at = is_ours && unsetenv(name) == 0 ? environ : at + 1;
-    }
+    forget_variables("AMBROKER_");
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     enum amb_exit code = amb_ctl_broker_config("config", path, NULL, out);
     (void)close(fd);
