@@ -150,6 +150,16 @@ def test_forms_say_the_same(world):
     check(done.returncode == USAGE and "takes table, json or jsonl" in done.stderr, f"{done}")
 
 
+def test_a_client_s_name_is_no_formula(world):
+    url = ("--url", world.world.url())
+    for name, shown in (('=HYPERLINK("x")', '\'=HYPERLINK("x")'), ("@sum", "'@sum"), ("-1", "-1")):
+        done = ctl(world, *url, "--client-name", name, "clients", "-o", "csv")
+        names = [row["name"] for row in csv.DictReader(io.StringIO(done.stdout))]
+        check(shown in names, f"{name}: {names}")
+        done = ctl(world, *url, "--client-name", name, "clients", "-o", "jsonl")
+        check(name in [json.loads(row)["name"] for row in done.stdout.splitlines()], f"{done}")
+
+
 def test_defaults_see_no_variable(rig):
     env = {**os.environ, "AMBROKER_SERVER_WORKERS": "7", f"AMBROKER_{'X' * 300}": "1"}
     plain = ctl(rig, "config", "--role", "broker", "--defaults")

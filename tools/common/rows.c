@@ -163,11 +163,31 @@ void amb_rows_print_jsonl(const json_t *rows, FILE *out)
     }
 }
 
-/* Quoted where it has to be. Control characters of strangers would drive a terminal. */
+/* "-1.5": a number with its sign, or the sign alone, which is a mark of nothing. */
+static bool is_signed_number(const char *text)
+{
+    char *end;
+    bool has_digits = (text[1] >= '0' && text[1] <= '9') || text[1] == '.';
+    (void)strtod(text, &end);
+    return text[1] == '\0' || (has_digits && *end == '\0');
+}
+
+/* Would a spreadsheet run it? */
+static bool is_formula(const char *text)
+{
+    if (text[0] == '+' || text[0] == '-') {
+        return !is_signed_number(text);
+    }
+    return text[0] != '\0' && strchr("=@\t\r", text[0]) != NULL;
+}
+
+/* Quoted where it has to be. Control characters of strangers would drive a terminal, and a formula
+ * of theirs a spreadsheet: an apostrophe before it makes a text of it there. */
 static void print_field(const char *text, FILE *out)
 {
     bool is_quoted = strpbrk(text, ",\"\r\n") != NULL;
     (void)fputs(is_quoted ? "\"" : "", out);
+    (void)fputs(is_formula(text) ? "'" : "", out);
     for (const char *at = text; *at != '\0'; at += strcspn(at, "\"")) {
         if (*at == '"') {
             (void)fputs("\"\"", out);

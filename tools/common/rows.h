@@ -24,5 +24,5 @@ json_t *amb_rows_pick(const json_t *rows, const char *columns, char *why, size_t
 /* One object a line. */
 void amb_rows_print_jsonl(const json_t *rows, FILE *out);
 /* As RFC 4180 has it, with "\n" as the end of lines: one column for each key met. Numbers are
- * plain. */
+ * plain. A text that a spreadsheet would take for a formula has an apostrophe before it. */
 void amb_rows_print_csv(const json_t *rows, bool has_head, FILE *out);

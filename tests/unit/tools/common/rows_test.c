@@ -67,6 +67,22 @@ static void test_csv_quotes_and_shows_what_strangers_write(void **state)
            "\"two\nlines\",.[2J\n");
 }
 
+static void test_csv_has_no_formulas(void **state)
+{
+    (void)state;
+    prints("[{\"a\":\"=1+1\",\"b\":\"@x\",\"c\":\"+x\",\"d\":\"-x!A1\"}]", NULL, CSV_BARE,
+           "'=1+1,'@x,'+x,'-x!A1\n");
+    prints("[{\"=a\":\"=\\\"x\\\",1\"},{\"=a\":\"\\t=1\"},{\"=a\":\"\\r=1\"}]", NULL, CSV,
+           "'=a\n\"'=\"\"x\"\",1\"\n'\t=1\n\"'.=1\"\n");
+    /* Numbers stay numbers, and one sign is none. */
+    prints("[{\"a\":-1,\"b\":\"-1\",\"c\":\"+2.5e3\",\"d\":\"-\",\"e\":\"x=1\"}]", NULL, CSV_BARE,
+           "-1,-1,+2.5e3,-,x=1\n");
+    prints("[{\"a\":\"-1+cmd\",\"b\":\"=\",\"c\":\"\",\"d\":\"-nan\"}]", NULL, CSV_BARE,
+           "'-1+cmd,'=,,'-nan\n");
+    /* Lines of JSON have each text as it is. */
+    prints("[{\"a\":\"=1\"}]", NULL, JSONL, "{\"a\":\"=1\"}\n");
+}
+
 static void test_columns_are_picked_in_their_order(void **state)
 {
     (void)state;
@@ -100,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_rows_are_the_only_array),
         cmocka_unit_test(test_csv_has_the_union_of_keys),
         cmocka_unit_test(test_csv_quotes_and_shows_what_strangers_write),
+        cmocka_unit_test(test_csv_has_no_formulas),
         cmocka_unit_test(test_columns_are_picked_in_their_order),
         cmocka_unit_test(test_an_unknown_column_is_told_with_the_others),
         cmocka_unit_test(test_something_else_has_no_rows),
