@@ -78,7 +78,7 @@ def test_a_line_leaves_as_it_comes(rig, broker):
         check(got.process.line() == word, word)
     typing.signal(2)
     check(typing.wait() == LATE and "stopped by a signal" in typing.log(), typing.log())
-    typing = rig.client("broker-ctl", "--url", broker.url(), "--timeout", "500ms", "pub", "t.a", "--lines")
+    typing = rig.client("broker-ctl", "--url", broker.url(), "--timeout", "3s", "pub", "t.a", "--lines")
     check(typing.wait() == LATE, typing.log())
 
 
@@ -175,6 +175,15 @@ def test_gaps_on_a_meter(rig, broker):
         rows.append(json.loads(got.process.line()))
     check(sum(row["messages"] + row["gaps"] for row in rows) == 20000, rows)
     check(sum(row["gaps"] for row in rows) > 10000, rows)
+
+
+def test_input_that_does_not_end_is_left(rig, broker):
+    late = rig.client("broker-ctl", "--url", broker.url(), "--timeout", "3s", "pub", "t.a")
+    check(late.wait() == LATE and "publish t.a: " in late.log(), late.log())
+    stopped = rig.client("broker-ctl", "--url", broker.url(), "--client-name", "stopped", "pub", "t.a")
+    until(20, lambda: [row for row in broker.clients() if row["name"] == "stopped"], "connected")
+    stopped.signal(2)
+    check(stopped.wait() == LATE and "stopped by a signal" in stopped.log(), stopped.log())
 
 
 # ---- what is wrong ----

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,10 +136,37 @@ static enum amb_status post(struct pub *p, const struct amb_outbox_slot *slot, c
     return status;
 }
 
+/* Before each message of a source that never has to wait: has a signal come, or the end? */
+static enum amb_status may_go_on(const struct pub *p)
+{
+    if (amb_ctl_stopped()) {
+        return AMB_ESTOPPED;
+    }
+    return amb_ctl_slice_ns(p->ctl) == 0 ? AMB_ETIMEDOUT : AMB_OK;
+}
+
+/* Until there is something to read, which may be an error or the end. */
+static enum amb_status await_bytes(const struct pub *p, int fd)
+{
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+    enum amb_status status;
+    int ready = 0;
+    while ((status = may_go_on(p)) == AMB_OK && ready == 0) {
+        ready = poll(&pfd, 1, (int)(amb_ctl_slice_ns(p->ctl) / AMB_MS) + 1);
+        ready = ready < 0 && errno == EINTR ? 0 : ready;
+    }
+    return status;
+}
+
 /* All of fd; hint: how much is expected. Says what failed. */
-static enum amb_exit slot_read(struct amb_outbox_slot *slot, int fd, size_t hint, const char *shown)
+static enum amb_exit slot_read(const struct pub *p, struct amb_outbox_slot *slot, int fd,
+                               size_t hint, const char *shown)
 {
     for (;;) {
+        enum amb_status status = await_bytes(p, fd);
+        if (status != AMB_OK) {
+            return fail(p, status);
+        }
         if (hint > MESSAGE_MAX || slot->len > MESSAGE_MAX) {
             amb_tool_error("%s: more than a message can have, %u bytes", shown, MESSAGE_MAX);
             return AMB_EXIT_DATA;
@@ -151,7 +179,7 @@ static enum amb_exit slot_read(struct amb_outbox_slot *slot, int fd, size_t hint
             return AMB_EXIT_SOFTWARE;
         }
         ssize_t n = read(fd, slot->data + slot->len, slot->cap - slot->len);
-        if (n < 0 && errno == EINTR && !amb_ctl_stopped()) {
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
             continue;
         }
         if (n < 0) {
@@ -173,7 +201,7 @@ static enum amb_exit publish_fd(struct pub *p, int fd, size_t hint, const char *
     if (status != AMB_OK) {
         return fail(p, status);
     }
-    enum amb_exit code = slot_read(slot, fd, hint, shown);
+    enum amb_exit code = slot_read(p, slot, fd, hint, shown);
     if (code != AMB_EXIT_OK) {
         return code;
     }
@@ -253,15 +281,6 @@ static void fill(uint8_t *data, size_t len)
         memcpy(data + done, data, more);
         done += more;
     }
-}
-
-/* Before each message of a source that never has to wait: has a signal come, or the end? */
-static enum amb_status may_go_on(const struct pub *p)
-{
-    if (amb_ctl_stopped()) {
-        return AMB_ESTOPPED;
-    }
-    return amb_ctl_slice_ns(p->ctl) == 0 ? AMB_ETIMEDOUT : AMB_OK;
 }
 
 /* The same message `count` times. number: the part of it that counts them from 0, or NULL. */
