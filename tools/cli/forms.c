@@ -55,6 +55,11 @@ const char *amb_form_place_fault(const char *text)
                                              : "new, first, last, last:N, seq:N, ago:T or file:F";
 }
 
+uint64_t amb_form_place_since(const struct amb_form_place *place, int64_t now_ns)
+{
+    return place->ago_ns < now_ns ? (uint64_t)(now_ns - place->ago_ns) : 0;
+}
+
 /* The part of a text before its end, as a text of its own. False: it is too long, or empty. */
 static bool cut(const char *text, size_t len, char out[PART_MAX])
 {

@@ -23,6 +23,8 @@ struct amb_form_place {
 /* "new", "first", "last", "last:N", "seq:N", "ago:T", "file:F". */
 bool amb_form_place_read(const char *text, struct amb_form_place *out);
 const char *amb_form_place_fault(const char *text);
+/* The moment that "ago:T" is, in ns since 1970; 0: it is before that, as of "ago:forever". */
+uint64_t amb_form_place_since(const struct amb_form_place *place, int64_t now_ns);
 
 /* "OFFSET:LEN", LEN above 0. */
 bool amb_form_range_read(const char *text, uint64_t *offset, uint64_t *len);

@@ -265,7 +265,7 @@ static enum amb_exit take_start(struct sub *s)
     s->options.start = place.start;
     s->options.start_at = place.number;
     if (place.start == AMB_START_TIME) {
-        s->options.start_at = (uint64_t)(amb_clock_realtime_ns() - place.ago_ns);
+        s->options.start_at = amb_form_place_since(&place, amb_clock_realtime_ns());
     }
     if (place.start == AMB_START_POSITION && !read_position(s, place.file)) {
         return amb_ctl_bad("sub --start", text, "a file that --save has written is needed");

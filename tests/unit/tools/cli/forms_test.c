@@ -19,6 +19,10 @@ static void test_places(void **state)
     assert_true(amb_form_place_read("seq:9", &place) && place.start == AMB_START_SEQ);
     assert_true(amb_form_place_read("ago:2m", &place) && place.start == AMB_START_TIME);
     assert_int_equal(place.ago_ns, INT64_C(120000000000));
+    assert_int_equal(amb_form_place_since(&place, INT64_C(120000000007)), 7);
+    assert_int_equal(amb_form_place_since(&place, INT64_C(119999999999)), 0);
+    assert_true(amb_form_place_read("ago:forever", &place));
+    assert_int_equal(amb_form_place_since(&place, INT64_C(1790000000000000000)), 0);
     assert_true(amb_form_place_read("file:a:b", &place) && place.start == AMB_START_POSITION);
     assert_string_equal(place.file, "a:b");
     static const char *const wrong[] = {"", "last:", "last:x", "seq:", "ago:soon", "file:", "old"};
