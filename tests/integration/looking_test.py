@@ -198,6 +198,16 @@ def test_round_trips(rig, broker):
     check(re.match(r"3 of 3 answered: at least [0-9.]+ \w+, on average [0-9.]+ \w+, at most [0-9.]+ \w+$", lines[3]), lines)
     rows = [json.loads(line) for line in ctl(rig, broker.url(), "-o", "jsonl", "ping", "--interval", "1ms").stdout.splitlines()]
     check([row["number"] for row in rows] == [1, 2, 3, 4] and all(row["round_trip_ns"] > 1000 for row in rows), rows)
+    head, *rows = ctl(rig, broker.url(), "-o", "csv", "ping", "--interval", "1ms").stdout.splitlines()
+    check(head == "number,round_trip_ns" and [row.split(",")[0] for row in rows] == ["1", "2", "3", "4"], rows)
+
+
+@pytest.mark.parametrize("end", ("stop", "kill"))
+def test_a_broker_that_goes_between_two_round_trips(rig, broker, end):
+    process = rig.client("broker-ctl", "--url", broker.url(), "ping", "--count", 2, "--interval", "1h")
+    process.line()
+    getattr(broker, end)()
+    check(process.wait() == UNAVAILABLE and "broker-ctl: ping: " in process.log(), process.log())
 
 
 @pytest.mark.parametrize("line, said", (
@@ -212,6 +222,7 @@ def test_round_trips(rig, broker):
     ("ping now", "takes no arguments"),
     ("events --count 0", "takes a number of events, 1 to"),
     ("events a b", "one argument too many"),
+    ("events -o csv", "events --output 'csv': takes table, json or jsonl"),
 ))
 def test_wrong_lines(rig, line, said):
     done = ctl(rig, NOWHERE, *line.split(), code=USAGE)

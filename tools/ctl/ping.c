@@ -24,6 +24,7 @@ static void show(const struct ping *p, uint64_t number, int64_t took_ns)
     if (p->ctl->is_json) {
         amb_ctl_print(p->ctl, json_pack("{s:I, s:I}", "number", (json_int_t)number, "round_trip_ns",
                                         (json_int_t)took_ns));
+        p->ctl->has_no_head = true;
         return;
     }
     amb_units_format_ns((double)took_ns, text, sizeof(text));
@@ -61,17 +62,20 @@ static enum amb_status ping_once(struct ping *p, uint64_t number)
     return status;
 }
 
-/* False: a signal has come, or nobody reads. */
+/* False: a signal has come, or nobody reads. Without its broker a rest is over: the next question
+ * tells why. */
 static bool rest(const struct ping *p)
 {
     int64_t until_ns = amb_deadline_ns(amb_clock_monotonic_ns(), p->interval_ns);
-    while (amb_clock_monotonic_ns() < until_ns) {
+    bool has_broker = true;
+    while (has_broker && amb_clock_monotonic_ns() < until_ns) {
         int64_t left_ns = until_ns - amb_clock_monotonic_ns();
         left_ns = left_ns < AMB_CTL_SLICE_NS ? left_ns : AMB_CTL_SLICE_NS;
         enum amb_status status = amb_poll(p->ctl->conn, left_ns > 0 ? left_ns : 0);
-        if (amb_ctl_stopped() || amb_output_is_unread() || status == AMB_ELOST) {
+        if (amb_ctl_stopped() || amb_output_is_unread()) {
             return false;
         }
+        has_broker = status == AMB_OK || status == AMB_ETIMEDOUT || status == AMB_EAGAIN;
     }
     return true;
 }

@@ -5,6 +5,7 @@
 #include "tools/common/rows.h"
 #include "tools/common/shown.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/message_json.h"
 #include "tools/ctl/printed.h"
 #include "wire/base/text.h"
 
@@ -21,12 +22,12 @@ static json_t *event_of(const struct amb_msg *msg)
     const char *topic = amb_msg_topic(msg);
     size_t len = strlen(PREFIX);
     const char *name = strncmp(topic, PREFIX, len) == 0 ? topic + len : topic;
-    json_t *event =
-        json_pack("{s:s, s:I}", "event", name, "time_ns", (json_int_t)amb_msg_time(msg));
+    json_t *event = json_pack("{s:o, s:I}", "event", amb_json_text(name), "time_ns",
+                              (json_int_t)amb_msg_time(msg));
     json_t *fields = json_loadb(amb_msg_data(msg), amb_msg_size(msg), 0, NULL);
     if (json_is_object(fields)) {
         (void)json_object_update(event, fields); /* Its time_ns is when it happened. */
-        (void)json_object_set_new(event, "event", json_string(name));
+        (void)json_object_set_new(event, "event", amb_json_text(name));
     }
     json_decref(fields);
     return event;
@@ -132,6 +133,9 @@ enum amb_exit amb_ctl_events(struct amb_ctl *ctl)
     char pattern[PATTERN_SIZE];
     struct amb_sub *sub = NULL;
     struct amb_sub_options options = AMB_INIT(amb_sub_options);
+    if (ctl->form == AMB_CLI_FORM_CSV) { /* Each has fields of its own. */
+        return amb_ctl_bad("events --output", "csv", "takes table, json or jsonl");
+    }
     int len = snprintf(pattern, sizeof(pattern), PREFIX "%s",
                        ctl->line->arg_count > 0 ? ctl->line->args[0] : ">");
     if (len < 0 || (size_t)len >= sizeof(pattern)) {
