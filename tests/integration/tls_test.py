@@ -49,6 +49,10 @@ def test_files_of_our_own(rig, folder):
     check(pathlib.Path(folder("server.pem.1")).read_bytes() == old, "the old one is kept")
     check({pathlib.Path(row["file"]).name for row in folder.make("show")} ==
           {"ca.pem", "cam7.pem", "server.pem"}, "show has each pair")
+    pathlib.Path(folder("cam7.pem")).write_text("spoilt\n")
+    status, text, error = folder.tls("show")
+    check(status == DATA and "cam7.pem" in error and error.count("\n") == 1, f"{status} {error}")
+    check({pathlib.Path(row["file"]).name for row in json.loads(text)} == {"ca.pem", "server.pem"}, "show has the others")
     other = Folder(rig, "other")
     status, _, error = other.tls("issue", "cam7")
     check(status == DATA and "ca.pem cannot be read" in error, error)

@@ -202,7 +202,7 @@ enum amb_exit amb_ctl_tls_show(struct amb_ctl *ctl)
     const struct wanted wanted = take_options(ctl);
     json_t *rows = NULL;
     enum amb_exit code = amb_tls_files_list(wanted.folder, &rows);
-    if (code == AMB_EXIT_OK) {
+    if (rows != NULL) {
         amb_ctl_print(ctl, rows);
     }
     return code;

@@ -232,5 +232,5 @@ enum amb_exit amb_tls_files_list(const char *folder, json_t **out)
         return AMB_EXIT_DATA;
     }
     *out = rows;
-    return AMB_EXIT_OK;
+    return code;
 }

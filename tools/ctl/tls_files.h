@@ -29,5 +29,6 @@ void amb_tls_files_remove(const char *folder, const char *base);
 /* {"file", "names", "until", "days_left", "pin"} */
 json_t *amb_tls_files_describe(const char *folder, const char *base,
                                const struct amb_tls_pair *pair);
-/* An array of these, of each pair in the folder. */
+/* An array of these, of each pair in the folder. Where one cannot be read, *out has the others, or
+ * is left alone. */
 enum amb_exit amb_tls_files_list(const char *folder, json_t **out);
