@@ -178,6 +178,13 @@ def test_a_view_is_asked_for_again(world):
     check(done.returncode == 0 and done.stdout.count("worker") >= 2, f"{done}")
 
 
+def test_an_empty_variable_is_none(rig):
+    env = {**os.environ, "AMB_URL": "", "AMB_CONFIG": "", "AMB_CREDENTIALS": "", "AMB_CONTEXT": "",
+           "XDG_CONFIG_HOME": str(rig.folder)}
+    done = ctl(rig, "drain", env=env)
+    check(done.returncode == USAGE and "at the broker unix:///run/ambroker/broker.sock\n" in done.stderr, f"{done}")
+
+
 # ---- contexts ----
 
 def test_contexts(world):

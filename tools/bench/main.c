@@ -179,8 +179,9 @@ static enum amb_exit run(const struct command *command, struct amb_bench *bench,
     if (command->starts_brokers) {
         return command->run(bench, out);
     }
-    if (bench->url == NULL) {
-        bench->url = bench->brokerd == NULL ? getenv("AMB_URL") : NULL;
+    const char *named = bench->brokerd == NULL ? getenv("AMB_URL") : NULL;
+    if (bench->url == NULL && named != NULL && named[0] != '\0') { /* Empty, it is not set. */
+        bench->url = named;
     }
     if (bench->url != NULL) {
         add_link(bench, url, sizeof(url));

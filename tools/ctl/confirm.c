@@ -6,7 +6,6 @@
 #include "tools/ctl/contexts.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -16,11 +15,12 @@
 /* "the broker URL"; the library alone knows which one a file or credentials name. */
 static void name_broker(const struct amb_ctl *ctl, char *out, size_t size)
 {
-    const char *url = getenv("AMB_URL"), *file = getenv("AMB_CONFIG");
-    bool is_named = ctl->url != NULL || (url != NULL && url[0] != '\0');
-    if (!is_named && file != NULL && file[0] != '\0') {
+    const char *file = amb_ctl_variable("AMB_CONFIG");
+    bool is_named = ctl->url != NULL || amb_ctl_variable("AMB_URL") != NULL;
+    if (!is_named && file != NULL) {
         (void)snprintf(out, size, "the broker of %s", file);
-    } else if (!is_named && (ctl->credentials != NULL || getenv("AMB_CREDENTIALS") != NULL)) {
+    } else if (!is_named &&
+               (ctl->credentials != NULL || amb_ctl_variable("AMB_CREDENTIALS") != NULL)) {
         (void)snprintf(out, size, "the broker of the credentials");
     } else {
         (void)snprintf(out, size, "the broker %s", amb_ctl_url(ctl));

@@ -50,12 +50,15 @@ void amb_ctl_take_options(struct amb_ctl *ctl)
     ctl->is_json = ctl->form != AMB_CLI_FORM_TABLE;
 }
 
+const char *amb_ctl_variable(const char *name)
+{
+    const char *text = getenv(name);
+    return text != NULL && text[0] != '\0' ? text : NULL;
+}
+
 const char *amb_ctl_url(const struct amb_ctl *ctl)
 {
-    const char *url = ctl->url;
-    if (url == NULL) {
-        url = getenv("AMB_URL");
-    }
+    const char *url = ctl->url != NULL ? ctl->url : amb_ctl_variable("AMB_URL");
     return url != NULL ? url : "unix:///run/ambroker/broker.sock";
 }
 
@@ -110,7 +113,7 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
         bool is_named = strncmp(text, url, strlen(url)) == 0;
         (void)snprintf(ctl->why, sizeof(ctl->why), "%s%s%s", is_named ? "" : url,
                        is_named ? "" : ": ", text);
-        bool is_asked_for = ctl->url != NULL || getenv("AMB_URL") != NULL;
+        bool is_asked_for = ctl->url != NULL || amb_ctl_variable("AMB_URL") != NULL;
         amb_tool_error("connect %s%s%s%s", is_named ? "" : url, is_named ? "" : ": ", text,
                        is_asked_for ? "" : " (there is neither --url nor $AMB_URL)");
         /* A URL that is wrong is an argument; a broker that does not answer in time is none. */

@@ -25,6 +25,8 @@ void amb_ctl_catch_signals(void);
 /* Opens ctl->conn and says nothing. timeout_ns: 0 is the library's. *error: the reason. */
 AMB_MUST_CHECK enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns,
                                             struct amb_error *error);
+/* A variable's text, "AMB_URL"; NULL: it is not set, or empty, which is the same to the library. */
+const char *amb_ctl_variable(const char *name);
 /* The URL that is asked for, or the default. */
 const char *amb_ctl_url(const struct amb_ctl *ctl);
 /* Closes it; keeps `code` unless that is 0 and the close failed. */

@@ -28,15 +28,11 @@ static enum amb_exit failed(const struct amb_ctl *ctl, const char *why)
 static bool find_name(const struct amb_ctl *ctl, char *out, char why[AMB_CONTEXT_WHY_MAX])
 {
     const char *given = amb_cli_text(ctl->line, "context");
-    const char *url = getenv("AMB_URL"), *name = getenv("AMB_CONTEXT");
     out[0] = '\0';
-    if (ctl->url != NULL) {
+    if (ctl->url != NULL || (given == NULL && amb_ctl_variable("AMB_URL") != NULL)) {
         return true;
     }
-    if (given == NULL && url != NULL && url[0] != '\0') {
-        return true;
-    }
-    given = given == NULL && name != NULL && name[0] != '\0' ? name : given;
+    given = given != NULL ? given : amb_ctl_variable("AMB_CONTEXT");
     if (given != NULL) {
         (void)snprintf(out, AMB_CONTEXT_NAME_MAX + 2, "%s", given); /* One more is too long. */
         return true;
