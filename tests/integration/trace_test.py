@@ -249,8 +249,11 @@ def test_forms(rig, broker):
     ("trace a --count 0", "trace --count '0': takes"),
     ("trace a --count 101", "trace --count '101': takes"),
     ("trace a --timeout 2h", "trace --timeout '2h': takes a time of 1ms to 1h"),
+    ("trace a --timeout forever", "trace --timeout 'forever': takes a time of 1ms to 1h"),
+    ("trace a --timeout 0", "trace --timeout '0': takes a time of 1ms to 1h"),
+    ("trace a_5_1s", "trace: an argument has no blank"),
     ("trace a --watch 1s", "trace --watch: no such option"),
 ))
 def test_wrong_words(rig, line, said):
-    done = ctl(rig, "unix:///none/broker.sock", *line.split(), code=USAGE)
+    done = ctl(rig, "unix:///none/broker.sock", *(word.replace("_", " ") for word in line.split()), code=USAGE)
     check(said in done.stderr, done)

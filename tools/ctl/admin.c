@@ -60,9 +60,7 @@ static const char *text_of(const struct amb_cli_line *line, const char *name)
     return has_it ? amb_cli_text(line, name) : NULL;
 }
 
-/* The broker takes a question apart at blanks: behind one an argument would be an option of its.
- * False: it has been said. Texts of options are words by their type. */
-static bool is_one_word(const struct amb_ctl *ctl, const char *word, const char *rule)
+bool amb_ctl_is_one_word(const struct amb_ctl *ctl, const char *word, const char *rule)
 {
     if (strchr(word, ' ') == NULL) {
         return true;
@@ -160,7 +158,7 @@ enum amb_exit amb_ctl_ask(struct amb_ctl *ctl)
 {
     char query[QUERY_MAX];
     for (size_t i = 0; i < ctl->line->arg_count; i++) {
-        if (!is_one_word(ctl, ctl->line->args[i], "an argument has no blank")) {
+        if (!amb_ctl_is_one_word(ctl, ctl->line->args[i], "an argument has no blank")) {
             return AMB_EXIT_USAGE;
         }
     }
@@ -182,7 +180,7 @@ enum amb_exit amb_ctl_kick(struct amb_ctl *ctl)
     }
     const char *rule = user != NULL ? "a user has no blank"
                                     : "a client has no blank; give its number, which clients shows";
-    if (!is_one_word(ctl, user != NULL ? user : line->args[0], rule)) {
+    if (!amb_ctl_is_one_word(ctl, user != NULL ? user : line->args[0], rule)) {
         return AMB_EXIT_USAGE;
     }
     const char *reason = amb_cli_text(line, "reason");

@@ -30,8 +30,9 @@ static bool is_alive(const struct amb_counters_header *header)
 static void describe(const struct amb_counters_image *image, char *out, size_t size)
 {
     const struct amb_counters_header *header = image->header;
-    int64_t age_ns = amb_clock_realtime_ns() - (int64_t)header->beat_real_ns;
-    double age_s = (double)age_ns / (double)AMB_SEC;
+    /* A file that somebody made up may say any time. */
+    double age_s =
+        ((double)amb_clock_realtime_ns() - (double)header->beat_real_ns) / (double)AMB_SEC;
     (void)snprintf(out, size, "broker '%s', process %" PRIu64 ", %s %.1f s ago", header->name,
                    header->pid,
                    header->has_ended != 0 ? "ended in order;"

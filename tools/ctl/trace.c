@@ -3,6 +3,7 @@
 
 #include "tools/cli/limits.h"
 #include "tools/common/output.h"
+#include "tools/ctl/admin.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/view.h"
 #include "wire/base/clock.h"
@@ -96,16 +97,19 @@ static enum amb_exit ask(struct amb_ctl *ctl, const char *query, int64_t time_ns
 enum amb_exit amb_ctl_trace(struct amb_ctl *ctl)
 {
     char query[QUERY_MAX];
+    const char *pattern = ctl->line->args[0];
     int64_t time_ns = ctl->timeout_ns >= 0 ? ctl->timeout_ns : TRACE_NS;
-    int64_t ms = (time_ns + AMB_MS - 1) / AMB_MS;
-    if (ms < 1 || ms > AMB_CTL_TRACE_MS_MAX) {
+    if (!amb_ctl_is_one_word(ctl, pattern, "an argument has no blank")) {
+        return AMB_EXIT_USAGE;
+    }
+    if (time_ns < 1 || time_ns > AMB_CTL_TRACE_MS_MAX * AMB_MS) {
         return amb_ctl_bad("trace --timeout", amb_cli_text(ctl->line, "timeout"),
                            "takes a time of 1ms to 1h");
     }
     (void)amb_ctl_take_form(ctl);
     ctl->timeout_ns = -1; /* That is the trace's, and not the connection's. */
-    (void)snprintf(query, sizeof(query), "trace %s %" PRIu64 " %" PRId64 "ms", ctl->line->args[0],
-                   amb_cli_number(ctl->line, "count", COUNT), ms);
+    (void)snprintf(query, sizeof(query), "trace %s %" PRIu64 " %" PRId64 "ms", pattern,
+                   amb_cli_number(ctl->line, "count", COUNT), (time_ns + AMB_MS - 1) / AMB_MS);
     enum amb_exit code = amb_ctl_connect(ctl);
     if (code == AMB_EXIT_OK) {
         /* One answer is waited for. A signal ends this process, and with it the trace. */
