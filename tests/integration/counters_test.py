@@ -116,6 +116,18 @@ def test_watch_keeps_its_pace_when_the_broker_has_gone(rig, build, folder):
     check(2 <= answers <= 16, f"{answers} answers of the counters file in 3 s, one each 200 ms")
 
 
+def test_a_file_is_watched(rig, build, folder):
+    process = rig.start([f"{build}/broker/brokerd", "--dev", "--listen", f"unix://{folder}/s"])
+    process.expect("ready")
+    watching = rig.start([f"{build}/tools/broker-ctl", "--file", f"{folder}/s.counters", "status", "--columns", "clients",
+                          "-o", "csv", "--watch", "100ms"])
+    check([watching.line() for _ in range(3)] == ["clients", "0", "0"], "a head, and a row each time")
+    process.kill()
+    check(watching.line() == "0", "it goes on")
+    watching.signal(signal.SIGINT)
+    check(watching.wait() == 0, watching.log())
+
+
 def test_a_broker_that_is_killed_leaves_its_figures(rig, build, folder, options):
     ctl = f"{build}/tools/broker-ctl"
     former = None

@@ -111,6 +111,10 @@ static bool wait_for_next(struct amb_ctl *ctl, int64_t every_ns)
             return true;
         }
         slice_ns = left_ns < slice_ns ? left_ns : slice_ns;
+        if (ctl->conn == NULL) { /* A file is looked at. */
+            sleep_ns(slice_ns);
+            continue;
+        }
         enum amb_status status = amb_poll(ctl->conn, slice_ns);
         if (status == AMB_ESTOPPED) {
             return false;
@@ -134,12 +138,20 @@ enum amb_exit amb_ctl_watch(struct amb_ctl *ctl, const char *query, int64_t ever
     return code;
 }
 
+static enum amb_exit show_file(struct amb_ctl *ctl, const char *query)
+{
+    return amb_ctl_counted(ctl, text_of(ctl->line, "file"), query);
+}
+
 static enum amb_exit ask(struct amb_ctl *ctl, const char *query)
 {
     int64_t every_ns = amb_ctl_take_form(ctl);
-    const char *file = text_of(ctl->line, "file");
-    if (file != NULL) {
-        return amb_ctl_counted(ctl, file, query);
+    if (text_of(ctl->line, "file") != NULL) {
+        if (every_ns == 0) {
+            return show_file(ctl, query);
+        }
+        amb_ctl_catch_signals();
+        return amb_ctl_watch(ctl, query, every_ns, show_file);
     }
     enum amb_exit code = amb_ctl_confirm(ctl);
     if (code != AMB_EXIT_OK) {
