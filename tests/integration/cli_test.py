@@ -229,6 +229,12 @@ def test_contexts(world):
     run("context", "rm", "plant")
     check(not (home / "ambroker/chosen").exists(), "none is chosen any more")
     run("context", "use", "nothing", code=64)
+    for option, value in (("client-name", ""), ("client-name", " a"), ("client-name", "a\tb\t"), ("credentials", "a\n"),
+                          ("url", f"{url},b "), ("url", "")):
+        words = {"url": url, option: value}
+        done = run("context", "add", "odd", *(word for name in words for word in (f"--{name}", words[name])), code=64)
+        check(f"--{option}" in done.stderr or option == "url", f"{option}: {done}")
+        check(not (home / "ambroker/odd.context").exists(), f"{option} {value!r}")
     # It holds in any folder.
     run("context", "add", "here", "--url", url, "--credentials", "./a.key")
     here = json.loads(run("context", "show", "here", "-o", "json").stdout)

@@ -202,6 +202,14 @@ static const char *whole_path(const char *path, char *out, size_t size)
     return out;
 }
 
+/* Is it what a line of the file gives back? */
+static bool is_kept(const char *value)
+{
+    size_t len = strlen(value);
+    return len > 0 && strpbrk(value, "\n\r") == NULL && strchr(" \t", value[0]) == NULL &&
+           strchr(" \t", value[len - 1]) == NULL;
+}
+
 enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
 {
     char path[AMB_CONTEXT_PATH_MAX], text[TEXT_MAX], why[AMB_PRIVATE_WHY_MAX] = "";
@@ -226,8 +234,10 @@ enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
                {"client-name", ctl->client_name}};
     size_t len = 0;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        if (all[i].value != NULL && strpbrk(all[i].value, "\n\r") != NULL) {
-            return failed(ctl, "a value has a line feed");
+        if (all[i].value != NULL && !is_kept(all[i].value)) {
+            amb_tool_error("%s --%s: is empty, or has a line feed, or a blank at an end",
+                           ctl->line->called, all[i].key);
+            return AMB_EXIT_USAGE;
         }
         if (all[i].value != NULL && len < sizeof(text)) {
             len += (size_t)snprintf(text + len, sizeof(text) - len, "%s = %s\n", all[i].key,
