@@ -17,7 +17,7 @@ import subprocess
 import time
 
 import pytest
-from harness import check, until
+from harness import check, patience, until
 
 USAGE = 64
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -42,6 +42,7 @@ def ctl(rig, *arguments, **options):
                           timeout=30, check=False, stdin=subprocess.DEVNULL, **options)
 
 
+# Names of a broker that takes longer than 300 ms are left out, as on a busy machine.
 def words(rig, *line, url=None, **options):
     done = ctl(rig, "__complete", *(("--url", url) if url else ()), *line, **options)
     check(done.returncode == 0 and done.stderr == "", f"{done}")
@@ -104,16 +105,16 @@ def test_an_argument_never_becomes_an_option_of_the_broker(world):
 
 def test_names_of_the_broker(world):
     url = world.world.url()
-    check(words(world, "topics", "cam", url=url) == ["camera.front"], "topics")
-    check(set(words(world, "pub", "", url=url)) >= {"camera.front", "lidar"}, "pub")
-    check(words(world, "kick", "$", url=url) == [HOSTILE], "clients")
+    until(30, lambda: words(world, "topics", "cam", url=url) == ["camera.front"], "topics")
+    until(30, lambda: set(words(world, "pub", "", url=url)) >= {"camera.front", "lidar"}, "pub")
+    until(30, lambda: words(world, "kick", "$", url=url) == [HOSTILE], "clients")
     # As a paused broker, and as one that is not there.
     world.world.signal(19)
     begin = time.monotonic()
     check(words(world, "topics", "", url=url)[:1] == ["ls"], "the verbs come all the same")
     took = time.monotonic() - begin
     world.world.signal(18)
-    check(0.25 < took < 2, f"a stopped broker held the shell for {took} s")
+    check(0.25 < took < patience(2), f"a stopped broker held the shell for {took} s")
     check(words(world, "topics", "x", url="unix:///none/broker.sock") == [], "no broker")
 
 
@@ -216,7 +217,7 @@ def test_contexts(world):
     run("--url", url, "status", AMB_URL=none, AMB_CONTEXT="gone")
     check("--context: does not go with --url" in run("--url", url, "--context", "gone", "status", code=64).stderr, "both")
     check(words(world, "context", "use", "", env=env) == ["gone", "plant"], "completion")
-    check(words(world, "topics", "cam", env=env) == ["camera.front"], "names of its broker")
+    until(30, lambda: words(world, "topics", "cam", env=env) == ["camera.front"], "names of its broker")
     # Files that are wrong.
     (home / "ambroker/plant.context").write_text("url = unix:///x\npassword = x\n")
     check(":2: password: unknown key" in run("status", code=64).stderr, "an unknown key")
@@ -230,10 +231,10 @@ def test_contexts(world):
     check(not (home / "ambroker/chosen").exists(), "none is chosen any more")
     run("context", "use", "nothing", code=64)
     for option, value in (("client-name", ""), ("client-name", " a"), ("client-name", "a\tb\t"), ("credentials", "a\n"),
-                          ("url", f"{url},b "), ("url", "")):
-        words = {"url": url, option: value}
-        done = run("context", "add", "odd", *(word for name in words for word in (f"--{name}", words[name])), code=64)
-        check(f"--{option}" in done.stderr or option == "url", f"{option}: {done}")
+                          ("url", f"{url},b ")):
+        given = {"url": url, option: value}
+        done = run("context", "add", "odd", *(word for name in given for word in (f"--{name}", given[name])), code=64)
+        check(f"context add --{option}: is empty, or" in done.stderr, f"{option}: {done}")
         check(not (home / "ambroker/odd.context").exists(), f"{option} {value!r}")
     # It holds in any folder.
     run("context", "add", "here", "--url", url, "--credentials", "./a.key")
@@ -265,7 +266,6 @@ def shell_of(rig, name):
     return script, {"env": env, "cwd": rig.folder}
 
 
-# Names of a broker that takes longer than 300 ms are left out, as on a busy machine.
 def test_bash(world):
     script, where = shell_of(world, "bash")
     check(_bash(script, "broker-ctl topi", **where) == ["topics"], "a noun")
@@ -300,7 +300,7 @@ def _read_until(terminal, word, again=b"", seconds=30):
     while word not in text:
         check(time.monotonic() < deadline, f"no {word!r} in {text!r}")
         if select.select([terminal], [], [], 2)[0]:
-            text += os.read(terminal, 65536).decode(errors="replace")
+            text += os.read(terminal, 65536).decode(errors="replace").replace("\a", "")  # A try in vain rings.
         else:
             os.write(terminal, again)
     return text
