@@ -7,8 +7,9 @@
 
 /* The options that make a cell: all that were given. Options that only one side tells do not
  * separate cells. */
-static const char *const identity[] = {"who",  "workload", "link",  "size", "subs",  "pubs",
-                                       "loop", "rate",     "touch", "send", "window"};
+static const char *const identity[] = {"who",    "workload", "link",    "size",   "subs",
+                                       "pubs",   "loop",     "rate",    "touch",  "send",
+                                       "window", "memory",   "workers", "receive"};
 
 enum verdict {
     MORE_IS_BETTER,
@@ -19,11 +20,13 @@ enum verdict {
 static const struct {
     const char *key;
     enum verdict verdict;
+    const char *without; /* looked at where this one is not there; NULL: always */
 } figures[] = {
-    {"msgs_per_s", MORE_IS_BETTER},
-    {"p50_us", LESS_IS_BETTER},
-    {"p99_us", ONLY_SHOWN},
-    {"broker_cpu_s_per_mmsg", ONLY_SHOWN},
+    {"msgs_per_s", MORE_IS_BETTER, NULL},
+    {"mb_per_s", MORE_IS_BETTER, "msgs_per_s"}, /* of sendrecv, shuffle and copies */
+    {"p50_us", LESS_IS_BETTER, NULL},
+    {"p99_us", ONLY_SHOWN, NULL},
+    {"broker_cpu_s_per_mmsg", ONLY_SHOWN, NULL},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -45,7 +48,10 @@ static bool is_same_cell(const json_t *a, const json_t *b)
             return false;
         }
     }
-    return true;
+    /* Of plain copies the way is what was asked for. */
+    const char *workload = json_string_value(json_object_get(a, "workload"));
+    return workload == NULL || strcmp(workload, "copies") != 0 ||
+           json_equal(json_object_get(a, "path"), json_object_get(b, "path")) == 1;
 }
 
 /* A single result counts as an array of one. */
@@ -88,6 +94,9 @@ static bool add_figure(json_t *row, const json_t *a, const json_t *b, size_t i, 
     const char *key = figures[i].key;
     const json_t *before = json_object_get(a, key);
     const json_t *after = json_object_get(b, key);
+    if (figures[i].without != NULL && json_object_get(b, figures[i].without) != NULL) {
+        return false;
+    }
     if (!json_is_number(before) || !json_is_number(after) || !(json_number_value(before) > 0)) {
         return false;
     }
@@ -102,6 +111,19 @@ static bool add_figure(json_t *row, const json_t *a, const json_t *b, size_t i, 
         return ratio > 1 + tolerance;
     case ONLY_SHOWN:
         break;
+    }
+    return false;
+}
+
+/* Has the row a figure by which it could have become worse? */
+static bool is_judged(const json_t *row)
+{
+    for (size_t i = 0; i < COUNT(figures); i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "%s.ratio", figures[i].key);
+        if (figures[i].verdict != ONLY_SHOWN && json_object_get(row, name) != NULL) {
+            return true;
+        }
     }
     return false;
 }
@@ -126,6 +148,10 @@ json_t *amb_compare(const json_t *a, const json_t *b, double tolerance, unsigned
         bool is_slower = !is_ok(cell);
         for (size_t k = 0; k < COUNT(figures); k++) {
             is_slower = add_figure(row, before, cell, k, tolerance) || is_slower;
+        }
+        if (is_ok(cell) && !is_judged(row)) { /* That would be no proof of anything. */
+            json_decref(row);
+            continue;
         }
         (void)json_object_set_new(row, "verdict",
                                   json_string(!is_ok(cell) ? "failed"

@@ -48,7 +48,11 @@ static enum amb_exit compare(const struct amb_bench *bench, json_t **out)
         json_error_t error;
         results[i] = json_load_file(bench->files[i], 0, &error);
         if (results[i] == NULL) {
-            amb_tool_error("%s: line %d: %s", bench->files[i], error.line, error.text);
+            if (error.line > 0) {
+                amb_tool_error("%s: line %d: %s", bench->files[i], error.line, error.text);
+            } else { /* "unable to open FILE: ..." */
+                amb_tool_error("%s", error.text);
+            }
             json_decref(results[0]);
             return AMB_EXIT_DATA;
         }

@@ -87,6 +87,55 @@ static void test_compare_takes_a_failed_cell_for_slower(void **state)
     json_decref(rows);
 }
 
+static json_t *exchange(const char *workload, unsigned workers, double mb_per_s)
+{
+    return json_pack("{s:s, s:i, s:i, s:f, s:s}", "workload", workload, "size", 64, "workers",
+                     (int)workers, "mb_per_s", mb_per_s, "status", "ok");
+}
+
+static void test_compare_knows_the_rates_of_each_workload(void **state)
+{
+    (void)state;
+    unsigned slower;
+    json_t *rows = compare(exchange("shuffle", 4, 100), exchange("shuffle", 4, 50), 0.1, &slower);
+    assert_int_equal(slower, 1);
+    assert_string_equal(verdict(rows, 0), "slower");
+    json_decref(rows);
+    rows = compare(exchange("shuffle", 4, 100), exchange("shuffle", 8, 50), 0.1, &slower);
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+    const char *copy = "{s:s, s:s, s:i, s:f, s:s}";
+    json_t *before = json_array(), *after = json_array();
+    for (unsigned i = 0; i < 2; i++) {
+        const char *path = i == 0 ? "device" : "peer";
+        (void)json_array_append_new(before,
+                                    json_pack(copy, "workload", "copies", "path", path, "size", 64,
+                                              "mb_per_s", i == 0 ? 9.0 : 5.0, "status", "ok"));
+        (void)json_array_append_new(after, json_pack(copy, "workload", "copies", "path", path,
+                                                     "size", 64, "mb_per_s", 5.0, "status", "ok"));
+    }
+    rows = compare(before, after, 0.1, &slower);
+    assert_int_equal(slower, 1);
+    assert_string_equal(verdict(rows, 0), "slower");
+    assert_string_equal(verdict(rows, 1), "ok");
+    json_decref(rows);
+}
+
+static void test_compare_says_nothing_without_figures(void **state)
+{
+    (void)state;
+    unsigned slower;
+    json_t *rows = compare(json_pack("[i, {}]", 1), json_pack("[i, {}]", 1), 0.1, &slower);
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+    json_t *a = cell("ring", 64, 100, 2), *b = cell("ring", 64, 100, 2);
+    (void)json_object_del(a, "p50_us");
+    (void)json_object_del(b, "msgs_per_s");
+    rows = compare(a, b, 0.1, &slower);
+    assert_int_equal(json_array_size(rows), 0);
+    json_decref(rows);
+}
+
 static void test_compare_lets_older_files_say_less(void **state)
 {
     (void)state;
@@ -105,6 +154,8 @@ int main(void)
         cmocka_unit_test(test_compare_counts_a_lower_rate_and_a_higher_latency),
         cmocka_unit_test(test_compare_pairs_cells_whatever_their_order),
         cmocka_unit_test(test_compare_takes_a_failed_cell_for_slower),
+        cmocka_unit_test(test_compare_knows_the_rates_of_each_workload),
+        cmocka_unit_test(test_compare_says_nothing_without_figures),
         cmocka_unit_test(test_compare_lets_older_files_say_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
