@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/top/rows.h"
 
+#include "tools/common/units.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +47,11 @@ static json_t *value_of(const struct amb_top_row *row, const struct amb_top_colu
     if ((row->known >> at & 1u) == 0) {
         return json_null();
     }
-    bool is_rate = column->kind == AMB_TOP_RATE || column->kind == AMB_TOP_BYTE_RATE;
-    return is_rate ? json_real(row->value[at]) : json_integer((json_int_t)row->value[at]);
+    if (column->kind == AMB_TOP_RATE || column->kind == AMB_TOP_BYTE_RATE) {
+        json_t *rate = json_real(row->value[at]);
+        return rate != NULL ? rate : json_null(); /* JSON has no infinity. */
+    }
+    return json_integer(amb_units_whole(row->value[at]));
 }
 
 static json_t *object_of(const struct amb_top_sample *sample, const struct amb_top_row *row)

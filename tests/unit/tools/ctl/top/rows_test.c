@@ -57,11 +57,44 @@ static void test_a_block(void **state)
     amb_top_sample_free(&sample);
 }
 
+/* Figures of a broker that lies, of any size. */
+static void test_figures_that_are_too_large(void **state)
+{
+    (void)state;
+    struct answers answers = {.status = ANSWERS_STATUS,
+                              .workers = ANSWERS_WORKERS,
+                              .view = "{\"topics\": [{\"topic\": \"a\", \"tenant\": \"\", "
+                                      "\"messages\": -1e308, \"log_bytes\": 1e300}]}"};
+    struct amb_top_sample *first = NULL, *second = NULL;
+    char note[AMB_TOP_NOTE_MAX];
+    struct amb_top_state top;
+    amb_top_state_init(&top, AMB_TOP_TOPICS, 1);
+    assert_int_equal(
+        amb_top_sample_take(answers_ask, &answers, AMB_TOP_TOPICS, NULL, NULL, &first, note),
+        AMB_OK);
+    first->table->at_ns -= 1;
+    answers.view = "{\"topics\": [{\"topic\": \"a\", \"tenant\": \"\", \"messages\": 1e308}]}";
+    assert_int_equal(
+        amb_top_sample_take(answers_ask, &answers, AMB_TOP_TOPICS, NULL, first, &second, note),
+        AMB_OK);
+    json_t *blocks[] = {amb_top_rows(first, &top, 0), amb_top_rows(second, &top, 0)};
+    const json_t *row = json_array_get(json_object_get(blocks[0], "topics"), 0);
+    assert_true(json_integer_value(json_object_get(row, "held_bytes")) == INT64_MAX);
+    assert_true(json_integer_value(json_object_get(row, "messages")) == INT64_MIN);
+    row = json_array_get(json_object_get(blocks[1], "topics"), 0);
+    assert_true(json_is_null(json_object_get(row, "msg_per_s")));
+    json_decref(blocks[0]);
+    json_decref(blocks[1]);
+    amb_top_sample_free(&first);
+    amb_top_sample_free(&second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_column_has_a_key_of_its_own),
         cmocka_unit_test(test_a_block),
+        cmocka_unit_test(test_figures_that_are_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
