@@ -85,6 +85,14 @@ def test_a_name_of_a_file_does_not_drive_the_terminal(rig):
         check(not any(ord(sign) < 0x20 or 0x7f <= ord(sign) < 0xa0 for sign in done.stderr[:-1]), f"{done}")
 
 
+def test_a_file_that_cannot_be_read_is_told_why(rig):
+    for path, why in (("none", "No such file or directory"), (".", "Is a directory"), ("empty", "has no certificates")):
+        (rig.folder / "empty").touch()
+        done = ctl(rig, "key", "new", rig.folder / "new.key", "--ca", rig.folder / path)
+        check(done.returncode == 65 and why in done.stderr and done.stderr.count("\n") == 1, f"{done}")
+        check(not (rig.folder / "new.key").exists(), "nothing is made")
+
+
 def test_a_broker_s_refusal_names_the_command_once(world):
     done = ctl(world, "--url", world.world.url(), "durable", "rm", "nothing", "--yes")
     check(done.returncode != 0 and done.stderr.count("durable rm") == 1, f"{done}")

@@ -139,9 +139,11 @@ static void print_range(const struct amb_deliver *d, struct amb_msg *msg)
         len = size - d->options.offset;
     }
     unsigned char *bytes = malloc(len + 1);
-    if (bytes != NULL &&
-        is_had(msg, len == 0 ? AMB_OK
-                             : amb_msg_read(msg, d->options.offset, bytes, len, 10 * AMB_SEC))) {
+    enum amb_status status = bytes == NULL ? AMB_ENOMEM
+                             : len == 0
+                                 ? AMB_OK
+                                 : amb_msg_read(msg, d->options.offset, bytes, len, 10 * AMB_SEC);
+    if (is_had(msg, status)) {
         amb_print_bytes(d->is_terminal, bytes, len);
         (void)fputc('\n', stdout);
     }

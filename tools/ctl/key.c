@@ -7,6 +7,7 @@
 #include "wire/base/text.h"
 #include "wire/codec/url.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,9 +108,15 @@ static enum amb_exit read_ca(const char *path, char **out)
     size_t size = 0;
     FILE *file = fopen(path, "re");
     ssize_t len = file == NULL ? -1 : getdelim(&text, &size, '\0', file);
-    if (file != NULL) {
-        (void)fclose(file);
+    if (file == NULL || (len < 0 && ferror(file) != 0)) {
+        amb_tool_error("key: %s: %s", path, strerror(errno));
+        if (file != NULL) {
+            (void)fclose(file);
+        }
+        free(text);
+        return AMB_EXIT_DATA;
     }
+    (void)fclose(file);
     bool is_pem = len > 0 && strstr(text, "-----BEGIN CERTIFICATE-----") != NULL &&
                   strstr(text, "PRIVATE KEY") == NULL;
     if (!is_pem) {
