@@ -13,6 +13,7 @@
 #define AMB_PUB_SIZE_MAX UINT32_MAX    /* no broker takes a larger message */
 #define AMB_CTL_TRACE_BATCHES_MAX 100u /* broker-ctl trace: --count */
 #define AMB_CTL_TRACE_MS_MAX 3600000   /* ... --timeout */
+#define AMB_CTL_DRAIN_S_MAX 86400      /* broker-ctl drain: --timeout */
 #define AMB_TLS_DAYS_MAX 36500u        /* broker-ctl tls: --days */
 
 #define AMB_BENCH_SUBS_MAX 64u

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/drain.h"
 
+#include "tools/cli/limits.h"
 #include "tools/common/output.h"
 #include "tools/common/shown.h"
 #include "tools/ctl/confirm.h"
@@ -179,6 +180,10 @@ static enum amb_exit begin(struct amb_ctl *ctl, int64_t limit_ns)
 
 enum amb_exit amb_ctl_drain(struct amb_ctl *ctl)
 {
+    if (ctl->timeout_ns > AMB_CTL_DRAIN_S_MAX * AMB_SEC) {
+        return amb_ctl_bad("drain --timeout", amb_cli_text(ctl->line, "timeout"),
+                           "takes a time of at most 24h");
+    }
     return begin(ctl, ctl->timeout_ns);
 }
 
