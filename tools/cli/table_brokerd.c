@@ -2,12 +2,6 @@
 #include "tools/cli/forms.h"
 #include "tools/cli/tables.h"
 
-static const struct amb_config_word output_words[] = {{"table", AMB_CLI_FORM_TABLE, false},
-                                                      {"json", AMB_CLI_FORM_JSON, false},
-                                                      {"jsonl", AMB_CLI_FORM_JSONL, false},
-                                                      {"csv", AMB_CLI_FORM_CSV, false},
-                                                      {NULL, 0, false}};
-
 static const struct amb_cli_option options[] = {
     {.name = "config",
      .letter = 'c',
@@ -55,7 +49,7 @@ static const struct amb_cli_option options[] = {
     {.name = "output",
      .type = AMB_CLI_WORD,
      .value = "FORM",
-     .words = output_words,
+     .words = amb_cli_form_words,
      .default_text = "table",
      .help = "how --doctor prints what it finds"},
     {.name = "version", .letter = 'v', .type = AMB_CLI_FLAG, .help = "show the release and end"},

@@ -3,11 +3,11 @@
 #include "tools/cli/limits.h"
 #include "tools/cli/tables.h"
 
-static const struct amb_config_word output_words[] = {{"table", AMB_CLI_FORM_TABLE, false},
-                                                      {"json", AMB_CLI_FORM_JSON, false},
-                                                      {"jsonl", AMB_CLI_FORM_JSONL, false},
-                                                      {"csv", AMB_CLI_FORM_CSV, false},
-                                                      {NULL, 0, false}};
+const struct amb_config_word amb_cli_form_words[] = {{"table", AMB_CLI_FORM_TABLE, false},
+                                                     {"json", AMB_CLI_FORM_JSON, false},
+                                                     {"jsonl", AMB_CLI_FORM_JSONL, false},
+                                                     {"csv", AMB_CLI_FORM_CSV, false},
+                                                     {NULL, 0, false}};
 static const struct amb_config_word shell_words[] = {
     {"bash", 0, false}, {"zsh", 1, false}, {"fish", 2, false}, {NULL, 0, false}};
 
@@ -695,7 +695,7 @@ static const struct amb_cli_option options[] = {
      .letter = 'o',
      .type = AMB_CLI_WORD,
      .value = "FORM",
-     .words = output_words,
+     .words = amb_cli_form_words,
      .default_text = "table",
      .help = "how answers are printed; json is one line"},
     {.name = "credentials",

@@ -15,9 +15,11 @@ extern const struct amb_cli_program amb_cli_brokerd;
 enum amb_cli_form {
     AMB_CLI_FORM_TABLE,
     AMB_CLI_FORM_JSON,
-    AMB_CLI_FORM_JSONL, /* broker-ctl: a row a line */
-    AMB_CLI_FORM_CSV,   /* broker-ctl */
+    AMB_CLI_FORM_JSONL, /* a row a line; of broker-bench there is none */
+    AMB_CLI_FORM_CSV,   /* the same */
 };
+/* Of broker-ctl and brokerd: all of them. */
+extern const struct amb_config_word amb_cli_form_words[];
 
 #define AMB_CLI_ALIASES(...) ((const char *const[]){__VA_ARGS__, NULL})
 

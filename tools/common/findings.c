@@ -13,12 +13,6 @@
 /* The worst first. Unknown states stand before those that are well. */
 static const char *const order[] = {"error", "warning", "hint", NULL, "ok"};
 
-static const char *text_of(const json_t *row, const char *key)
-{
-    const char *text = json_string_value(json_object_get(row, key));
-    return text != NULL ? text : "";
-}
-
 /* Words up to WIDTH columns, the next lines indented. at: the column where it begins. */
 static void put_wrapped(const char *text, unsigned at, FILE *out)
 {
@@ -58,14 +52,14 @@ static void put_state(const char *state, FILE *out)
 
 static void put_row(const json_t *row, FILE *out)
 {
-    const char *check = text_of(row, "check");
-    put_state(text_of(row, "state"), out);
+    const char *check = amb_rows_text(row, "check");
+    put_state(amb_rows_text(row, "state"), out);
     amb_shown_put(out, check, strlen(check), false);
     (void)fputs(": ", out);
-    put_wrapped(text_of(row, "finding"), (unsigned)(INDENT + strlen(check) + 2), out);
-    if (strcmp(text_of(row, "state"), "ok") != 0) {
-        put_line("fix", text_of(row, "fix"), out);
-        put_line("see", text_of(row, "link"), out);
+    put_wrapped(amb_rows_text(row, "finding"), (unsigned)(INDENT + strlen(check) + 2), out);
+    if (strcmp(amb_rows_text(row, "state"), "ok") != 0) {
+        put_line("fix", amb_rows_text(row, "fix"), out);
+        put_line("see", amb_rows_text(row, "link"), out);
     }
 }
 
@@ -76,7 +70,7 @@ static size_t place_of(const json_t *row)
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         if (order[i] == NULL) {
             other = i;
-        } else if (strcmp(order[i], text_of(row, "state")) == 0) {
+        } else if (strcmp(order[i], amb_rows_text(row, "state")) == 0) {
             return i;
         }
     }

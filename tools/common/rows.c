@@ -44,6 +44,18 @@ bool amb_rows_are(const json_t *array)
     return json_is_array(array);
 }
 
+const char *amb_rows_text(const json_t *row, const char *key)
+{
+    const char *text = json_string_value(json_object_get(row, key));
+    return text != NULL ? text : "";
+}
+
+uint64_t amb_rows_number(const json_t *row, const char *key)
+{
+    json_int_t number = json_integer_value(json_object_get(row, key));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
 /* The only array of objects in an object; NULL: there is none, or several. */
 static json_t *only_array(json_t *object)
 {

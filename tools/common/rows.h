@@ -9,12 +9,17 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Is it an array of objects? */
 bool amb_rows_are(const json_t *array);
 /* An object whose inner objects have become keys as "a.b"; a new reference. */
 json_t *amb_rows_flattened(json_t *object);
+/* A row's text of that name; "": it has none. */
+const char *amb_rows_text(const json_t *row, const char *key);
+/* Its number; 0: it has none, or one below 0. */
+uint64_t amb_rows_number(const json_t *row, const char *key);
 /* A new reference to the rows; inner objects have become keys as "a.b". NULL: there are none, or no
  * memory. */
 json_t *amb_rows_of(json_t *value);

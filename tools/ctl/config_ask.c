@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/config_ask.h"
 
+#include "tools/common/rows.h"
 #include "tools/common/shown.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/printed.h"
@@ -15,22 +16,15 @@
 #define QUERY_MAX 1024u /* bytes of a question */
 #define LINE_MAX 960u   /* bytes of a refusal: amb_tool_error has 1024 */
 
-/* A text of a row; "": it has none of that name. */
-static const char *text_of(const json_t *row, const char *name)
-{
-    const char *text = json_string_value(json_object_get(row, name));
-    return text == NULL ? "" : text;
-}
-
 /* "broker.conf:4: server.workers: needs a restart (was 2, becomes 3)" */
 static void say_refusal(const struct amb_ctl *ctl, const json_t *row)
 {
     char text[LINE_MAX];
-    const char *place = text_of(row, "place"), *key = text_of(row, "key");
-    const char *was = text_of(row, "was"), *becomes = text_of(row, "becomes");
+    const char *place = amb_rows_text(row, "place"), *key = amb_rows_text(row, "key");
+    const char *was = amb_rows_text(row, "was"), *becomes = amb_rows_text(row, "becomes");
     size_t len =
         (size_t)snprintf(text, sizeof(text), "%s%s%s%s%s", place, place[0] == '\0' ? "" : ": ", key,
-                         key[0] == '\0' ? "" : ": ", text_of(row, "why"));
+                         key[0] == '\0' ? "" : ": ", amb_rows_text(row, "why"));
     if (was[0] != '\0' && len < sizeof(text)) {
         (void)snprintf(text + len, sizeof(text) - len, " (was %s%s%s)", was,
                        becomes[0] == '\0' ? "" : ", becomes ", becomes);
@@ -85,8 +79,8 @@ static enum amb_exit show(struct amb_ctl *ctl, const char *query, enum amb_exit 
     if (value == NULL) {
         return code;
     }
-    bool is_refused = strcmp(text_of(value, "result"), "done") != 0;
-    code = print(ctl, json_object_get(value, "rows"), text_of(value, "note"), is_refused);
+    bool is_refused = strcmp(amb_rows_text(value, "result"), "done") != 0;
+    code = print(ctl, json_object_get(value, "rows"), amb_rows_text(value, "note"), is_refused);
     json_decref(value);
     return code == AMB_EXIT_OK && is_refused ? refused : code;
 }
@@ -152,12 +146,12 @@ static void print_values(const json_t *rows, bool has_origin)
     const json_t *row;
     json_array_foreach(rows, i, row)
     {
-        const char *value = text_of(row, "value");
-        amb_print_text(text_of(row, "key"));
+        const char *value = amb_rows_text(row, "value");
+        amb_print_text(amb_rows_text(row, "key"));
         (void)fputs(" = ", stdout);
         amb_shown_put(stdout, value, strlen(value), true); /* A list has a line an element. */
         (void)fputs(has_origin ? "; # " : ";", stdout);
-        amb_print_text(has_origin ? text_of(row, "origin") : "");
+        amb_print_text(has_origin ? amb_rows_text(row, "origin") : "");
         (void)fputc('\n', stdout);
     }
 }

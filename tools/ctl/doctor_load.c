@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/doctor_load.h"
 
+#include "tools/common/rows.h"
 #include "wire/doctor/checks.h"
 
 #include <inttypes.h>
@@ -18,13 +19,6 @@ static const char *text_of(uint64_t value, char out[NUMBER_MAX])
 {
     (void)snprintf(out, NUMBER_MAX, "%" PRIu64, value);
     return out;
-}
-
-/* 0: it has none. */
-static uint64_t number_of(const json_t *row, const char *key)
-{
-    json_int_t value = json_integer_value(json_object_get(row, key));
-    return value > 0 ? (uint64_t)value : 0;
 }
 
 /* ---- limits ---- */
@@ -56,7 +50,7 @@ static uint64_t memory_used(const json_t *memory)
         const json_t *row = json_array_get(list, i);
         const char *kind = json_string_value(json_object_get(row, "kind"));
         if (kind != NULL && strcmp(kind, "host") == 0) {
-            used += number_of(row, "used_bytes") + number_of(row, "leased_bytes");
+            used += amb_rows_number(row, "used_bytes") + amb_rows_number(row, "leased_bytes");
         }
     }
     return used;
@@ -73,12 +67,12 @@ static void name_subs(enum amb_doctor_check check, const json_t *answer, const c
         const json_t *row = json_array_get(list, i);
         const char *pattern = json_string_value(json_object_get(row, "pattern"));
         char id[NUMBER_MAX], client[NUMBER_MAX], number[NUMBER_MAX], most[NUMBER_MAX];
-        uint64_t value = number_of(row, key);
+        uint64_t value = amb_rows_number(row, key);
         if (value <= limit) {
             return;
         }
-        amb_doctor_find(rows, check, "id", text_of(number_of(row, "id"), id), "pattern", pattern,
-                        "client", text_of(number_of(row, "client"), client), "lost",
+        amb_doctor_find(rows, check, "id", text_of(amb_rows_number(row, "id"), id), "pattern",
+                        pattern, "client", text_of(amb_rows_number(row, "client"), client), "lost",
                         text_of(value, number), "waiting", number, "limit", text_of(limit, most),
                         NULL);
     }
@@ -88,11 +82,11 @@ void amb_doctor_load(const json_t *status, const json_t *memory, const json_t *l
                      const json_t *waiters, json_t *rows)
 {
     char lost[NUMBER_MAX];
-    uint64_t dead = number_of(status, "dead_letters_lost");
+    uint64_t dead = amb_rows_number(status, "dead_letters_lost");
     judge(AMB_DOCTOR_MEMORY_FULL, "memory used", memory_used(memory),
-          memory == NULL ? 0 : number_of(status, "memory_limit_bytes"), rows);
-    judge(AMB_DOCTOR_TOPICS_FULL, "topics", number_of(status, "topics"),
-          number_of(status, "topics_limit"), rows);
+          memory == NULL ? 0 : amb_rows_number(status, "memory_limit_bytes"), rows);
+    judge(AMB_DOCTOR_TOPICS_FULL, "topics", amb_rows_number(status, "topics"),
+          amb_rows_number(status, "topics_limit"), rows);
     if (dead != 0) {
         amb_doctor_find(rows, AMB_DOCTOR_DEAD_LETTERS, "lost", text_of(dead, lost), NULL);
     }

@@ -3,9 +3,10 @@
 
 #include "tools/cli/limits.h"
 #include "tools/common/output.h"
-#include "tools/common/shown.h"
+#include "tools/common/rows.h"
 #include "tools/ctl/confirm.h"
 #include "tools/ctl/connect.h"
+#include "tools/ctl/printed.h"
 #include "wire/base/clock.h"
 #include "wire/base/text.h"
 
@@ -20,18 +21,6 @@
 #define END_WORDS "shutting down"        /* of a broker that ends as it was asked to */
 #define LEFT_WORDS " messages are left"  /* ... before it was through */
 
-/* The last look: the same rows are not said again. */
-struct looks {
-    json_t *last;
-    uint64_t left, held; /* of all clients */
-};
-
-static uint64_t number_of(const json_t *row, const char *name)
-{
-    json_int_t number = json_integer_value(json_object_get(row, name));
-    return number > 0 ? (uint64_t)number : 0;
-}
-
 static void say(const struct amb_ctl *ctl, const json_t *rows)
 {
     size_t i, count = json_array_size(rows);
@@ -45,33 +34,23 @@ static void say(const struct amb_ctl *ctl, const json_t *rows)
             (void)printf("left: and %zu more clients\n", count - i);
             break;
         }
-        const char *name = json_string_value(json_object_get(row, "name"));
-        (void)printf("left: client %" PRIu64 " (", number_of(row, "client"));
-        amb_shown_put(stdout, name == NULL ? "" : name, name == NULL ? 0 : strlen(name), false);
+        (void)printf("left: client %" PRIu64 " (", amb_rows_number(row, "client"));
+        amb_print_text(amb_rows_text(row, "name"));
         (void)printf("): %" PRIu64 " to be sent, %" PRIu64 " to be given back\n",
-                     number_of(row, "left"), number_of(row, "held"));
+                     amb_rows_number(row, "left"), amb_rows_number(row, "held"));
     }
     (void)amb_output_flush();
 }
 
-/* One answer. */
-static void take(const struct amb_ctl *ctl, struct looks *looks, const struct amb_msg *answer)
+/* One answer, which is released. The same rows are not said again. */
+static void take(const struct amb_ctl *ctl, json_t **last, struct amb_msg *answer)
 {
-    json_error_t error;
-    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, &error);
+    json_t *value = amb_ctl_take_json(answer);
     json_t *rows = json_object_get(value, "left");
-    looks->left = looks->held = 0;
-    size_t i;
-    const json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        looks->left += number_of(row, "left");
-        looks->held += number_of(row, "held");
-    }
-    if (json_is_array(rows) && !json_equal(rows, looks->last)) {
+    if (json_is_array(rows) && !json_equal(rows, *last)) {
         say(ctl, rows);
-        json_decref(looks->last);
-        looks->last = json_incref(rows);
+        json_decref(*last);
+        *last = json_incref(rows);
     }
     json_decref(value);
 }
@@ -120,7 +99,7 @@ static enum amb_exit report(const struct amb_ctl *ctl, uint64_t left)
 /* Until it has ended. */
 static enum amb_exit follow(struct amb_ctl *ctl)
 {
-    struct looks looks = {NULL, 0, 0};
+    json_t *last = NULL;
     enum amb_exit code = AMB_EXIT_OK;
     int64_t deadline_ns =
         ctl->timeout_ns < 0 ? INT64_MAX
@@ -129,8 +108,7 @@ static enum amb_exit follow(struct amb_ctl *ctl)
         struct amb_msg *answer;
         enum amb_status status = amb_admin(ctl->conn, "left", 5 * AMB_SEC, &answer);
         if (status == AMB_OK) {
-            take(ctl, &looks, answer);
-            amb_msg_release(answer);
+            take(ctl, &last, answer);
             status = amb_poll(ctl->conn, LOOK_NS); /* Nothing comes but the end. */
         }
         if (amb_ctl_stopped()) {
@@ -148,7 +126,7 @@ static enum amb_exit follow(struct amb_ctl *ctl)
             break;
         }
     }
-    json_decref(looks.last);
+    json_decref(last);
     return code;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ctl/names.h"
 
+#include "tools/ctl/connect.h"
 #include "tools/ctl/contexts.h"
 
 #include <amb/amb.h>
 #include <jansson.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -75,8 +75,7 @@ static void ask(struct amb_conn *conn, const struct source *source, struct amb_c
     if (amb_admin(conn, source->view, NAMES_TIME_NS, &answer) != AMB_OK) {
         return;
     }
-    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, NULL);
-    amb_msg_release(answer);
+    json_t *value = amb_ctl_take_json(answer);
     add_rows(value, source, to);
     json_decref(value);
 }

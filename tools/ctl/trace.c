@@ -2,7 +2,7 @@
 #include "tools/ctl/trace.h"
 
 #include "tools/cli/limits.h"
-#include "tools/common/output.h"
+#include "tools/common/rows.h"
 #include "tools/ctl/admin.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/view.h"
@@ -35,8 +35,8 @@ static json_int_t count_over(const json_t *value)
     json_t *row;
     json_array_foreach(json_object_get(value, "trace"), i, row)
     {
-        const char *stage = json_string_value(json_object_get(row, "stage"));
-        count += stage != NULL && (strcmp(stage, "over") == 0 || strcmp(stage, "refused") == 0);
+        const char *stage = amb_rows_text(row, "stage");
+        count += strcmp(stage, "over") == 0 || strcmp(stage, "refused") == 0;
     }
     return count;
 }
@@ -84,11 +84,9 @@ static enum amb_exit ask(struct amb_ctl *ctl, const char *query, int64_t time_ns
     if (status != AMB_OK) {
         return amb_ctl_fail(ctl, query, status);
     }
-    json_error_t error;
-    json_t *value = json_loadb(amb_msg_data(answer), amb_msg_size(answer), 0, &error);
-    amb_msg_release(answer);
+    json_t *value = amb_ctl_take_json(answer);
     if (value == NULL) {
-        amb_tool_error("%s: the broker's answer is not JSON: %s", ctl->line->called, error.text);
+        amb_tool_error("%s: the broker's answer is not JSON", ctl->line->called);
         return AMB_EXIT_SOFTWARE;
     }
     return show(ctl, value);

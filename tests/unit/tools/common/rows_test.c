@@ -102,6 +102,19 @@ static void test_an_unknown_column_is_told_with_the_others(void **state)
     json_decref(rows);
 }
 
+static void test_texts_and_numbers_of_a_row(void **state)
+{
+    (void)state;
+    json_t *row = json_loads("{\"a\":\"x\",\"b\":7,\"c\":-7,\"d\":1.5}", 0, NULL);
+    assert_string_equal(amb_rows_text(row, "a"), "x");
+    assert_string_equal(amb_rows_text(row, "b"), "");
+    assert_string_equal(amb_rows_text(NULL, "a"), "");
+    assert_int_equal(amb_rows_number(row, "b"), 7);
+    assert_int_equal(amb_rows_number(row, "a") + amb_rows_number(row, "c"), 0);
+    assert_int_equal(amb_rows_number(row, "d") + amb_rows_number(NULL, "b"), 0);
+    json_decref(row);
+}
+
 static void test_something_else_has_no_rows(void **state)
 {
     (void)state;
@@ -119,6 +132,7 @@ int main(void)
         cmocka_unit_test(test_csv_has_no_formulas),
         cmocka_unit_test(test_columns_are_picked_in_their_order),
         cmocka_unit_test(test_an_unknown_column_is_told_with_the_others),
+        cmocka_unit_test(test_texts_and_numbers_of_a_row),
         cmocka_unit_test(test_something_else_has_no_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
