@@ -203,27 +203,38 @@ def test_without_a_terminal_they_need_yes(rig, line):
         check(done.stderr == f"broker-ctl: {called}: needs --yes without a terminal; it would be at the broker {named}\n", done)
 
 
-@pytest.mark.parametrize("typed, is_done", (("y", True), ("yes", True), ("n", False), ("", False), ("yep", False)))
-def test_on_a_terminal_they_name_the_broker_and_ask(rig, typed, is_done):
-    broker = rig.broker()
-    ctl(rig, broker, "pub", "a", "x")
+def asked(rig, url, line, typed, before=lambda: None):
+    """On a terminal: the exit code once that is typed, after a look."""
     main, terminal = os.openpty()
-    process = subprocess.Popen([rig.program("broker-ctl"), "--url", broker.url(), "topics", "rm", "a"], stdin=terminal,
+    process = subprocess.Popen([rig.program("broker-ctl"), "--url", url, *line.split()], stdin=terminal,
                                stdout=subprocess.DEVNULL, stderr=terminal)
     os.close(terminal)
     said = b""
     try:
         while not said.endswith(b"[y/N] "):
             said += os.read(main, 4096)
-        check(f"broker-ctl: topics rm a: at the broker {broker.url()}? [y/N] ".encode() in said, said)
-        check(topic(broker, "a") is not None, "nothing is done yet")
+        check(f"broker-ctl: {line}: at the broker {url}? [y/N] ".encode() in said, said)
+        before()
         os.write(main, typed.encode() + b"\n")
-        code = process.wait(60)
+        return process.wait(60)
     finally:
         process.kill()
         process.wait()
         os.close(main)
+
+
+@pytest.mark.parametrize("typed, is_done", (("y", True), ("yes", True), ("n", False), ("", False), ("yep", False)))
+def test_on_a_terminal_they_name_the_broker_and_ask(rig, typed, is_done):
+    broker = rig.broker()
+    ctl(rig, broker, "pub", "a", "x")
+    code = asked(rig, broker.url(), "topics rm a", typed,
+                 lambda: check(topic(broker, "a") is not None, "nothing is done yet"))
     check((code, topic(broker, "a") is None) == ((0, True) if is_done else (USAGE, False)), code)
+
+
+def test_whom_a_kick_means_is_asked(rig):
+    for line in ("clients kick 3", "kick --user u"):
+        check(asked(rig, f"unix://{rig.folder}/nobody.sock", line, "n") == USAGE, line)
 
 
 # ---- events, and the log ----

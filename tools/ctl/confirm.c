@@ -32,16 +32,20 @@ static void put(const char *text)
     amb_shown_put(stderr, text, strlen(text), false);
 }
 
-/* "kick 7: at the broker URL? [y/N] " */
+/* "kick 7: at the broker URL? [y/N] ", "kick --user u: ..." */
 static bool ask(const struct amb_cli_line *line, const char *broker)
 {
     char answer[ANSWER_MAX];
+    bool has_user = amb_cli_option_named(line->command->options, "user") != NULL;
+    const char *user = has_user ? amb_cli_text(line, "user") : NULL;
     (void)fputs("broker-ctl: ", stderr);
     put(line->called);
     for (size_t i = 0; i < line->arg_count; i++) {
         (void)fputc(' ', stderr);
         put(line->args[i]);
     }
+    (void)fputs(user != NULL ? " --user " : "", stderr);
+    put(user != NULL ? user : "");
     (void)fputs(": at ", stderr);
     put(broker);
     (void)fputs("? [y/N] ", stderr);
