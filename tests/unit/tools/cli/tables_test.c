@@ -264,6 +264,35 @@ static void test_options_that_exclude_each_other(void **state)
     assert_true(count >= 9);
 }
 
+/* In how many commands the name stands: with a value in each, or in none. */
+static unsigned check_name(const struct amb_cli_program *program,
+                           const struct amb_cli_option *option)
+{
+    unsigned count = 0;
+    for (const struct amb_cli_command *c = program->commands; c->name != NULL; c++) {
+        const struct amb_cli_option *other = amb_cli_option_find(program, c, option->name);
+        count += other != NULL;
+        if (other != NULL && (other->type == AMB_CLI_FLAG) != (option->type == AMB_CLI_FLAG)) {
+            fail_msg("--%s of %s", option->name, c->name);
+        }
+    }
+    return count;
+}
+
+/* An option may stand before its command, where nothing but its name is known. */
+static void test_a_name_takes_a_value_in_each_command_or_in_none(void **state)
+{
+    (void)state;
+    unsigned count = 0;
+    const struct amb_cli_program *program = &amb_cli_broker_ctl;
+    for (const struct amb_cli_command *c = program->commands; c->name != NULL; c++) {
+        for (const struct amb_cli_option *o = c->options; o != NULL && amb_cli_is_option(o); o++) {
+            count += o->name == NULL ? 0 : check_name(program, o);
+        }
+    }
+    assert_true(count > 100);
+}
+
 /* ---- rows ---- */
 
 static void check_option(const struct amb_cli_option *option)
@@ -335,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_each_line_that_worked_still_works),
         cmocka_unit_test(test_each_option_has_a_right_and_a_wrong_value),
         cmocka_unit_test(test_options_that_exclude_each_other),
+        cmocka_unit_test(test_a_name_takes_a_value_in_each_command_or_in_none),
         cmocka_unit_test(test_each_row_is_whole),
         cmocka_unit_test(test_habits_name_what_is_there),
     };
