@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/http/answer.h"
 
+#include "broker/control/clients/client.h"
 #include "broker/http/access.h"
 #include "broker/http/http_private.h"
 #include "broker/http/per_object.h"
@@ -234,7 +235,7 @@ static bool is_head(const struct amb_http_request *request)
     return strcmp(request->method, "HEAD") == 0;
 }
 
-/* "paths" takes a client's name: it has to fit, and no other argument is known. */
+/* "paths" takes a name that a client may have, and no other argument is known. */
 static bool table_query(const struct amb_http_request *request, const char *view,
                         char query[AMB_STATUS_ASK_MAX])
 {
@@ -248,8 +249,7 @@ static bool table_query(const struct amb_http_request *request, const char *view
         return !is_paths; /* Those of all clients would be too many. */
     }
     return is_paths && arguments == 1 && name != NULL && name[0] != '\0' &&
-           amb_http_unescape(name, query + sizeof("paths ") - 1,
-                             AMB_STATUS_ASK_MAX - (sizeof("paths ") - 1));
+           amb_http_unescape(name, query + sizeof("paths ") - 1, AMB_CLIENT_NAME_MAX + 1);
 }
 
 static enum MHD_Result table(const struct amb_http_request *request, const char *view)
@@ -269,9 +269,7 @@ static enum MHD_Result table(const struct amb_http_request *request, const char 
     if (status == AMB_EAGAIN) {
         return MHD_YES; /* It waits, and comes here once more. */
     }
-    return say(request, MHD_HTTP_SERVICE_UNAVAILABLE,
-               status == AMB_ETIMEDOUT ? "the control thread does not answer"
-                                       : "too many such questions; ask later");
+    return say(request, MHD_HTTP_SERVICE_UNAVAILABLE, amb_tables_why(status));
 }
 
 static enum MHD_Result view(const struct amb_http_request *request)

@@ -90,6 +90,13 @@ enum amb_status amb_tables_ask(struct amb_tables *tables, const char *query,
     return AMB_EAGAIN;
 }
 
+const char *amb_tables_why(enum amb_status status)
+{
+    return status == AMB_ETIMEDOUT ? "the control thread does not answer"
+           : status == AMB_ENOMEM  ? "no memory for the answer"
+                                   : "too many such questions; ask later";
+}
+
 void amb_tables_tick(struct amb_tables *tables, int64_t now_ns)
 {
     for (unsigned i = 0; i < AMB_TABLES; i++) {

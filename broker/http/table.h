@@ -49,6 +49,8 @@ bool amb_tables_has(const char *view);
 AMB_MUST_CHECK enum amb_status amb_tables_ask(struct amb_tables *tables, const char *query,
                                               struct MHD_Connection *connection, int64_t now_ns,
                                               const char **text);
+/* Why there is none, by that status: static. */
+const char *amb_tables_why(enum amb_status status);
 /* Wakes requests that have waited for too long. */
 void amb_tables_tick(struct amb_tables *tables, int64_t now_ns);
 /* Wakes all of them, before libmicrohttpd stops, and frees the answers. Their handlers are called

@@ -143,6 +143,28 @@ static void test_no_stream_begins_behind_the_end(void **state)
     MHD_stop_daemon(f->daemon);
 }
 
+/* As the control thread does without memory for an answer. */
+static void test_no_memory_is_told_as_that(void **state)
+{
+    struct fixture *f = *state;
+    int fd = open_request(f);
+    run(f);
+    assert_int_equal(f->last, AMB_EAGAIN);
+    struct amb_status_ask *ask = &f->tables.of[0].ask;
+    ask->text = NULL;
+    amb_mail_post(ask->to, &ask->mail, ask->done);
+    assert_int_equal(amb_inbox_run(&f->inbox), 1);
+    run(f);
+    assert_int_equal(f->asked, 2);
+    assert_int_equal(f->last, AMB_ENOMEM);
+    assert_non_null(strstr(amb_tables_why(f->last), "memory"));
+    assert_null(strstr(amb_tables_why(AMB_EBUSY), "memory"));
+    assert_string_not_equal(amb_tables_why(AMB_ETIMEDOUT), amb_tables_why(AMB_EBUSY));
+    amb_tables_end(&f->tables);
+    MHD_stop_daemon(f->daemon);
+    (void)close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +173,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_request_that_comes_behind_the_end_does_not_wait,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_stream_begins_behind_the_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory_is_told_as_that, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
