@@ -34,10 +34,22 @@ static bool is_same(const struct amb_url *a, const struct amb_url *b)
                                      : a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static uint32_t find_open(const struct amb_http *http, const struct amb_url *url)
+static bool is_kept(const struct amb_http_change *change, unsigned number)
+{
+    for (unsigned i = 0; i < change->count; i++) {
+        if (change->doors[i].kept == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One that is open, and that no other listener of the change is. */
+static uint32_t find_open(const struct amb_http *http, const struct amb_http_change *change,
+                          const struct amb_url *url)
 {
     for (unsigned i = 0; i < http->asked.count; i++) {
-        if (is_same(&http->asked.urls[i], url)) {
+        if (is_same(&http->asked.urls[i], url) && !is_kept(change, i)) {
             return i;
         }
     }
@@ -49,12 +61,13 @@ static enum amb_status take(const struct amb_http *http, struct amb_http_change 
 {
     unsigned at = change->count;
     change->doors[at].url = *url;
-    change->doors[at].kept = find_open(http, url);
+    change->doors[at].kept = find_open(http, change, url);
     if (change->doors[at].kept == NONE) {
         struct amb_listener *listener = &change->doors[at].listener;
         listener->url = *url;
         enum amb_status status = amb_door_socket(listener, error, error_size);
         if (status != AMB_OK) {
+            amb_door_remove(listener); /* It may have been bound. */
             if (listener->fd >= 0) {
                 (void)close(listener->fd);
             }
@@ -114,16 +127,6 @@ enum amb_status amb_http_prepare(const struct amb_http *http, const struct amb_c
 }
 
 /* ---- in the observer ---- */
-
-static bool is_kept(const struct amb_http_change *change, unsigned number)
-{
-    for (unsigned i = 0; i < change->count; i++) {
-        if (change->doors[i].kept == number) {
-            return true;
-        }
-    }
-    return false;
-}
 
 static void close_others(struct amb_http *http, const struct amb_http_change *change)
 {

@@ -362,6 +362,10 @@ def test_listeners_change_while_it_runs(rig):
     # What cannot be changes nothing.
     with socket.create_server(("127.0.0.1", 0)) as taken:
         world.reload(f'listen = ( "tcp://127.0.0.1:0", "tcp://127.0.0.1:{taken.getsockname()[1]}" );', "in use by pid")
+    own = f'"unix://{socket_path}?mode=0660"'
+    world.reload(f'listen = ( {own}, "unix://{socket_path}?mode=0600" );', "in use by pid")
+    world.reload(f'listen = ( {own}, "unix://{socket_path}2?group=amb-no-such-group" );', "no such group")
+    check(not pathlib.Path(f"{socket_path}2").exists(), "one that is refused leaves its socket")
     world.reload('listen = ( "tcp://0.0.0.0:0" );', "http.insecure")
     check(unix_door.get("/healthz").status == 200, "the former one")
     world.reload('listen = ( "tcp://0.0.0.0:0" ); insecure = true;')
