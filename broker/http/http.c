@@ -266,6 +266,7 @@ void amb_http_destroy(struct amb_http **http)
     }
     *http = NULL;
     close_listeners(h);
+    amb_pulse_end(&h->health.pulse); /* A request may still be read below, as /healthz. */
     if (h->daemon != NULL) {
         amb_streams_end(&h->streams);
         amb_tables_end(&h->tables);

@@ -32,6 +32,11 @@ void amb_pulse_ask(struct amb_pulse *pulse, int64_t now_ns)
     }
 }
 
+void amb_pulse_end(struct amb_pulse *pulse)
+{
+    pulse->count = 0;
+}
+
 int64_t amb_pulse_silence_ns(const struct amb_pulse *pulse, unsigned threads, int64_t now_ns,
                              unsigned *thread)
 {

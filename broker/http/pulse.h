@@ -33,6 +33,8 @@ struct amb_pulse {
 void amb_pulse_add(struct amb_pulse *pulse, struct amb_inbox *to);
 /* Sends each thread a mail that has read the last one. */
 void amb_pulse_ask(struct amb_pulse *pulse, int64_t now_ns);
+/* The threads have ended: none is asked any more. */
+void amb_pulse_end(struct amb_pulse *pulse);
 /* How long the slowest of the first `threads` has not read its mail, and its number. */
 int64_t amb_pulse_silence_ns(const struct amb_pulse *pulse, unsigned threads, int64_t now_ns,
                              unsigned *thread);

@@ -39,10 +39,27 @@ static void test_threads_that_read_their_mail_are_not_silent(void **state)
     free(pulse);
 }
 
+/* Their inboxes may be gone by then. */
+static void test_behind_the_end_nobody_is_asked(void **state)
+{
+    (void)state;
+    struct amb_inbox inbox;
+    struct amb_pulse *pulse = calloc(1, sizeof(*pulse));
+    assert_non_null(pulse);
+    assert_int_equal(amb_inbox_init(&inbox, NULL), AMB_OK);
+    amb_pulse_add(pulse, &inbox);
+    amb_pulse_end(pulse);
+    amb_pulse_ask(pulse, 100);
+    assert_int_equal(amb_inbox_run(&inbox), 0);
+    amb_inbox_fini(&inbox);
+    free(pulse);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads_that_read_their_mail_are_not_silent),
+        cmocka_unit_test(test_behind_the_end_nobody_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
