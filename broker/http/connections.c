@@ -16,11 +16,13 @@
 /* One event a turn, so one answer at most is made before the observer looks at its mail. One of
  * many objects takes long, and views wait behind it. epoll keeps the others, and goes round. */
 #define EVENTS 1
+#define READS 8u /* of what a peer has sent that goes unheard */
 
 #define LAST_WORDS(status)                                                                         \
     "HTTP/1.1 " status "\r\nConnection: close\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n"
 static const char too_many[] = LAST_WORDS("503 Service Unavailable");
 static const char malformed[] = LAST_WORDS("400 Bad Request");
+static const char too_long[] = LAST_WORDS("431 Request Header Fields Too Large");
 
 static struct amb_http_connection *find_fd(struct amb_http *http, int fd)
 {
@@ -57,7 +59,8 @@ static void forget(struct amb_http *http, struct amb_http_connection *own)
 static void say_and_close(int fd, const char *words, size_t len)
 {
     char bytes[AMB_HTTP_HEAD_MAX];
-    (void)recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    for (unsigned i = 0; i < READS && recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0; i++) {
+    }
     ssize_t sent = send(fd, words, len, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)sent;
     (void)close(fd);
@@ -82,7 +85,17 @@ void amb_http_on_connection(void *arg, struct MHD_Connection *connection, void *
     }
 }
 
-/* Its head is there, or is too long: libmicrohttpd closes the descriptor, also where this fails. */
+/* It gets that answer, without libmicrohttpd. */
+static void refuse(struct amb_http *http, struct amb_http_connection *own, const char *words,
+                   size_t len)
+{
+    amb_stat_add(&http->stats->http_requests, 1);
+    amb_stat_add(&http->stats->http_refused, 1);
+    say_and_close(own->fd, words, len);
+    forget(http, own);
+}
+
+/* Its head is there: libmicrohttpd closes the descriptor, also where this fails. */
 static void hand_over(struct amb_http *http, struct amb_http_connection *own)
 {
     int fd = own->fd;
@@ -98,15 +111,18 @@ static void hand_over(struct amb_http *http, struct amb_http_connection *own)
     }
 }
 
+/* libmicrohttpd passes over blank lines before a request: they are no head. */
 static bool has_end(const char *head, size_t len)
 {
+    for (; len > 0 && (*head == '\r' || *head == '\n'); head++) {
+        len--;
+    }
     return memmem(head, len, "\n\r\n", 3) != NULL || memmem(head, len, "\n\n", 2) != NULL;
 }
 
-/* Bytes of a head in `peeked`: it is whole, or too long to be one. */
-static bool is_whole(const struct amb_http *http, size_t len)
+static bool is_too_long(const struct amb_http *http, size_t len)
 {
-    return len == sizeof(http->peeked) || has_end(http->peeked, len);
+    return len == sizeof(http->peeked) && !has_end(http->peeked, len);
 }
 
 static ssize_t peek(struct amb_http *http, const struct amb_http_connection *own)
@@ -118,7 +134,7 @@ static ssize_t peek(struct amb_http *http, const struct amb_http_connection *own
 static bool is_unseen(struct amb_http *http, const struct amb_http_connection *own)
 {
     ssize_t got = peek(http, own);
-    return got > 0 && is_whole(http, (size_t)got);
+    return got > 0 && (is_too_long(http, (size_t)got) || has_end(http->peeked, (size_t)got));
 }
 
 static void look(struct amb_http *http, struct amb_http_connection *own, bool is_at_end)
@@ -129,11 +145,10 @@ static void look(struct amb_http *http, struct amb_http_connection *own, bool is
     }
     size_t len = got > 0 ? (size_t)got : 0;
     if (memchr(http->peeked, '\0', len) != NULL) {
-        amb_stat_add(&http->stats->http_requests, 1);
-        amb_stat_add(&http->stats->http_refused, 1);
-        say_and_close(own->fd, malformed, sizeof(malformed) - 1);
-        forget(http, own);
-    } else if (is_whole(http, len)) {
+        refuse(http, own, malformed, sizeof(malformed) - 1);
+    } else if (is_too_long(http, len)) {
+        refuse(http, own, too_long, sizeof(too_long) - 1);
+    } else if (has_end(http->peeked, len)) {
         hand_over(http, own);
     } else if (len == 0 || is_at_end) {
         end(http, own);

@@ -119,6 +119,30 @@ def test_connections_without_a_head_make_room(unix):
     check(broker.is_running(), "alive")
 
 
+def test_blank_lines_are_no_head(unix):
+    """libmicrohttpd waits behind them for a request, so they must not make one of it."""
+    door, broker = unix
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(door.connect()) for _ in range(CONNECTIONS)]
+        for conn in held:
+            conn.sendall(b"\r\n\r\n")
+        for _ in range(20):
+            check(door.get("/healthz").status == 200, "a probe")
+        held[-1].sendall(GET.format("/healthz", "a").encode())
+        check(held[-1].recv(4096).startswith(b"HTTP/1.1 200"), "a request behind them")
+        held[-2].sendall(b"GET /healthz\0 HTTP/1.1\r\nHost: a\r\n\r\n")
+        check(held[-2].recv(4096).startswith(b"HTTP/1.1 400"), "a NUL behind them")
+    # Nor does a head that is too long, and stays so, hold a place.
+    with contextlib.ExitStack() as stack:
+        for piece in (b"\r\n" * 5000, b"GET /" + b"a" * 10000):
+            for _ in range(CONNECTIONS // 2):
+                conn = stack.enter_context(door.connect())
+                conn.sendall(piece)
+                check(conn.recv(4096).startswith(b"HTTP/1.1 431"), "it is told at once")
+        check(door.get("/healthz").status == 200, "a probe")
+    check(broker.is_running(), "alive")
+
+
 def test_connections_with_a_request_are_limited(unix):
     """None of those goes for another: the 65th is told."""
     door, broker = unix
