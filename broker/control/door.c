@@ -271,10 +271,11 @@ void amb_door_resume(struct amb_control *control)
     for (unsigned i = 0; i < control->listener_count; i++) {
         struct amb_listener *listener = &control->listeners[i];
         if (listener->is_paused && listener->fd >= 0) {
-            listener->is_paused = false;
-            if (amb_watch_add(&control->watches, &listener->watch, listener->fd, EPOLLIN) !=
-                AMB_OK) {
-                amb_error("accept: the listener could not be watched again");
+            enum amb_status status =
+                amb_watch_add(&control->watches, &listener->watch, listener->fd, EPOLLIN);
+            listener->is_paused = status != AMB_OK;
+            if (status != AMB_OK) { /* Else nobody would come in there any more. */
+                door_resume_in(control, amb_status_text(status), DOOR_PAUSE_NS);
             }
         }
     }

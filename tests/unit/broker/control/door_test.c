@@ -588,6 +588,38 @@ static void test_one_alone_goes_however_long_its_close_takes(void **state)
     atomic_store(&porter_close_ns, 0);
 }
 
+static void on_nothing(struct amb_watch *watch, uint32_t events)
+{
+    (void)watch, (void)events;
+}
+
+/* The kernel has no room for a watch when a pause is over: there is another pause. */
+static void test_a_listener_that_cannot_be_watched_is_tried_again(void **state)
+{
+    (void)state;
+    struct amb_control *control = calloc(1, sizeof(*control));
+    assert_non_null(control);
+    assert_int_equal(amb_watches_init(&control->watches), AMB_OK);
+    struct amb_listener *listener = &control->listeners[control->listener_count++];
+    *listener = (struct amb_listener){.control = control, .is_paused = true};
+    listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    listener->watch.fn = on_nothing;
+    control->now_ns = control->resume_accept_ns = 7;
+    int epoll_fd = control->watches.epoll_fd;
+    control->watches.epoll_fd = -1;
+    amb_door_resume(control);
+    assert_true(listener->is_paused);
+    assert_true(control->resume_accept_ns > 7);
+    control->watches.epoll_fd = epoll_fd;
+    amb_door_resume(control);
+    assert_false(listener->is_paused);
+    assert_int_equal(control->resume_accept_ns, 0);
+    assert_true(listener->watch.place != 0);
+    (void)close(listener->fd);
+    amb_watches_fini(&control->watches);
+    free(control);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -605,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_a_client_s_own_last_session_does_not_stand_in_its_way),
         cmocka_unit_test(test_brokers_that_start_together_do_not_remove_each_other_s_socket),
         cmocka_unit_test(test_listeners_share_a_round),
+        cmocka_unit_test(test_a_listener_that_cannot_be_watched_is_tried_again),
         cmocka_unit_test(test_without_a_descriptor_one_goes_for_each_that_comes),
         cmocka_unit_test(test_one_alone_goes_however_long_its_close_takes),
         cmocka_unit_test(test_with_few_descriptors_fewer_may_stand_silent),
