@@ -89,6 +89,16 @@ void amb_counters_put_numbers(struct amb_counters *counters, uint32_t slot,
     slot_write(counters->numbers[slot - 1].words, values, AMB_SLOT_FIGURES + (uint32_t)(size / 8));
 }
 
+/* Bytes of a text that have room, up to the end of a character. */
+static size_t fitting(const char *text, size_t room)
+{
+    size_t len = strnlen(text, room);
+    while (len > 0 && ((unsigned char)text[len] & 0xc0) == 0x80) {
+        len--; /* The rest of one would be none of UTF-8. */
+    }
+    return len;
+}
+
 void amb_counters_write_texts(struct amb_texts_slot *slot, enum amb_counters_scope scope,
                               uint64_t id, const void *figures, size_t size,
                               const char *const *texts, unsigned count)
@@ -99,7 +109,7 @@ void amb_counters_write_texts(struct amb_texts_slot *slot, enum amb_counters_sco
     char *to = (char *)(values + AMB_SLOT_FIGURES + AMB_TEXTS_FIGURES);
     size_t room = AMB_TEXTS_BYTES;
     for (unsigned i = 0; i < count && room > 0; i++) {
-        size_t len = strnlen(texts[i], room - 1);
+        size_t len = fitting(texts[i], room - 1);
         memcpy(to, texts[i], len);
         to += len + 1;
         room -= len + 1;

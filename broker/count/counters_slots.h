@@ -37,8 +37,8 @@ void amb_counters_list(struct amb_counters *counters, struct amb_listed *listed,
 void amb_counters_unlist(struct amb_counters *counters, struct amb_listed *listed,
                          enum amb_counters_scope scope);
 
-/* A slot of texts of the caller's: figures, and texts behind them. A text that does not fit is
- * cut. */
+/* A slot of texts of the caller's: figures, and texts behind them. A text that does not fit is cut
+ * behind a character. */
 void amb_counters_write_texts(struct amb_texts_slot *slot, enum amb_counters_scope scope,
                               uint64_t id, const void *figures, size_t size,
                               const char *const *texts, unsigned count);

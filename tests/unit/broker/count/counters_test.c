@@ -241,6 +241,33 @@ static void test_texts_are_found_again(void **state)
     amb_counters_destroy(&counters);
 }
 
+/* Half a character would make a view show nothing of the text. */
+static void test_a_text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    struct amb_counters counters;
+    struct amb_counters_image image;
+    uint64_t copy[AMB_TEXTS_WORDS];
+    uint32_t slot = 0;
+    char snowmen[AMB_TEXTS_BYTES + 8] = "";
+    open_one(&counters);
+    amb_counters_view(&counters, &image);
+    for (unsigned shift = 0; shift < 3; shift++) {
+        size_t len = shift, whole = (AMB_TEXTS_BYTES - 1 - shift) / 3 * 3 + shift;
+        memset(snowmen, 'x', shift);
+        for (; len + 3 < sizeof(snowmen); len += 3) {
+            memcpy(snowmen + len, "\xe2\x98\x83", 4);
+        }
+        const char *texts[] = {snowmen};
+        assert_true(
+            amb_counters_put_texts(&counters, &slot, AMB_COUNTERS_QUEUE, 1, &slot, 0, texts, 1));
+        assert_true(amb_counters_texts(&image, AMB_COUNTERS_TOPIC, slot - 1, copy));
+        assert_int_equal(strlen(amb_counters_text(copy, 0)), whole);
+        assert_memory_equal(amb_counters_text(copy, 0), snowmen, whole);
+    }
+    amb_counters_destroy(&counters);
+}
+
 /* ---- others write ---- */
 
 #define ROUNDS 200000u
@@ -315,6 +342,7 @@ int main(void)
         IN_FOLDER(test_a_disk_is_not_taken_by_auto),
         IN_FOLDER(test_slots_are_taken_and_given_back),
         IN_FOLDER(test_texts_are_found_again),
+        IN_FOLDER(test_a_text_is_cut_between_characters),
         IN_FOLDER(test_no_slot_is_torn_or_runs_backwards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
