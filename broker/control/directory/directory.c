@@ -127,7 +127,14 @@ static enum amb_status topic_add(struct amb_directory *directory, uint32_t tenan
     topic->main = main;
     topic->priority = priority;
     amb_dir_topic_charge(topic, payer);
-    enum amb_status status = topic_begin(directory, topic);
+    /* Its name first: a topic that nobody finds would stay for ever. */
+    enum amb_status status = main == NULL ? amb_directory_name_put(directory, topic) : AMB_OK;
+    if (status == AMB_OK) {
+        status = topic_begin(directory, topic);
+        if (status != AMB_OK && main == NULL) {
+            amb_directory_name_remove(directory, topic);
+        }
+    }
     if (status != AMB_OK) {
         amb_directory_topic_free(topic, directory->shard_count);
         return status;
@@ -149,9 +156,6 @@ enum amb_status amb_directory_topic(struct amb_directory *directory, uint32_t te
         topic_add(directory, tenant, name, len, home, NULL, AMB_PRIORITY_NORMAL, payer, &topic);
     if (status != AMB_OK) {
         return status;
-    }
-    if (amb_directory_name_put(directory, topic) != AMB_OK) {
-        return AMB_ENOMEM;
     }
     topic_attach_named_readers(directory, topic);
     amb_directory_tell_topic(directory, topic);

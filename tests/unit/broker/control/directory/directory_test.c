@@ -315,6 +315,33 @@ static void test_each_priority_is_a_topic_beside_the_main_one_of_its_name(void *
     tear_down();
 }
 
+static bool has_no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return has_no_memory ? NULL : __real_malloc(size);
+}
+
+/* Else it would count as one of the topics for ever, and nobody could find it. */
+static void test_without_memory_for_its_name_there_is_no_topic(void **state)
+{
+    (void)state;
+    struct amb_dir_topic *topic = NULL;
+    set_up(1, NULL);
+    has_no_memory = true;
+    enum amb_status status = amb_directory_topic(&f.directory, f.tenant, "a", 1, 0, NULL, &topic);
+    has_no_memory = false;
+    assert_int_equal(status, AMB_ENOMEM);
+    assert_int_equal(f.directory.topic_count, 0);
+    assert_true(amb_list_is_empty(&f.directory.topics));
+    assert_non_null(topic_of("a", 0));
+    assert_int_equal(f.directory.topic_count, 1);
+    tear_down();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_a_topic_is_made_once_and_keeps_its_home),
         cmocka_unit_test(test_tenants_have_no_topic_in_common),
         cmocka_unit_test(test_topics_are_limited),
+        cmocka_unit_test(test_without_memory_for_its_name_there_is_no_topic),
         cmocka_unit_test(test_subscriptions_are_limited),
         cmocka_unit_test(test_who_subscribes_first_reads_from_the_first_message),
         cmocka_unit_test(test_who_subscribes_later_finds_the_topics_there_are),
