@@ -6,11 +6,14 @@
 #include "broker/count/metrics.h"
 #include "wire/base/assert.h"
 #include "wire/base/file.h"
+#include "wire/base/log.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(struct amb_shard_stats) <= AMB_COUNTERS_BLOCK_BYTES, "fits a block");
@@ -166,6 +169,13 @@ void amb_counters_beat(const struct amb_counters *counters, int64_t now_ns, int6
 {
     atomic_store_explicit(&counters->header->beat_ns, (uint64_t)now_ns, memory_order_relaxed);
     atomic_store_explicit(&counters->header->beat_real_ns, (uint64_t)real_ns, memory_order_relaxed);
+}
+
+void amb_counters_hide(const struct amb_counters *counters)
+{
+    if (counters->fd >= 0 && fchmod(counters->fd, S_IRUSR | S_IWUSR) != 0) {
+        amb_error("counters: %s keeps its mode: %s", counters->path, strerror(errno));
+    }
 }
 
 void amb_counters_view(const struct amb_counters *counters, struct amb_counters_image *out)

@@ -74,5 +74,8 @@ struct amb_broker_stats *amb_counters_broker(const struct amb_counters *counters
 struct amb_shard_stats *amb_counters_shard(const struct amb_counters *counters, unsigned worker);
 /* A sign of life. Any thread. */
 void amb_counters_beat(const struct amb_counters *counters, int64_t now_ns, int64_t real_ns);
+/* The file is for the broker's own user alone from here on: users have come, and it has names of
+ * all tenants. Any thread. */
+void amb_counters_hide(const struct amb_counters *counters);
 /* The counters, for a reader in this process. */
 void amb_counters_view(const struct amb_counters *counters, struct amb_counters_image *out);

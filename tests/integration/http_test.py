@@ -322,15 +322,19 @@ def test_users_that_a_reload_brings_close_names(rig):
     key = private_file(rig, "key", "secret\n")
     config = rig.folder / "broker.conf"
     config.write_text("")
-    door, broker = tcp(rig, "-o", f"http.token_file={key}", "--config", str(config))
+    counters = rig.folder / "counters"
+    door, broker = tcp(rig, "-o", f"http.token_file={key}", "-o", f"server.counters_file={counters}", "--config",
+                       str(config))
     bearer = "Authorization: Bearer secret\r\n"
     check(door.get("/v1/topics", more=bearer).status == 200, "before")
+    check(stat.S_IMODE(counters.stat().st_mode) == 0o640, "the group reads the counters")
     config.write_text(f'auth = {{ users = "{users}"; }};\n')
     broker.signal(signal.SIGHUP)
     until(10, lambda: "in force from now on: auth.users" in broker.log() or None, "it is in force")
     for path in ("/v1/topics", "/metrics/per-object?kind=topics"):
         until(10, lambda path=path: door.get(path, more=bearer).status == 403, path)
     check(door.get("/metrics").status == 200, "no names are there")
+    until(10, lambda: stat.S_IMODE(counters.stat().st_mode) == 0o600, "so have the counters")
 
 
 class Reloads:

@@ -8,6 +8,7 @@
 #include "broker/control/clients/quotas.h"
 #include "broker/control/directory/listing.h"
 #include "broker/control/directory/queues.h"
+#include "broker/count/counters.h"
 #include "broker/memory/membudget.h"
 #include "broker/rights/rights_compare.h"
 #include "broker/shard/purse.h"
@@ -282,6 +283,9 @@ void amb_renew_users(struct amb_control *control, struct amb_auth_users *users)
     }
     control->users = amb_auth_users_ref(users);
     amb_stat_set(&control->stats->came_users, users != NULL);
+    if (users != NULL && control->counters != NULL) {
+        amb_counters_hide(control->counters); /* Its mode was chosen without them. */
+    }
     amb_rights_table_renew(&control->rights);
     if ((former == NULL) != (users == NULL)) {
         amb_listing_anew(&control->directory); /* Tenants have names now, or have none any more. */

@@ -100,6 +100,22 @@ static void test_a_file_is_whole_and_says_whose_it_is(void **state)
     amb_counters_unload(&image);
 }
 
+static void test_a_file_that_is_hidden_is_its_owner_s(void **state)
+{
+    (void)state;
+    struct amb_counters counters;
+    struct stat st;
+    open_one(&counters);
+    amb_counters_hide(&counters);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    amb_counters_destroy(&counters);
+    const struct amb_counters_options options = options_of(NULL);
+    assert_int_equal(amb_counters_create(&options, &counters), AMB_OK);
+    amb_counters_hide(&counters); /* There is none. */
+    amb_counters_destroy(&counters);
+}
+
 static void test_the_former_file_is_kept_once(void **state)
 {
     (void)state;
@@ -337,6 +353,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, in_folder, out_of_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_a_file_is_whole_and_says_whose_it_is),
+        IN_FOLDER(test_a_file_that_is_hidden_is_its_owner_s),
         IN_FOLDER(test_the_former_file_is_kept_once),
         IN_FOLDER(test_where_no_file_can_be_had_counters_are_private),
         IN_FOLDER(test_a_disk_is_not_taken_by_auto),
