@@ -32,6 +32,7 @@ struct amb_shard_stats {
     _Atomic uint64_t frames_foreign;     /* of no session of this worker's UCX port */
     _Atomic uint64_t copies;             /* batches that went out by copy */
     _Atomic uint64_t maps;               /* ... by map descriptor */
+    _Atomic uint64_t memory_used;        /* bytes in use in its segments: messages and leases */
     _Atomic uint64_t quarantined_bytes;
     _Atomic uint64_t sparse_slabs; /* of the pool, as of the last look (compact.h) */
     _Atomic uint64_t compacted, compacted_bytes;

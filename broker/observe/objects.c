@@ -16,6 +16,7 @@
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
+#include "broker/shard/shard_memory.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/topic_tail.h"
@@ -456,6 +457,11 @@ static void asked_run(struct amb_shard *shard)
                                                      : shard->now_ns);
 }
 
+static void put_used(struct amb_shard *shard)
+{
+    amb_stat_set(&shard->stats->memory_used, amb_shard_memory_used(shard));
+}
+
 static void regular_run(struct amb_shard *shard)
 {
     struct amb_shard_observe *observe = &shard->observe;
@@ -466,6 +472,7 @@ static void regular_run(struct amb_shard *shard)
     bool is_over = pass_run(shard, pass, 0, REGULAR_BUDGET);
     if (is_over) {
         amb_stat_set(&shard->stats->unlisted, pass->unlisted);
+        put_used(shard);
         *pass = (struct amb_observe_pass){0};
     }
     bool is_quiet = is_over && !observe->has_moved;
@@ -491,6 +498,7 @@ void amb_objects_turn(struct amb_shard *shard)
 
 int64_t amb_objects_due(struct amb_shard *shard)
 {
+    put_used(shard); /* Memory that goes by time alone begins no pass. */
     return shard->observe.pass_due_ns;
 }
 

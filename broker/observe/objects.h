@@ -34,7 +34,7 @@ void amb_objects_ask(struct amb_shard *shard, struct amb_objects_ask *ask);
 
 /* Part of a turn: a part of a pass, where one is due. */
 void amb_objects_turn(struct amb_shard *shard);
-/* When that is next; INT64_MAX: when something moves. */
+/* When that is next; INT64_MAX: when something moves. Before a sleep: the memory in use is told. */
 int64_t amb_objects_due(struct amb_shard *shard);
 /* Nobody runs the shard any more: questions are answered as things are. */
 void amb_objects_end(struct amb_shard *shard);

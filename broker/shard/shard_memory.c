@@ -185,6 +185,18 @@ uint64_t amb_shard_memory_retired(const struct amb_shard *shard)
     return bytes;
 }
 
+uint64_t amb_shard_memory_used(const struct amb_shard *shard)
+{
+    uint64_t bytes = shard->leases.bytes;
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        bytes += amb_bufpool_used(shard->memory.pools[i]);
+    }
+    AMB_LIST_FOR_EACH (node, &shard->memory.retired) {
+        bytes += amb_bufpool_used(&AMB_CONTAINER_OF(node, struct amb_retired_pool, node)->pool);
+    }
+    return bytes;
+}
+
 /* Their end ----------------------------------------------------------------------------------- */
 
 void amb_shard_memory_rest(struct amb_shard *shard)

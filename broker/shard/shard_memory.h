@@ -47,6 +47,8 @@ uint64_t amb_shard_memory_retire(struct amb_shard *shard, uint32_t tenant, uint6
 int64_t amb_shard_memory_tick(struct amb_shard *shard);
 /* Bytes of their segments. */
 uint64_t amb_shard_memory_retired(const struct amb_shard *shard);
+/* Bytes in use: buffers, those in retired segments too, and lease segments. */
+uint64_t amb_shard_memory_used(const struct amb_shard *shard);
 /* Nothing has come for a while: all but a few segments that are free go. */
 void amb_shard_memory_rest(struct amb_shard *shard);
 /* All buffers are back. */

@@ -427,6 +427,7 @@ static const struct {
     {"redelivered", "ambroker_messages_redelivered_total"},
     {"dead_letters", "ambroker_messages_dead_total"},
     {"dead_letters_lost", "ambroker_messages_dead_lost_total"},
+    {"memory_used_bytes", "ambroker_memory_used_bytes"},
 };
 
 static json_t *status_of(const struct amb_counters_view *view)
@@ -437,7 +438,7 @@ static json_t *status_of(const struct amb_counters_view *view)
     (void)snprintf(epoch, sizeof(epoch), "%016" PRIx64, header->epoch);
     uint64_t started_ns = (uint64_t)header->started_ns;
     uint64_t up_ns = view->now_ns > started_ns ? view->now_ns - started_ns : 0;
-    json_t *row = json_object();
+    json_t *row = json_object(), *units = amb_counters_units(view->image, AMB_COUNTERS_BROKER);
     (void)json_object_set_new(row, "name", json_text(header->name));
     (void)json_object_set_new(row, "version", json_text(header->version));
     (void)json_object_set_new(row, "pid", json_number(header->pid));
@@ -454,10 +455,10 @@ static json_t *status_of(const struct amb_counters_view *view)
                 strcmp(metric->name, totals[k].metric) == 0) {
                 (void)json_object_set_new(row, totals[k].key,
                                           json_number(sum_of_workers(view, metric)));
+                (void)json_object_set_new(units, totals[k].key, json_text(metric->unit));
             }
         }
     }
-    json_t *units = amb_counters_units(view->image, AMB_COUNTERS_BROKER);
     (void)json_object_set_new(units, "uptime_s", json_string("s"));
     (void)json_object_set_new(row, AMB_COUNTERS_UNITS, units);
     return row;
