@@ -26,9 +26,9 @@
 #include <string.h>
 
 #define TICK_NS (100 * AMB_NS_PER_MS)
-/* The work of one turn: a place that is looked at is one, a slot that is written SLOT_COST. So a
- * regular part takes about 50 us, an asked one about 100 us; tests/bench/observed.py measures it.
- */
+/* The work of one turn: a look at a place, a cursor, an entry or a shadow is one, a written slot
+ * SLOT_COST. So a regular part takes about 50 us, an asked one about 100 us;
+ * tests/bench/observed.py measures it. */
 #define REGULAR_BUDGET 2000u
 #define ASKED_BUDGET 4000u
 #define SLOT_COST 8u
@@ -148,13 +148,16 @@ static struct kept kept_elsewhere(struct walk *walk, const struct amb_topic *top
     return most;
 }
 
-/* Its own figures, and those of private shadows beside it. */
-static void add_shadows(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
+/* Its own figures, and those of private shadows beside it. Returns how many these are. */
+static unsigned add_shadows(struct amb_topic_numbers *numbers, const struct amb_topic *topic)
 {
+    unsigned count = 0;
     add_shadow(numbers, topic);
     AMB_LIST_FOR_EACH (node, &topic->privates.all) {
         add_shadow(numbers, AMB_CONTAINER_OF(node, struct amb_topic, privates.node));
+        count++;
     }
+    return count;
 }
 
 static bool shadow_counts(const struct amb_topic *topic)
@@ -184,7 +187,7 @@ static uint64_t topics_at(struct walk *walk, uint64_t at)
         numbers.last_seq = t->log.next_seq - 1 + t->log.above;
         numbers.rejected = t->counts.msgs_rejected;
     }
-    add_shadows(&numbers, t);
+    walk->cost += add_shadows(&numbers, t);
     amb_counters_put_numbers(walk->shard->counters, t->counters_slot, AMB_COUNTERS_TOPIC,
                              walk->shard->index, t->id, &numbers, sizeof(numbers));
     return at + 1;
@@ -218,7 +221,8 @@ static uint64_t gpu_bytes_from(const struct amb_log *log, uint64_t position, uns
 static struct waiting waiting_of(struct walk *walk, const struct amb_list_node *cursors)
 {
     struct waiting waiting = {.topics = UINT64_MAX};
-    unsigned count = 0, entries = walk->shard->memory.gpus == NULL ? 0 : ENTRIES_MAX;
+    const unsigned most = walk->shard->memory.gpus == NULL ? 0 : ENTRIES_MAX;
+    unsigned count = 0, entries = most;
     AMB_LIST_FOR_EACH (node, cursors) {
         const struct amb_cursor *cursor = AMB_CONTAINER_OF(node, struct amb_cursor, of_sub);
         if (count++ == CURSORS_MAX) {
@@ -232,7 +236,7 @@ static struct waiting waiting_of(struct walk *walk, const struct amb_list_node *
         waiting.gpu_bytes += gpu_bytes_from(log, position, &entries);
         waiting.spilled_bytes += cursor->sub == NULL ? 0 : amb_spill_waiting(cursor);
     }
-    walk->cost += count;
+    walk->cost += count + (most - entries);
     return waiting;
 }
 
