@@ -240,6 +240,26 @@ static int64_t shard_next_pause(const struct amb_shard *shard, int64_t pause_ns)
     return amb_clock_next_pause(pause_ns, WORKER_PAUSE_MIN_NS, WORKER_PAUSE_MAX_NS);
 }
 
+/* Figures that change while messages come and go. */
+struct rest {
+    uint64_t batches, used;
+    int64_t since_ns;
+    bool is_over; /* segments have gone since then */
+};
+
+/* Mail alone is no work: probes ask each second whether it turns, and segments would stay. */
+static void worker_rest(struct amb_shard *shard, struct rest *rest, int64_t now_ns)
+{
+    uint64_t batches = amb_stat_get(&shard->stats->batches_in);
+    uint64_t used = amb_stat_get(&shard->stats->memory_used);
+    if (batches != rest->batches || used != rest->used) {
+        *rest = (struct rest){.batches = batches, .used = used, .since_ns = now_ns};
+    } else if (!rest->is_over && now_ns - rest->since_ns > WORKER_TRIM_NS) {
+        amb_shard_memory_rest(shard);
+        rest->is_over = true;
+    }
+}
+
 static void worker_loop(struct amb_worker *worker)
 {
     struct amb_shard *shard = &worker->shard;
@@ -248,7 +268,7 @@ static void worker_loop(struct amb_worker *worker)
     int64_t idle_since_ns = 0, pause_ns = 0, turn_ns = 0;
     int64_t busy_since_ns = 0, worked_ns = 0;
     int64_t looked_ns = 0, real_ahead_ns = 0; /* of the clock of the day */
-    bool is_trimmed = true;
+    struct rest rest = {.is_over = true};
     int64_t now_ns = amb_clock_monotonic_ns();
     while (!worker->is_stopping) {
         worker_note_turn(shard, turn_ns, now_ns);
@@ -267,7 +287,6 @@ static void worker_loop(struct amb_worker *worker)
                 busy_since_ns = now_ns;
             }
             idle_since_ns = pause_ns = 0;
-            is_trimmed = false;
             now_ns = amb_clock_monotonic_ns();
             continue;
         }
@@ -282,10 +301,7 @@ static void worker_loop(struct amb_worker *worker)
             continue;
         }
         pause_ns = 0;
-        if (!is_trimmed && now_ns - idle_since_ns > WORKER_TRIM_NS) {
-            amb_shard_memory_rest(shard);
-            is_trimmed = true;
-        }
+        worker_rest(shard, &rest, now_ns);
         bool has_asked = shard_sleep(shard, now_ns);
         now_ns = amb_clock_monotonic_ns();
         shard->poll.edges_ns = has_asked ? now_ns : shard->poll.edges_ns;
