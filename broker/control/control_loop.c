@@ -273,6 +273,16 @@ static uint64_t control_messages(const struct amb_control *control)
     return messages;
 }
 
+/* That messages and leases use: segments stay when they are empty. */
+static uint64_t control_memory(const struct amb_control *control)
+{
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < control->shard_count; i++) {
+        bytes += amb_stat_get(&control->shards[i]->stats->memory_used);
+    }
+    return bytes;
+}
+
 static void control_tell_service(struct amb_control *control)
 {
     if (control->service == NULL) {
@@ -281,7 +291,7 @@ static void control_tell_service(struct amb_control *control)
     struct amb_service_figures figures = {
         .clients = amb_control_sessions(control),
         .messages = control_messages(control),
-        .memory = atomic_load_explicit(&control->budget->used, memory_order_relaxed),
+        .memory = control_memory(control),
         .memory_max = control->budget->max,
         .is_draining = control->is_draining,
         .left = control->backlog,

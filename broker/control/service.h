@@ -35,7 +35,8 @@ struct amb_service_thread {
 
 /* The broker, in numbers. */
 struct amb_service_figures {
-    uint64_t clients, messages, memory, memory_max; /* messages: in, since it began */
+    uint64_t clients, messages;  /* messages: in, since it began */
+    uint64_t memory, memory_max; /* in use, of memory.host.size */
     bool is_draining;
     uint64_t left; /* ... messages that are not delivered yet */
 };

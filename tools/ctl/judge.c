@@ -156,8 +156,9 @@ static bool figure(enum amb_judge judge, const json_t *answer, double *out)
     case AMB_JUDGE_LAG:
         return largest(rows, "pending_bytes", out);
     case AMB_JUDGE_MEMORY:
+        /* Segments stay when they are empty: only bytes in use say how full it is. */
         if (!number_of(answer, "memory_limit_bytes", &limit) || limit <= 0 ||
-            !number_of(answer, "memory_bytes", out)) {
+            !number_of(answer, "memory_used_bytes", out)) {
             return false;
         }
         *out = *out * 100 / limit;

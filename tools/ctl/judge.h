@@ -17,7 +17,7 @@ enum amb_judge {
     AMB_JUDGE_READY,  /* it answers */
     AMB_JUDGE_HEALTH, /* the longest turn of a worker in the last 10 s, in seconds */
     AMB_JUDGE_LAG,    /* bytes that wait for the subscription that is most behind */
-    AMB_JUDGE_MEMORY, /* percent of the limit of host memory */
+    AMB_JUDGE_MEMORY, /* percent of the limit of host memory that is in use */
     AMB_JUDGE_LOSS,   /* messages that subscriptions have lost */
     AMB_JUDGE_QUEUES, /* dead letters */
 };

@@ -105,7 +105,7 @@ static void put_totals(struct lines *lines, const struct amb_top_sample *sample)
 static void put_limits(struct lines *lines, const struct amb_top_sample *sample)
 {
     char text[LINE_MAX], used[FIGURE_MAX], limit[FIGURE_MAX];
-    double bytes = status_number(sample, "memory_bytes"),
+    double bytes = status_number(sample, "memory_used_bytes"),
            limit_bytes = status_number(sample, "memory_limit_bytes");
     bool is_full = limit_bytes > 0 && bytes * 10 >= limit_bytes * 9;
     amb_units_format_bytes(bytes, used, sizeof(used));

@@ -43,7 +43,7 @@ static void test_each_figure(void **state)
           "LAG OK - 0 B wait for one subscription | pending=0B;10;20;0");
     check(AMB_JUDGE_LAG, "{\"subs\": [{\"pending_bytes\": 11}, {\"pending_bytes\": 2}]}", 10, 20,
           AMB_JUDGE_WARNING, "LAG WARNING - 11 B wait for one subscription | pending=11B;10;20;0");
-    check(AMB_JUDGE_MEMORY, "{\"memory_bytes\": 91, \"memory_limit_bytes\": 100}", 75, 90,
+    check(AMB_JUDGE_MEMORY, "{\"memory_used_bytes\": 91, \"memory_limit_bytes\": 100}", 75, 90,
           AMB_JUDGE_CRITICAL,
           "MEMORY CRITICAL - 91.0 % of memory.host.size | memory=91%;75;90;0;100");
     check(AMB_JUDGE_LOSS,
@@ -52,6 +52,15 @@ static void test_each_figure(void **state)
           0, 1000, AMB_JUDGE_WARNING, "LOSS WARNING - 7 messages lost | lost=7c;0;1000;0");
     check(AMB_JUDGE_QUEUES, "{\"dead_letters\": 0}", 0, 100, AMB_JUDGE_OK,
           "QUEUES OK - 0 dead letters | dead_letters=0c;0;100;0");
+}
+
+/* A burst is over, and its segments are kept for the next one. */
+static void test_memory_that_is_kept_is_not_in_use(void **state)
+{
+    (void)state;
+    check(AMB_JUDGE_MEMORY,
+          "{\"memory_used_bytes\": 3, \"memory_bytes\": 100, \"memory_limit_bytes\": 100}", 75, 90,
+          AMB_JUDGE_OK, "MEMORY OK - 3.0 % of memory.host.size | memory=3%;75;90;0;100");
 }
 
 static void test_a_limit_is_not_beyond_itself(void **state)
@@ -72,8 +81,12 @@ static void test_an_answer_without_the_figure(void **state)
         check(AMB_JUDGE_HEALTH, answers[i], 0.1, 1, AMB_JUDGE_UNKNOWN,
               "HEALTH UNKNOWN - the broker's answer has no longest_turn");
     }
-    check(AMB_JUDGE_MEMORY, "{\"memory_bytes\": 1, \"memory_limit_bytes\": 0}", 75, 90,
-          AMB_JUDGE_UNKNOWN, "MEMORY UNKNOWN - the broker's answer has no memory");
+    static const char *const memories[] = {"{\"memory_used_bytes\": 1, \"memory_limit_bytes\": 0}",
+                                           "{\"memory_bytes\": 1, \"memory_limit_bytes\": 9}"};
+    for (size_t i = 0; i < sizeof(memories) / sizeof(memories[0]); i++) {
+        check(AMB_JUDGE_MEMORY, memories[i], 75, 90, AMB_JUDGE_UNKNOWN,
+              "MEMORY UNKNOWN - the broker's answer has no memory");
+    }
 }
 
 static void test_no_answer(void **state)
@@ -115,6 +128,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_each_figure),
+        cmocka_unit_test(test_memory_that_is_kept_is_not_in_use),
         cmocka_unit_test(test_a_limit_is_not_beyond_itself),
         cmocka_unit_test(test_an_answer_without_the_figure),
         cmocka_unit_test(test_no_answer),

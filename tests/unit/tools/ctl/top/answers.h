@@ -38,7 +38,7 @@ static inline enum amb_status answers_ask(void *arg, const char *const *queries,
 #define ANSWERS_STATUS                                                                             \
     "{\"name\": \"hall\", \"version\": \"1.2\", \"pid\": 7, \"epoch\": \"e1\", \"uptime_s\": 75, " \
     "\"clients\": 3, \"clients_limit\": 10, \"topics\": 2, \"topics_limit\": 20, "                 \
-    "\"subscriptions\": 1, \"subscriptions_limit\": 30, \"memory_bytes\": 1048576, "               \
+    "\"subscriptions\": 1, \"subscriptions_limit\": 30, \"memory_used_bytes\": 1048576, "          \
     "\"memory_limit_bytes\": 4194304, \"draining\": 0}"
 #define ANSWERS_WORKERS                                                                            \
     "{\"workers\": [{\"worker\": 0, \"messages_in\": 100, \"bytes_in\": 1000, \"messages_out\": "  \

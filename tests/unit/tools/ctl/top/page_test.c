@@ -160,7 +160,7 @@ static void test_a_memory_that_is_nearly_full_stands_out(void **state)
     (void)state;
     static struct drawn drawn;
     struct answers answers = three_topics();
-    answers.status = "{\"memory_bytes\": 90, \"memory_limit_bytes\": 100, \"draining\": 1}";
+    answers.status = "{\"memory_used_bytes\": 90, \"memory_limit_bytes\": 100, \"draining\": 1}";
     struct amb_top_sample *sample = take(&answers, AMB_TOP_TOPICS, NULL);
     struct amb_top_state top;
     struct amb_top_page page = page_of(sample, 100, 20);
