@@ -5,6 +5,7 @@ and has at most 60 MB of heap then; tests/README.md says why it is not in the de
 
     pytest-3 tests/system/page.py --build build/dev --time 600 --pictures docs/images
 """
+import contextlib
 import json
 import pathlib
 import shutil
@@ -27,6 +28,8 @@ if not CHROMIUM or not DRIVER:
 SECONDS = 900
 HEAP_MAX = 60e6
 HEIGHT = 1500
+STREAMS = 16  # AMB_STREAMS_MAX
+READER = "<img src=x onerror=alert(1)>"
 NASTY = "<script+src=x.\"&'\u202eabc"
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
            "--js-flags=--expose-gc", "--disable-background-networking", "--disable-component-update",
@@ -82,6 +85,9 @@ class Browser:
             }
             return rows;""", view)
 
+    def main_text(self):
+        return self.run("return document.querySelector('main').innerText")
+
     def heap(self):
         self.driver.execute_cdp_cmd("HeapProfiler.collectGarbage", {})
         return self.driver.execute_cdp_cmd("Runtime.getHeapUsage", {})["usedSize"]
@@ -104,7 +110,7 @@ def world(rig, broker):
     for topic, count in (("camera.left", 40), ("camera.right", 7), (NASTY, 3)):
         done = rig.client("broker-ctl", "pub", topic, "--count", str(count), "--size", "100", "--url", broker.url("ring"))
         check(done.wait() == 0, done.log())
-    rig.client("broker-ctl", "sub", "camera.*", "--url", broker.url("ring"), "--client-name", "<img src=x onerror=alert(1)>")
+    rig.client("broker-ctl", "sub", "camera.*", "--url", broker.url("ring"), "--client-name", READER)
     until(20, lambda: broker.ask("subs"), "the subscription")
     return rig.client("broker-ctl", "pub", "camera.left", "--count", "100000", "--size", "2000", "--rate", "50", "--url",
                       broker.url("ring"), "--client-name", "camera")
@@ -193,8 +199,69 @@ def test_widths_colours_and_figures(rig, browser, options):
     check_quiet(browser, url)
 
 
+# From now on each element that gets the focus is noted, with a number of its own, and what the page shows then.
+NOTE = """
+    window.stops = [];
+    window.numbers = new Map();
+    if (window.noted) return;
+    window.noted = true;
+    document.addEventListener('focusin', ({target}) => {
+      const tip = document.getElementById('tip');
+      if (!numbers.has(target)) numbers.set(target, numbers.size);
+      stops.push({number: numbers.get(target), tag: target.tagName, text: target.textContent,
+                  href: target.getAttribute('href') ?? '', help: target.dataset.help ?? '',
+                  tip: tip.hidden ? '' : tip.textContent});
+    });"""
+AT_ONCE, STOPS = 25, 400  # keys in one command; stops that a page has at most
+SHOWN = """[...document.querySelectorAll(arguments[0])].filter((one) => one.checkVisibility())"""
+
+
 def focus(browser):
-    return browser.run("const one = document.activeElement; return [one.tagName, one.textContent, one.dataset.help ?? '']")
+    return browser.run("const one = document.activeElement; return [one.tagName, one.textContent]")
+
+
+def stops(browser):
+    """Of the Tab key, from where the focus is until it has been everywhere; and how many there are in a round."""
+    browser.run(NOTE)
+    for _ in range(STOPS // AT_ONCE):
+        browser.press(Keys.TAB * AT_ONCE)
+        noted = browser.run("return window.stops")
+        numbers = [stop["number"] for stop in noted]
+        if 0 in numbers[1:]:
+            return noted, numbers.index(0, 1)
+    raise AssertionError(f"more than {STOPS} stops: {numbers}")
+
+
+def tab_to(browser, text):
+    noted, count = stops(browser)
+    places = [i for i, stop in enumerate(noted[:count]) if (stop["tag"], stop["text"]) == ("A", text)]
+    check(places, f"Tab does not come to the link {text}")
+    browser.press(Keys.TAB * ((places[0] - len(noted) + 1) % count))
+    for _ in range(5):  # Between the last stop and the first one nothing may have the focus.
+        if focus(browser) == ["A", text]:
+            return
+        browser.press(Keys.TAB)
+    raise AssertionError(f"{focus(browser)} has the focus, and not {text}")
+
+
+def check_all_are_reached(browser):
+    """Each link, field and explanation has its turn; an explanation is shown then."""
+    noted, count = stops(browser)
+    links = {stop["href"] for stop in noted[:count] if stop["tag"] == "A"}
+    helps = {stop["help"] for stop in noted[:count] if stop["help"]}
+    fields = sum(stop["tag"] == "INPUT" for stop in noted[:count])
+    for stop in noted:
+        check(not stop["help"] or stop["tip"].startswith(stop["help"]) and len(stop["tip"]) > len(stop["help"]), f"{stop}")
+    there = set(browser.run(f"return {SHOWN}.map((one) => one.getAttribute('href'))", "a[href]"))
+    check(links == there, f"links that Tab does not come to: {there - links}; others: {links - there}")
+    explained = set(browser.run(f"return {SHOWN}.map((one) => one.dataset.help)", "[data-help]"))
+    check(helps == explained, f"explanations that Tab does not come to: {explained - helps}")
+    check(fields == browser.run(f"return {SHOWN}.length", "input"), f"{fields} fields")
+    return links
+
+
+def title(browser):
+    return browser.run("return document.querySelector('main h2').textContent")
 
 
 def test_by_keyboard_alone(rig, browser, options):
@@ -204,28 +271,28 @@ def test_by_keyboard_alone(rig, browser, options):
     browser.shape(1280, False)
     browser.driver.get(url)
     browser.live()
-    helps = set()
-    for _ in range(150):
-        browser.press(Keys.TAB)
-        tag, text, metric = focus(browser)
-        if metric:
-            tip = browser.run("const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent")
-            check(tip.startswith(metric) and len(tip) > len(metric), f"{metric}: {tip}")
-            helps.add(metric)
-        if tag == "A" and text == "camera.left":
-            break
-    check(focus(browser)[1] == "camera.left", f"{focus(browser)}")
-    check(len(helps) >= 12, f"{helps}")
+    links = check_all_are_reached(browser)
+    check({"#main", "#", "#topic=camera.left%7Cnormal%7C"} < links and len(links) >= 2 + 3 + 2, f"{links}")
+    tab_to(browser, "camera.left")
     # A link keeps the focus while the table moves under it.
     time.sleep(2.5)
     check(focus(browser)[1] == "camera.left", "the focus is lost")
     browser.press(Keys.ENTER)
-    until(10, lambda: "Topic camera.left" in browser.run("return document.querySelector('main h2').textContent"), "the topic")
-    text = browser.run("return document.querySelector('main').innerText")
-    check("camera.*" in text and "GPU memory" in text or "ring" in text, text)
+    until(10, lambda: title(browser) == "Topic camera.left", "the topic")
+    until(10, lambda: "camera.*" in browser.main_text(), "its subscriber")
     time.sleep(2)
     picture(browser, options, "page-topic.png")
-    browser.press(Keys.ESCAPE)
+    check_all_are_reached(browser)
+    # To the client that reads it, and back.
+    reader = next(row for row in view(broker, "clients") if row["name"] == READER)
+    tab_to(browser, f"{READER} ({reader['id']})")
+    browser.press(Keys.ENTER)
+    until(10, lambda: title(browser) == f"Client {READER}", "the client")
+    until(15, lambda: "deliver" in browser.main_text(), "its ways")
+    check_all_are_reached(browser)
+    picture(browser, options, "page-client.png")
+    for _ in range(2):  # An explanation that is shown goes first.
+        browser.press(Keys.ESCAPE)
     until(10, lambda: browser.run("return location.hash") == "", "back")
     browser.press("/")
     check(focus(browser)[0] == "INPUT", "find")
@@ -234,12 +301,21 @@ def test_by_keyboard_alone(rig, browser, options):
     for _ in range(5):
         browser.press(Keys.BACKSPACE)
     until(10, lambda: len(browser.table("topics")) == 3, "all again")
-    ids = {row["name"]: str(row["id"]) for row in view(broker, "clients")}
-    browser.run("location.hash = '#client=' + arguments[0]", ids["<img src=x onerror=alert(1)>"])
-    until(15, lambda: "deliver" in browser.run("return document.querySelector('main').innerText"), "the client's ways")
-    check("<img src=x onerror=alert(1)>" in browser.run("return document.querySelector('main h2').textContent"), "its name")
-    picture(browser, options, "page-client.png")
     check_quiet(browser, url)
+
+
+def test_more_pages_than_the_broker_serves(rig, browser):
+    broker = rig.broker()
+    world(rig, broker)
+    door = Door(path=f"{broker.socket}.http")
+    with contextlib.ExitStack() as stack:
+        for _ in range(STREAMS):
+            conn = stack.enter_context(door.connect())
+            conn.sendall(b"GET /v1/events?view=status HTTP/1.1\r\nHost: a\r\n\r\n")
+            check(conn.recv(100).startswith(b"HTTP/1.1 200"), "a stream")
+        browser.driver.get(page_of(rig, broker))
+        until(20, lambda: browser.state().startswith("as many pages are open as the broker serves"), "it says why")
+    browser.live()
 
 
 def test_losses_are_red_for_ten_seconds(rig, browser):

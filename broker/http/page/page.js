@@ -21,7 +21,7 @@
     clients: ["ambroker_client_messages_in_total", "ambroker_client_messages_out_total",
       "ambroker_client_bytes_in_total", "ambroker_client_bytes_out_total"],
   };
-  // Totals of all workers, of which there is a history.
+  // Totals of all workers, whose rates have a history.
   const TOTALS = ["ambroker_messages_in_total", "ambroker_messages_out_total", "ambroker_bytes_in_total",
     "ambroker_bytes_out_total"];
   const LOSSES = ["ambroker_messages_lost_slow_total", "ambroker_messages_lost_trimmed_total",
@@ -34,13 +34,14 @@
     "ambroker_connections_bad_magic_total", "ambroker_control_messages_bad_total", "ambroker_tls_records_bad_total",
     "ambroker_tls_failed_total", "ambroker_requests_forbidden_total", "ambroker_clients_expired_total",
     "ambroker_clients_quarantined_total", "ambroker_violations_total", "ambroker_audit_lost_total"];
-  const USES = [["ambroker_memory_bytes", "ambroker_memory_limit_bytes"],
+  const USES = [["ambroker_memory_used_bytes", "ambroker_memory_limit_bytes"],
     ["ambroker_memory_leased_bytes", "ambroker_memory_limit_bytes"],
     ["ambroker_clients", "ambroker_clients_limit"], ["ambroker_topics", "ambroker_topics_limit"],
     ["ambroker_subscriptions", "ambroker_subscriptions_limit"], ["ambroker_pairs", "ambroker_pairs_limit"]];
   // Short words for columns; the full name and its help stand in the tooltip.
   const WORDS = {
-    ambroker_memory_bytes: "memory", ambroker_memory_leased_bytes: "of it, leased",
+    ambroker_memory_used_bytes: "memory in use", ambroker_memory_leased_bytes: "of it, leased",
+    ambroker_memory_bytes: "segments",
     ambroker_messages_in_total: "messages in", ambroker_messages_out_total: "messages out",
     ambroker_bytes_in_total: "bytes in", ambroker_bytes_out_total: "bytes out",
     ambroker_subscription_pending_bytes: "lag", ambroker_subscription_outstanding_bytes: "of credit",
@@ -51,7 +52,9 @@
 
   const views = new Map(); // name -> {rows: Map(key -> row), cut}
   const metrics = new Map(); // metric -> {view, column, kind, unit, help}
-  const history = {at: [], total: new Map(TOTALS.map((name) => [name, []])), memory: [], leased: []};
+  // Of the chart of memory: in use, leased, and what segments have.
+  const MEMORY = ["ambroker_memory_used_bytes", "ambroker_memory_leased_bytes", "ambroker_memory_bytes"];
+  const history = {at: [], total: new Map([...TOTALS, ...MEMORY].map((name) => [name, []]))};
   let atMs = 0, previousMs = 0, lanes = new Map(), paths = {name: "", rows: []}, filter = "", heardMs = 0;
   let lastLoss = {sum: -1, atMs: 0};
 
@@ -124,9 +127,7 @@
       for (const row of rowsOf("workers").values()) sum += rateOf(row, name, seconds);
       keep(history.total.get(name), sum);
     }
-    const status = rowsOf("status").get("");
-    keep(history.memory, value(status, "ambroker_memory_bytes") ?? 0);
-    keep(history.leased, value(status, "ambroker_memory_leased_bytes") ?? 0);
+    for (const name of MEMORY) keep(history.total.get(name), total(name));
     let lost = 0;
     for (const name of LOSSES) lost += total(name);
     if (lastLoss.sum >= 0 && lost > lastLoss.sum) lastLoss.atMs = atMs;
@@ -491,8 +492,8 @@
     rates.append(messageChart.root);
     amounts.append(byteChart.root);
 
-    const memory = section("Memory"), memoryChart = new Chart([{metric: "ambroker_memory_bytes", letter: "c"},
-      {metric: "ambroker_memory_leased_bytes", letter: "d"}], "bytes", false);
+    const memory = section("Memory"), memoryChart = new Chart([{metric: MEMORY[0], letter: "c"},
+      {metric: MEMORY[1], letter: "d"}, {metric: MEMORY[2], letter: "b"}], "bytes", false);
     memory.append(memoryChart.root);
     const limits = section("Uses and their limits"), uses = element("dl"), cells = [];
     for (const [used, limit] of USES) {
@@ -556,13 +557,10 @@
       nodes: [rates, amounts, memory, limits, losses, errors, finder, ...tables.map((one) => one.where), workers],
       focus: find,
       show() {
-        const status = rowsOf("status").get("");
         messageChart.show([history.total.get(TOTALS[0]), history.total.get(TOTALS[1])]);
         byteChart.show([history.total.get(TOTALS[2]), history.total.get(TOTALS[3])]);
-        memoryChart.show([history.memory, history.leased]);
-        for (const [dd, used, limit] of cells) {
-          use(dd, value(status, used) ?? 0, value(status, limit) ?? 0, about(used).unit);
-        }
+        memoryChart.show(MEMORY.map((name) => history.total.get(name)));
+        for (const [dd, used, limit] of cells) use(dd, total(used), total(limit), about(used).unit);
         const isLately = lastLoss.atMs > 0 && atMs - lastLoss.atMs <= LATELY_S * 1000;
         lossList.show(() => isLately);
         const there = errorList.show();
@@ -613,7 +611,7 @@
       "ambroker_topic_spill_dropped_total", "ambroker_topic_spill_failed_total", "ambroker_topic_spill_kept_bytes"]);
     log.append(facts.root);
     const limits = section("Limits"), uses = element("dl"), dd = element("dd");
-    uses.append(explained("dt", "", "memory of the broker", "ambroker_memory_bytes"), dd);
+    uses.append(explained("dt", "", "memory of the broker", "ambroker_memory_used_bytes"), dd);
     limits.append(uses);
     const readers = section("Its subscribers: lag against credit, and losses by reason", "wide"), subs = subTable();
     readers.append(subs.root);
@@ -630,8 +628,7 @@
         const ids = new Set(all.map(([, sub]) => String(value(sub, "ambroker_subscription_client"))));
         subs.show(all.sort(byFigure("ambroker_subscription_pending_bytes")), cutNote("subs"));
         clients.show([...rowsOf("clients")].filter(([id]) => ids.has(id)));
-        const status = rowsOf("status").get("");
-        use(dd, value(status, "ambroker_memory_bytes") ?? 0, value(status, "ambroker_memory_limit_bytes") ?? 0, "bytes");
+        use(dd, total("ambroker_memory_used_bytes"), total("ambroker_memory_limit_bytes"), "bytes");
         if (row) {
           facts.show(row);
           chart.show([row.history.get(RATES.topics[0])]);
@@ -747,6 +744,7 @@
 
   // ---- the stream ----
 
+  const SILENT = "the broker does not answer; trying again";
   let source = null;
 
   function heard(event, isFull) {
@@ -771,7 +769,8 @@
     try {
       const answer = await fetch("v1/status", {cache: "no-store"});
       return answer.status === 401 ? "the key has expired: run broker-ctl page again" :
-        answer.status === 403 ? "the broker shows no names here any more" : "";
+        answer.status === 403 ? "the broker shows no names here any more" :
+        answer.ok ? "as many pages are open as the broker serves; trying again" : "";
     } catch {
       return "";
     }
@@ -783,16 +782,15 @@
     source.addEventListener("full", (event) => heard(event, true));
     source.addEventListener("delta", (event) => heard(event, false));
     source.addEventListener("error", () => {
-      say("the broker does not answer; trying again", true);
       // A refusal ends a source for good; a lost connection does not.
-      if (source.readyState === EventSource.CLOSED) {
-        setTimeout(async () => {
-          const why = await whyRefused();
-          if (why) say(why, true);
-          connect();
-        }, RETRY_MS);
-      }
+      if (source.readyState === EventSource.CLOSED) void refused();
+      else say(SILENT, true);
     });
+  }
+
+  async function refused() {
+    say(await whyRefused() || SILENT, true);
+    setTimeout(connect, RETRY_MS);
   }
 
   async function ask(path) {
@@ -882,7 +880,7 @@
   if (location.search) window.history.replaceState(null, "", location.pathname + location.hash);
   connect();
   setInterval(() => {
-    if (heardMs && Date.now() - heardMs > SILENT_MS) say("the broker does not answer; trying again", true);
+    if (heardMs && Date.now() - heardMs > SILENT_MS && source.readyState !== EventSource.CLOSED) say(SILENT, true);
   }, 1000);
   setInterval(askLanes, LANES_MS);
   setInterval(askPaths, PATHS_MS);
