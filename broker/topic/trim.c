@@ -36,7 +36,8 @@ void amb_trim_tally(struct amb_topic *topic, struct amb_entry *entry)
     }
 }
 
-static void topic_untally(struct amb_topic *topic, struct amb_entry *entry, uint64_t position)
+static __attribute__((noinline)) void topic_untally(struct amb_topic *topic,
+                                                    struct amb_entry *entry, uint64_t position)
 {
     struct amb_tally *tally = entry->tally;
     if (tally->ticket != 0) {

@@ -92,20 +92,26 @@ static void delivery_unref(struct amb_subscription *sub, struct amb_delivery *de
     }
 }
 
-/* Its publisher is to hear of it. */
-static void delivery_tally(struct amb_subscription *sub, struct amb_delivery *delivery,
-                           uint32_t msgs)
+/* Its publisher, or a trace, is to hear of it. */
+static __attribute__((noinline)) void delivery_settle(struct amb_subscription *sub,
+                                                      struct amb_delivery *delivery, uint32_t msgs)
 {
     struct amb_tally *tally = delivery->tally;
-    if (__builtin_expect(tally != NULL, 0)) {
-        delivery->tally = NULL;
-        amb_assert(sub->session->tallies > 0);
-        sub->session->tallies--;
-        amb_heap_give(&sub->session->heap, sizeof(*tally));
-        if (tally->ticket != 0) {
-            amb_traced_delivery_back(sub, tally->ticket, msgs);
-        }
-        amb_tally_settle(sub->session->shard, tally, msgs);
+    delivery->tally = NULL;
+    amb_assert(sub->session->tallies > 0);
+    sub->session->tallies--;
+    amb_heap_give(&sub->session->heap, sizeof(*tally));
+    if (tally->ticket != 0) {
+        amb_traced_delivery_back(sub, tally->ticket, msgs);
+    }
+    amb_tally_settle(sub->session->shard, tally, msgs);
+}
+
+static inline void delivery_tally(struct amb_subscription *sub, struct amb_delivery *delivery,
+                                  uint32_t msgs)
+{
+    if (__builtin_expect(delivery->tally != NULL, 0)) {
+        delivery_settle(sub, delivery, msgs);
     }
 }
 

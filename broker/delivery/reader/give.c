@@ -35,8 +35,9 @@ static bool is_ready(struct amb_cursor *cursor, uint32_t msgs, uint64_t bytes)
 }
 
 /* The delivery that was entered last counts for the entry's tally. */
-static void give_tally(const struct amb_cursor *cursor, const struct amb_entry *entry,
-                       const struct amb_piece *piece)
+static __attribute__((noinline)) void give_tally(const struct amb_cursor *cursor,
+                                                 const struct amb_entry *entry,
+                                                 const struct amb_piece *piece)
 {
     struct amb_subscription *sub = cursor->sub;
     struct amb_tally *tally = amb_tally_of(entry, cursor->counts_from);
