@@ -760,7 +760,8 @@ def test_nothing_is_left_of_messages_and_tasks(aio, run, broker):
             blocks = sys.getallocatedblocks()
             await exchange(600)
             gc.collect()
-            assert sys.getallocatedblocks() - blocks < 200
+            # Less than one of each. asyncio keeps up to a hundred cancelled timers, of some blocks each.
+            assert sys.getallocatedblocks() - blocks < 500
             assert not conn.waiting and not conn.resting
 
     run(main())
