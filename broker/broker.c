@@ -161,7 +161,7 @@ static void session_end_arrived(struct amb_mail *mail, void *owner)
     struct session_end *end = AMB_CONTAINER_OF(mail, struct session_end, mail);
     struct amb_client *client = amb_client_find(owner, end->client_id);
     if (client != NULL && end->why == AMB_ELOST) {
-        amb_client_end(client, end->text);
+        amb_client_lose_link(client, end->text);
     } else if (client != NULL) {
         amb_client_send_error(client, 0, end->why, "%s", end->text);
     }

@@ -141,7 +141,7 @@ def test_a_message_as_an_array(conn):
 
 def test_a_message_without_numpy_is_a_memoryview(environment, broker):
     code = f"""
-import ctypes, sys
+import pickle, sys
 sys.modules["numpy"] = None
 import ambroker
 with ambroker.connect({broker.url()!r}) as conn:
@@ -151,8 +151,8 @@ with ambroker.connect({broker.url()!r}) as conn:
     with conn.publisher("a").lease(3) as array:
         print(type(array).__name__)
         array[:] = b"abc"
-        older = (ctypes.c_char * 3).from_buffer(array)  # Somebody has it: it is committed all the same.
-    print(sub.next(10).tobytes(), older.raw)
+        older = pickle.PickleBuffer(array)  # Somebody has it: it is committed all the same.
+    print(sub.next(10).tobytes(), bytes(older))
 """
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True,
                           timeout=60)

@@ -474,6 +474,17 @@ void amb_client_read(struct amb_client *client)
     }
 }
 
+void amb_client_lose_link(struct amb_client *client, const char *why)
+{
+    amb_client_hold(client);
+    if (client->state == AMB_CLIENT_LIVE) {
+        client->is_leaving = true;
+        amb_client_read(client);
+    }
+    amb_client_end(client, why); /* Nothing more, if it has said bye. */
+    amb_client_release(client);
+}
+
 void amb_client_on_events(struct amb_watch *watch, uint32_t events)
 {
     struct amb_client *client = AMB_CONTAINER_OF(watch, struct amb_client, watch);

@@ -32,6 +32,9 @@ void amb_client_end_work(struct amb_client *client);
 void amb_client_on_events(struct amb_watch *watch, uint32_t events);
 /* Reads what has come, up to a round's worth. */
 void amb_client_read(struct amb_client *client);
+/* Its worker has lost the link. The client says bye before it closes that, and the worker may be
+ * the first to hear; so bye is looked for. A client that has said it keeps nothing mapped. */
+void amb_client_lose_link(struct amb_client *client, const char *why);
 /* So many bytes have come, no more than its reader wants. False: nothing more is read now, or it
  * has ended. */
 bool amb_client_take(struct amb_client *client, const uint8_t *bytes, size_t len);

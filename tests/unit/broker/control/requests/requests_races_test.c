@@ -20,10 +20,11 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-/* PubOpen{handle 0, topic} and Subscribe{handle 0, pattern} with id 1. */
+/* PubOpen{handle 0, topic} and Subscribe{handle 0, pattern} with id 1; Bye below. */
 static const uint8_t pub_open[] = {0x08, 1, 0x4a, 5, 0x12, 3, 'a', '.', 'b'};
 static const uint8_t subscribe[] = {0x08, 1, 0x62, 3, 0x12, 1, '>'};
 static const uint8_t unsubscribe[] = {0x08, 2, 0x6a, 0};
+static const uint8_t bye[] = {0x92, 0x01, 0};
 static const uint8_t pub_close[] = {0x08, 3, 0x5a, 0};
 
 static struct amb_client *known_client(int *fd)
@@ -31,6 +32,23 @@ static struct amb_client *known_client(int *fd)
     struct amb_client *client = stepped_connect(true, fd);
     stepped_log_in(client, *fd);
     return client;
+}
+
+/* The ring is closed behind bye, and its worker hears of that first. */
+static void test_bye_that_is_not_read_yet_is_heard_when_the_link_is_lost(void **state)
+{
+    (void)state;
+    int fds[2];
+    for (unsigned says_bye = 0; says_bye < 2; says_bye++) {
+        struct amb_client *client = known_client(&fds[says_bye]);
+        if (says_bye != 0) {
+            stepped_say_body(fds[says_bye], bye, sizeof(bye));
+        }
+        amb_client_lose_link(client, "the peer closed the ring");
+        assert_int_equal(client->state, AMB_CLIENT_ENDING);
+        assert_int_equal(client->said_bye, says_bye);
+        stepped_leave(client, fds[says_bye]);
+    }
 }
 
 static uint32_t subscribers_told(int fd)
@@ -277,6 +295,7 @@ static void test_pings_are_answered_by_one_pong_while_one_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bye_that_is_not_read_yet_is_heard_when_the_link_is_lost),
         cmocka_unit_test(test_who_subscribes_before_the_answer_is_not_counted_in_it),
         cmocka_unit_test(test_who_has_subscribed_is_counted),
         cmocka_unit_test(test_who_leaves_with_everything_under_way_leaves_nothing),
