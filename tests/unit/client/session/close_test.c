@@ -229,6 +229,18 @@ static void close_answers_the_first_failure(void **state)
 }
 
 /* Else each flush would put the end of those before it off. */
+/* So many threads are inside, and it is settled for what they wait. */
+static void wait_flushing(struct session *s, uint32_t count)
+{
+    session_wait_inside(s, count);
+    for (bool is_waiting = false; !is_waiting;) {
+        amb_conn_lock(s->conn);
+        is_waiting = s->conn->driver.flow_waits == count;
+        amb_conn_unlock(s->conn);
+        fake_broker_nap();
+    }
+}
+
 static void a_flush_waits_for_what_was_published_before_it_alone(void **state)
 {
     struct session s;
@@ -238,7 +250,7 @@ static void a_flush_waits_for_what_was_published_before_it_alone(void **state)
     fake_broker_hold(s.fake, true);
     assert_int_equal(amb_pub_send(ends.pub, "x", 1, AMB_NOWAIT), AMB_OK);
     assert_int_equal(pthread_create(&first, NULL, wait_flush, &ends), 0);
-    session_wait_inside(&s, 1);
+    wait_flushing(&s, 1);
     FAKE_WAIT(s.fake, &s.seen, s.seen.batches[0] == 1);
     assert_int_equal(amb_pub_send(ends.pub, "y", 1, AMB_NOWAIT), AMB_OK);
     assert_int_equal(amb_flush(s.conn, 10 * AMB_MS), AMB_ETIMEDOUT);
@@ -247,7 +259,7 @@ static void a_flush_waits_for_what_was_published_before_it_alone(void **state)
     assert_int_equal(amb_flush(s.conn, AMB_NOWAIT), AMB_EAGAIN);
     /* Messages that a publisher had not sent at its close have failed, and are over. */
     assert_int_equal(pthread_create(&first, NULL, wait_flush, &ends), 0);
-    session_wait_inside(&s, 1);
+    wait_flushing(&s, 1);
     assert_int_equal(amb_pub_close(ends.pub, AMB_NOWAIT), AMB_OK);
     fake_broker_hold(s.fake, false);
     assert_joins_with(first, AMB_ECANCELED);
