@@ -32,6 +32,7 @@
 #define REGULAR_BUDGET 2000u
 #define ASKED_BUDGET 4000u
 #define SLOT_COST 8u
+#define SCAN 16u          /* places without anything that count as one look */
 #define ENTRIES_MAX 256u  /* of one object that are looked at, for GPU memory */
 #define CURSORS_MAX 1024u /* of one object that are looked at */
 
@@ -70,8 +71,8 @@ static void add_shadow(struct amb_topic_numbers *numbers, const struct amb_topic
     }
 }
 
-/* Says to home what a shadow's log has. A home that sleeps hears of its end, and else sees it when
- * something moves there. */
+/* Says to home what a shadow's log has. A home that sleeps hears that it has become less; more
+ * comes from there. */
 static void note_kept(struct amb_topic *shadow)
 {
     struct amb_topic_shadow *said = &shadow->shadow;
@@ -81,7 +82,7 @@ static void note_kept(struct amb_topic *shadow)
     }
     atomic_store_explicit(&said->kept_msgs, shadow->log.msgs, memory_order_relaxed);
     atomic_store_explicit(&said->kept_bytes, shadow->log.bytes, memory_order_relaxed);
-    if (shadow->log.msgs == 0) {
+    if (shadow->log.msgs < before) {
         amb_lend_kick(shadow);
     }
 }
@@ -139,8 +140,9 @@ static struct kept kept_elsewhere(struct walk *walk, const struct amb_topic *top
     struct kept most = {0};
     for (unsigned i = 0; i < topic->lending.count; i++) {
         count_lent(topic, &topic->lending.lends[i], &most);
+        walk->cost += topic->lending.lends[i].subs != 0;
     }
-    walk->cost += topic->lending.count;
+    walk->cost += topic->lending.count / SCAN; /* Most topics are lent to few workers, or none. */
     AMB_LIST_FOR_EACH (node, &topic->lending.replays) {
         count_lent(topic, &AMB_CONTAINER_OF(node, struct amb_replay, node)->lend, &most);
         walk->cost++;

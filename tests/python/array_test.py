@@ -284,6 +284,8 @@ def test_what_has_landed_is_not_lost_where_the_next_one_fails(conn, failure):
     else:
         landed += sub.next_many(10, WAIT)
         assert landed == [b"0", b"1"]
+        with pytest.raises(failure):  # It was swallowed once.
+            sub.next_many(10, WAIT)
     while len(landed) < 4:
         landed += sub.next_many(10, WAIT)
     assert landed == [b"0", b"1", b"2", b"3"] and made == [1, 2, 3, 3, 4]

@@ -19,7 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CLIENT_READS_A_ROUND 64 /* messages of one client before others have their turn */
+#define CLIENT_READS_A_ROUND 64 /* of one client before others have their turn; two a message */
+#define CLIENT_LAST_READS 1024  /* of one whose link is lost: bye may be behind other messages */
 
 /* Bytes on their way out, with the descriptors that go with the first of them. */
 struct client_out {
@@ -479,7 +480,8 @@ void amb_client_lose_link(struct amb_client *client, const char *why)
     amb_client_hold(client);
     if (client->state == AMB_CLIENT_LIVE) {
         client->is_leaving = true;
-        amb_client_read(client);
+        for (int i = 0; i < CLIENT_LAST_READS && client_read_one(client); i++) {
+        }
     }
     amb_client_end(client, why); /* Nothing more, if it has said bye. */
     amb_client_release(client);

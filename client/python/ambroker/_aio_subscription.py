@@ -34,6 +34,7 @@ class Subscription(Generic[_Taken]):
         self._is_far = is_far  # payloads are brought to memory that may be short
         # Messages whose reading has failed, or was cancelled, and what calls had made that were cancelled.
         self._kept: collections.deque[_amb.Message | Made] = collections.deque()
+        self._late: Exception | None = None  # ended a call that had messages to give: the next call raises it
         self._run = Run()
         self._readers = 0  # tasks that wait, also those that have just been woken
         self.waits_since = 0.0  # the latest of them
@@ -50,6 +51,9 @@ class Subscription(Generic[_Taken]):
         """The next message; with into=, what the callable of its kind has made, filled in."""
         deadline = deadline_of(self._conn.loop.time(), timeout)
         await self._run.step()
+        late, self._late = self._late, None
+        if late is not None:
+            raise late
         msg = self._take()
         if msg is None and timeout == 0:
             msg = self._sub.next(0)  # It says that there is none.
@@ -135,8 +139,10 @@ class Subscription(Generic[_Taken]):
         try:
             while len(taken) < count:
                 taken.append(await self.next(0))
-        except Exception:  # pylint: disable=broad-exception-caught
-            pass  # There is no further one; else the next call says why.
+        except _amb.Error:
+            pass  # There is no further one; else the next call hears it, too.
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self._late = error
         except BaseException:
             self._kept.extendleft(Made(target) for target in reversed(taken))
             self.waiters.wake()

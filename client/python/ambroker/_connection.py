@@ -101,6 +101,7 @@ class Subscription(Generic[_Taken]):
         self._into = dict(into) if into else None
         # Messages whose callable has failed, and what calls had made that were ended.
         self._kept: collections.deque[_amb.Message | Made] = collections.deque()
+        self._late: Exception | None = None  # ended a call that had messages to give: the next call raises it
         self.position, self.stat, self.close = sub.position, sub.stat, sub.close
         if self._into is None:
             self.next, self.next_many = sub.next, sub.next_many  # type: ignore[method-assign,assignment]
@@ -112,15 +113,19 @@ class Subscription(Generic[_Taken]):
 
     def next(self, timeout: float | None = None) -> _Taken:  # pylint: disable=method-hidden
         """The next message; with into=, what the callable of its kind has made, filled in."""
+        late, self._late = self._late, None
+        if late is not None:
+            raise late
+        keep = self._kept.appendleft
         try:
             msg = self._kept.popleft()
         except IndexError:
-            msg = self._sub.next(timeout)
+            keep, msg = self._kept.append, self._sub.next(timeout)
         try:
             target: _Taken = self._landed(msg)
             return target
         except BaseException:
-            self._kept.append(msg)
+            keep(msg)
             raise
 
     def _landed(self, msg: _amb.Message | Made) -> Any:
@@ -137,13 +142,15 @@ class Subscription(Generic[_Taken]):
 
     def next_many(self, count: int, timeout: float | None = None) -> list[_Taken]:  # pylint: disable=method-hidden
         """Waits for one message, then takes those that are there. Where the callable fails for a further one,
-        that one stays, and the next call tries again."""
+        that one stays. The next call raises that exception, and the one behind it tries again."""
         taken = [self.next(timeout)]
         try:
             while len(taken) < count:
                 taken.append(self.next(0))
-        except Exception:  # pylint: disable=broad-exception-caught
-            pass  # There is no further one; else the next call says why.
+        except _amb.Error:
+            pass  # There is no further one; else the next call hears it, too.
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self._late = error
         except BaseException:
             self._kept.extendleft(Made(target) for target in reversed(taken))
             raise
