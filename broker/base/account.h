@@ -75,8 +75,8 @@ struct amb_account *amb_account_refuses(struct amb_account *account, enum amb_qu
  * allowed. */
 const struct amb_account *amb_account_past(const struct amb_account *account, enum amb_quota row,
                                            uint64_t value);
-/* May there be `more`? `spare` of those that are charged are not in use, and count as free. An
- * account that has more than its limit allows has no room, whatever is spare. */
+/* May there be `more`? `spare` of those that are charged are not in use, and count as free. Where
+ * more than the limit is in use there is no room, not even for 0. */
 bool amb_account_has_room(const struct amb_account *account, enum amb_quota row, uint64_t more,
                           uint64_t spare);
 /* How many more of them there may be. NULL is allowed. */

@@ -83,17 +83,11 @@ void amb_config_spots_order(struct amb_config_store *store)
 static const struct amb_config_place *seek(const struct amb_config_store *store, const char *list,
                                            const char *name, const char *key)
 {
-    size_t from = 0, to = store->spot_count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        int order = compare_with(store->spot_order[middle], list, name, key);
-        if (order == 0) {
-            return &store->spot_order[middle]->place;
-        }
-        from = order < 0 ? middle + 1 : from;
-        to = order > 0 ? middle : to;
-    }
-    return NULL;
+    const struct amb_config_spot wanted = {.list = list, .key = key, .name = name};
+    const struct amb_config_spot *one = &wanted;
+    const struct amb_config_spot *const *found =
+        bsearch(&one, store->spot_order, store->spot_count, sizeof(one), compare);
+    return found == NULL ? NULL : &(*found)->place;
 }
 
 /* In no order: one after the other. */

@@ -173,6 +173,24 @@ static void test_a_storm_of_hup_is_survived(void **state)
     assert_true(values(&counts->reloads) <= 1000);
 }
 
+/* Signals of a child whose user has used up RLIMIT_SIGPENDING. */
+static struct counts *begin_without_queue(struct amb_signals *signals)
+{
+    const struct rlimit none = {0, 0};
+    struct counts *counts = begin(signals);
+    if (setrlimit(RLIMIT_SIGPENDING, &none) != 0) {
+        _exit(1);
+    }
+    return counts;
+}
+
+static void assert_child_ends_with_0(pid_t pid)
+{
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 /* Calls are as many as clients ask for, and other processes of this user have signals, too. */
 static void test_a_call_needs_no_place_in_a_queue(void **state)
 {
@@ -180,20 +198,14 @@ static void test_a_call_needs_no_place_in_a_queue(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        const struct rlimit none = {0, 0};
         struct amb_signals signals;
-        struct counts *counts = begin(&signals);
-        if (setrlimit(RLIMIT_SIGPENDING, &none) != 0) {
-            _exit(1);
-        }
+        struct counts *counts = begin_without_queue(&signals);
         for (int i = 0; i < 1000; i++) {
             amb_signals_call(&signals);
         }
         _exit(sem_wait(&counts->calls) == 0 ? 0 : 1);
     }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_child_ends_with_0(pid);
 }
 
 /* A broker that ends must not abort for it. */
@@ -203,19 +215,13 @@ static void test_an_end_needs_no_place_in_a_queue(void **state)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        const struct rlimit none = {0, 0};
         struct amb_signals signals;
-        struct counts *counts = begin(&signals);
-        if (setrlimit(RLIMIT_SIGPENDING, &none) != 0) {
-            _exit(1);
-        }
+        struct counts *counts = begin_without_queue(&signals);
         amb_signals_detach(&signals);
         amb_signals_stop(&signals);
         _exit(values(&counts->calls) == 0 ? 0 : 2);
     }
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
+    assert_child_ends_with_0(pid);
 }
 
 /* Its callbacks would work on memory that is being freed then. */

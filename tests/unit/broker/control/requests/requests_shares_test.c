@@ -25,10 +25,9 @@
 #define SUBSCRIPTIONS 15u /* ... of 16 */
 
 /* Says it, and returns what is answered; text: of an Error, else "". */
-static enum amb_status ask(struct amb_client *client, int fd, Amb__Control__Control *message,
-                           char text[256])
+/* The answer's status; OK: it was no refusal. text: the refusal's. */
+static enum amb_status status_of(Amb__Control__Control *answer, char text[256])
 {
-    Amb__Control__Control *answer = stepped_ask(client, fd, message);
     bool is_error = answer->body_case == AMB__CONTROL__CONTROL__BODY_ERROR;
     enum amb_status status = is_error ? (enum amb_status)answer->error->status : AMB_OK;
     (void)snprintf(text, 256, "%s", is_error ? answer->error->text : "");
@@ -36,7 +35,13 @@ static enum amb_status ask(struct amb_client *client, int fd, Amb__Control__Cont
     return status;
 }
 
-static enum amb_status pub_open(struct amb_client *client, int fd, unsigned i, char text[256])
+static enum amb_status ask(struct amb_client *client, int fd, const Amb__Control__Control *message,
+                           char text[256])
+{
+    return status_of(stepped_ask(client, fd, message), text);
+}
+
+static Amb__Control__Control *ask_to_open(struct amb_client *client, int fd, unsigned i)
 {
     Amb__Control__PubOpen open;
     Amb__Control__Control message;
@@ -49,24 +54,18 @@ static enum amb_status pub_open(struct amb_client *client, int fd, unsigned i, c
     message.id = 1;
     message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
     message.pub_open = &open;
-    return ask(client, fd, &message, text);
+    return stepped_ask(client, fd, &message);
+}
+
+static enum amb_status pub_open(struct amb_client *client, int fd, unsigned i, char text[256])
+{
+    return status_of(ask_to_open(client, fd, i), text);
 }
 
 /* As PubOpened tells it. */
 static unsigned group_of_topic(struct amb_client *client, int fd, unsigned i)
 {
-    Amb__Control__PubOpen open;
-    Amb__Control__Control message;
-    char topic[16];
-    amb__control__pub_open__init(&open);
-    amb__control__control__init(&message);
-    (void)snprintf(topic, sizeof(topic), "t.%u", i);
-    open.handle = i;
-    open.topic = topic;
-    message.id = 1;
-    message.body_case = AMB__CONTROL__CONTROL__BODY_PUB_OPEN;
-    message.pub_open = &open;
-    Amb__Control__Control *answer = stepped_ask(client, fd, &message);
+    Amb__Control__Control *answer = ask_to_open(client, fd, i);
     assert_int_equal(answer->body_case, AMB__CONTROL__CONTROL__BODY_PUB_OPENED);
     unsigned group = answer->pub_opened->group;
     amb_control_free(answer);

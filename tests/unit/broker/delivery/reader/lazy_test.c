@@ -347,15 +347,21 @@ static void a_piece_of_a_batch_is_asked_for_by_its_own_count(void **state)
     harness_settle(&w->h);
 }
 
+/* Its publisher has 32 slots of 64 KiB to write in place. */
+static void begin_leased(struct shard_trio *w, struct client_lease *lease)
+{
+    begin(w, "a", AMB_LAZY_ON, 0);
+    w->p->session->may_map = true;
+    assert_int_equal(client_lease_open(w->p, 65536, 32, lease), AMB_OK);
+    assert_int_equal(client_lease_map(w->p, lease), AMB_OK);
+    harness_settle(&w->h);
+}
+
 static void leased_payloads_are_asked_for_and_hold_their_publisher_back_little(void **state)
 {
     struct shard_trio *w = *state;
     struct client_lease lease;
-    begin(w, "a", AMB_LAZY_ON, 0);
-    w->p->session->may_map = true;
-    assert_int_equal(client_lease_open(w->p, 65536, 32, &lease), AMB_OK);
-    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
-    harness_settle(&w->h);
+    begin_leased(w, &lease);
     for (uint32_t slot = 0; slot < 32; slot++) {
         client_commit(w->p, 0, &lease, slot, 1, 1000);
         harness_settle(&w->h);
@@ -459,11 +465,7 @@ static void another_users_lease_never_comes_in_place(void **state)
 {
     struct shard_trio *w = *state;
     struct client_lease lease;
-    begin(w, "a", AMB_LAZY_ON, 0);
-    w->p->session->may_map = true;
-    assert_int_equal(client_lease_open(w->p, 65536, 32, &lease), AMB_OK);
-    assert_int_equal(client_lease_map(w->p, &lease), AMB_OK);
-    harness_settle(&w->h);
+    begin_leased(w, &lease);
     w->near->session->user = 7;
     client_commit(w->p, 0, &lease, 0, 1, 50000);
     harness_settle(&w->h);
