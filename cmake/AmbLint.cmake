@@ -37,6 +37,9 @@ foreach(check IN ITEMS arrows cxx mentions metrics names numbers size tests walk
 endforeach()
 amb_lint(prose ${Python3_EXECUTABLE} ${dev}/draw-sentences.py --all)
 amb_lint(format ${dev}/check-format.sh)
+amb_lint(clang ${Python3_EXECUTABLE} ${dev}/check-clang.py
+    --commands ${CMAKE_BINARY_DIR}/compile_commands.json)
+amb_lint(clang-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/clang_test.py)
 amb_lint(walks-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/walks_test.py)
 amb_lint(arrows-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/arrows_test.py)
 amb_lint(mentions-finds ${AMB_PYTEST} ${CMAKE_SOURCE_DIR}/tests/dev/mentions_test.py)

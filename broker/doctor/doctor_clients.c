@@ -146,7 +146,10 @@ void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *r
         const char *own = i == AMB_DOCTOR_MISFIT_UCX       ? ucx
                           : i == AMB_DOCTOR_MISFIT_VISIBLE ? clients->visible
                                                            : clients->own.release;
-        (void)snprintf(more, sizeof(more), count == 1 ? "" : " (and %u more)", count - 1);
+        more[0] = '\0';
+        if (count > 1) {
+            (void)snprintf(more, sizeof(more), " (and %u more)", count - 1);
+        }
         amb_doctor_find(rows, checks[i], "name", clients->misfits[i].name, "more", more, "theirs",
                         clients->misfits[i].theirs, "own", own, "why", clients->misfits[i].why,
                         NULL);

@@ -60,6 +60,9 @@ static int turn(void *arg)
 /* Start and end ------------------------------------------------------------------------------- */
 
 static void log_line(void *arg, const char *format, va_list list)
+    __attribute__((format(printf, 2, 0)));
+
+static void log_line(void *arg, const char *format, va_list list)
 {
     char text[256];
     (void)arg;

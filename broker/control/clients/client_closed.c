@@ -38,7 +38,7 @@ void amb_client_closed(const struct amb_client *client, const char *kind, const 
         .uid = client->uid,
         .worker = client->session.shard,
         .tenant = amb_tenant_number(client->tenant),
-        .status = client->end_status,
+        .status = (uint64_t)client->end_status,
         .closed_s = (uint64_t)(amb_clock_realtime_ns() / AMB_NS_PER_SEC),
         .lived_s = (uint64_t)(lived_ns / AMB_NS_PER_SEC),
     };

@@ -27,8 +27,9 @@ static void test_auto_is_nothing_where_it_cannot_be(void **state)
         "listen = [\"tcp://127.0.0.1:4733\"];",
         "http = { listen = \"none\"; };",
         /* Its name and the suffix are too long for a socket. */
-        "listen = [\"unix:///0123456789012345678901234567890123456789012345678901234567890123456789"
-        "01234567890123456789012345678901\"];",
+        ("listen = "
+         "[\"unix:///0123456789012345678901234567890123456789012345678901234567890123456789"
+         "01234567890123456789012345678901\"];"),
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct amb_config *config = try_accept(texts[i]);

@@ -38,7 +38,8 @@ static int teardown(void **state)
 static void write_text(const char *text, mode_t mode)
 {
     static time_t second = 1000;
-    const struct timespec times[2] = {{.tv_sec = ++second}, {.tv_sec = second}};
+    second++;
+    const struct timespec times[2] = {{.tv_sec = second}, {.tv_sec = second}};
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));

@@ -39,7 +39,7 @@ static void test_a_user_is_found(void **state)
     (void)state;
     struct amb_users_place place = find(TEXT, "b");
     assert_int_equal(place.number, 6);
-    assert_memory_equal(TEXT + place.at, "b:t:r:-:off:uid/2,uid/3", place.len);
+    assert_memory_equal(&TEXT[place.at], "b:t:r:-:off:uid/2,uid/3", place.len);
     assert_int_equal(find(TEXT, "c").number, 0);
     assert_int_equal(find(TEXT, NULL).number, 0);
     assert_int_equal(find("", "a").number, 0);

@@ -87,7 +87,9 @@ static bool in_a_process_of_ours(void)
     }
     ucx_says("scandir failed");
     bool is_right = logged == 1 && strcmp(last, "ucx: scandir failed (thing.c:7)") == 0;
-    is_right = is_right && pthread_create(&thread, NULL, from_a_thread, text) == 0;
+    if (pthread_create(&thread, NULL, from_a_thread, text) != 0) {
+        return false;
+    }
     (void)pthread_join(thread, NULL);
     return is_right && logged == 2 && strcmp(last, "ucx: from a thread (thing.c:7)") == 0;
 }
