@@ -117,7 +117,7 @@ static bool find_rdma(const char *root, char *out, size_t size)
     bool is_found = false;
     for (const struct dirent *entry; dir != NULL && !is_found && (entry = readdir(dir)) != NULL;) {
         is_found = entry->d_name[0] != '.';
-        (void)snprintf(out, size, "%s", is_found ? entry->d_name : "");
+        (void)snprintf(out, size, "%.*s", (int)size - 1, is_found ? entry->d_name : "");
     }
     if (dir != NULL) {
         (void)closedir(dir);

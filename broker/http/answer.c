@@ -244,7 +244,7 @@ static bool table_query(const struct amb_http_request *request, const char *view
     int arguments =
         MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
     bool is_paths = strcmp(view, "paths") == 0;
-    (void)snprintf(query, AMB_STATUS_ASK_MAX, "%s%s", view, is_paths ? " " : "");
+    (void)snprintf(query, AMB_STATUS_ASK_MAX, "%.16s%s", view, is_paths ? " " : "");
     if (arguments == 0) {
         return !is_paths; /* Those of all clients would be too many. */
     }

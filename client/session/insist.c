@@ -9,13 +9,14 @@
 #include <string.h>
 
 #define LANES_MAX 256u /* as long as those of all links: one that is cut off would be missed */
+#define SHOWN_MAX 160u /* of them in an error's text */
 
 static enum amb_status refuse(struct amb_error *error, enum amb_status status, uint32_t demand,
                               const char *why, const char *more)
 {
     error->status = status;
-    (void)snprintf(error->text, sizeof(error->text), "expect=%s: %s%s", amb_expect_name(demand),
-                   why, more);
+    (void)snprintf(error->text, sizeof(error->text), "expect=%s: %s%.*s", amb_expect_name(demand),
+                   why, (int)SHOWN_MAX, more);
     return status;
 }
 

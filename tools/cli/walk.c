@@ -176,7 +176,8 @@ static void use_command(struct amb_cli_walk *walk, const struct amb_cli_command 
                         const char *called)
 {
     walk->line->command = command;
-    (void)snprintf(walk->line->called, sizeof(walk->line->called), "%s", called);
+    (void)snprintf(walk->line->called, sizeof(walk->line->called), "%.*s",
+                   (int)sizeof(walk->line->called) - 1, called);
 }
 
 static enum amb_status take_noun(struct amb_cli_walk *walk, const char *word)

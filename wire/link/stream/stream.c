@@ -258,7 +258,7 @@ enum amb_status amb_stream_create_tls(int fd, struct amb_tls *tls,
                                       const struct amb_link_events *events, void *arg,
                                       struct amb_link **out)
 {
-    struct stream *stream;
+    struct stream *stream = NULL;
     enum amb_status status = create(fd, events, arg, &stream);
     if (status != AMB_OK) {
         amb_tls_destroy(&tls);
