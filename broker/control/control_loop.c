@@ -27,6 +27,7 @@
 #include "broker/control/drain.h"
 #include "broker/control/requests/requests.h"
 #include "broker/control/service.h"
+#include "broker/control/status/status.h"
 #include "broker/control/status/views.h"
 #include "broker/count/counters.h"
 #include "broker/memory/gpupool.h"
@@ -135,6 +136,7 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     control->started_ns = control->now_ns;
     amb_random_bytes(&control->epoch, sizeof(control->epoch));
     amb_list_init(&control->views);
+    amb_list_init(&control->looks);
     amb_list_init(&control->clients);
     amb_list_init(&control->dead);
     amb_list_init(&control->unread);
@@ -161,6 +163,7 @@ void amb_control_fini(struct amb_control *control)
     amb_door_close(control);
     control->directory.is_over = control->is_over = true;
     if (control->inbox.bell > 0) {
+        amb_status_end(control);
         (void)amb_inbox_run(&control->inbox); /* A call to drain that came too late, and pages. */
         amb_views_run(control);
         amb_admin_end(control);
@@ -347,7 +350,7 @@ static int control_own_timeout_ms(const struct amb_control *control)
         ns = left_ns < AMB_NS_PER_MS           ? AMB_NS_PER_MS
              : left_ns < CONTROL_RESUME_NS_MAX ? left_ns + AMB_NS_PER_MS
                                                : CONTROL_RESUME_NS_MAX;
-    } else if (amb_list_is_empty(&control->clients)) {
+    } else if (amb_list_is_empty(&control->clients) && amb_list_is_empty(&control->looks)) {
         return amb_log_fold_waits()                   ? (int)(AMB_LOG_FOLD_NS / AMB_NS_PER_MS)
                : control->config->tls.context != NULL ? CONTROL_ALONE_MS
                                                       : -1;
@@ -435,6 +438,7 @@ static void control_round(struct amb_control *control)
     control_end_over(control);
     amb_drain_tick(control);
     amb_views_run(control);
+    amb_status_run(control);
     amb_tracing_run(control);
     amb_client_bury(control);
     amb_directory_tell(&control->directory);
@@ -462,6 +466,7 @@ void amb_control_run(struct amb_control *control)
         control_round(control);
     }
     amb_admin_end(control);
+    amb_status_end(control);
     if (control->porter != NULL) {
         amb_porter_refuse(control->porter); /* Clients that wait for a ring are told sooner. */
     }

@@ -2,7 +2,8 @@
 /*
  * The broker as a service, for the doctor: its watchdog, and a configuration file that is newer
  * than what holds.
- * Threads: the control thread, or the main one before a start. Memory: JSON, the caller's.
+ * Threads: the control thread for the watchdog, that of doctor_files.h for the file, or the main
+ * one before a start. Memory: JSON, the caller's.
  */
 #pragma once
 

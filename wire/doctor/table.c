@@ -180,6 +180,13 @@ static const struct amb_doctor_row rows[] = {
                               .looked_at = "tcp:// listeners off loopback and server.insecure",
                               .finding = "{url} is not encrypted: payloads can be read on the way",
                               .fix = "listen on tls:// where the network is not yours alone"},
+    [AMB_DOCTOR_FILES_SILENT] =
+        {ROW("files-silent", "files", WARNING),
+         .looked_at =
+             "sockets, token files, and the files of configuration, TLS and users, for 2 s",
+         .finding = "files were not looked at: their file system does not answer, or there is no "
+                    "thread for it ({count} looks wait)",
+         .fix = "a file system of a network hangs: look at its mounts; a reload waits for it too"},
     [AMB_DOCTOR_COUNTERS_PRIVATE] =
         {ROW("counters-private", "counters", WARNING),
          .looked_at = "server.counters_file and its folder",

@@ -9,10 +9,12 @@
 #include "broker/control/status/pieces.h"
 #include "broker/control/status/rights_answer.h"
 #include "broker/control/status/status_answer.h"
+#include "broker/control/status/status_doctor.h"
 #include "broker/control/status/status_private.h"
 #include "broker/control/status/status_rows.h"
 #include "broker/control/status/status_worker.h"
 #include "broker/control/status/views.h"
+#include "broker/doctor/doctor_files.h"
 #include "broker/shard/shard.h"
 #include "wire/counters/query.h"
 
@@ -110,12 +112,13 @@ static void query_finish(struct amb_status_query *query, struct amb_control *con
     if (client == NULL && !control->is_over) {
         query->ask->text = amb_status_answer_text(query, control);
         amb_mail_post(query->ask->to, &query->ask->mail, query->ask->done);
-    } else if (client != NULL && client->state == AMB_CLIENT_LIVE) {
+    } else if (client != NULL && client->state == AMB_CLIENT_LIVE && !control->is_over) {
         amb_status_answer(query, control);
     }
     for (unsigned i = 0; i < control->shard_count; i++) {
         json_decref(query->shards[i]);
     }
+    json_decref(query->files);
     free(query->shards);
     free(query);
     if (client != NULL) {
@@ -162,6 +165,58 @@ static void status_collected(void *owner, struct amb_order *order)
         query_finish(query, owner);
     }
 }
+
+/* ---- files ---- */
+
+static void query_forget_look(struct amb_status_query *query, struct amb_control *control)
+{
+    amb_list_remove(&query->of_looks);
+    query->look = NULL;
+    if (--query->unanswered == 0) {
+        query_finish(query, control);
+    }
+}
+
+static void files_seen(struct amb_mail *mail, void *owner)
+{
+    json_t *rows;
+    struct amb_status_query *query = amb_doctor_look_take(mail, &rows);
+    query->files = rows;
+    query_forget_look(query, owner);
+}
+
+static void query_look(struct amb_status_query *query, struct amb_control *control)
+{
+    query->look = amb_status_doctor_look(control, files_seen, query);
+    if (query->look != NULL) {
+        query->unanswered++;
+        query->look_until_ns = control->now_ns + AMB_DOCTOR_FILES_NS;
+        amb_list_push_back(&control->looks, &query->of_looks);
+    }
+}
+
+static void leave_looks(struct amb_control *control, bool is_end)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &control->looks) {
+        struct amb_status_query *query = AMB_CONTAINER_OF(node, struct amb_status_query, of_looks);
+        if ((is_end || control->now_ns >= query->look_until_ns) &&
+            amb_doctor_look_leave(query->look)) {
+            query_forget_look(query, control);
+        }
+    }
+}
+
+void amb_status_run(struct amb_control *control)
+{
+    leave_looks(control, false);
+}
+
+void amb_status_end(struct amb_control *control)
+{
+    leave_looks(control, true);
+}
+
+/* ---- questions ---- */
 
 /* Questions are for the broker's own user and root, on a Unix socket, and for users with a role
  * that has the level. */
@@ -236,6 +291,7 @@ static struct amb_status_query *query_new(const struct amb_control *control,
         return NULL;
     }
     *query = (struct amb_status_query){.view = view, .shards = shards, .tenant = tenant};
+    amb_list_init(&query->of_looks);
     query->last_id = view->last_id == NULL ? UINT64_MAX : view->last_id(control, tenant);
     query->pattern_len = strlen(pattern);
     memcpy(query->pattern, pattern, query->pattern_len + 1);
@@ -244,6 +300,9 @@ static struct amb_status_query *query_new(const struct amb_control *control,
 
 static void query_begin(struct amb_status_query *query, struct amb_control *control)
 {
+    if (query->view->has_files) {
+        query_look(query, control);
+    }
     for (unsigned i = 0; i < control->shard_count; i++) {
         struct amb_status_order *order =
             amb_order_new(&amb_status_collect, status_collected, query);

@@ -50,6 +50,10 @@ struct amb_status_ask {
 /* From any thread. The ask is the control thread's until `done`, which is not told where that
  * thread ends before. */
 void amb_status_ask(struct amb_control *control, struct amb_status_ask *ask);
+/* Questions whose files were waited for long enough are answered without them. */
+void amb_status_run(struct amb_control *control);
+/* The broker ends: no file is waited for. Then the inbox has to be run. */
+void amb_status_end(struct amb_control *control);
 /* An answer that is whole. Takes json; NULL: there was no memory for it, which is the answer. */
 void amb_status_reply(struct amb_client *client, uint64_t id, json_t *json);
 /* user: "", or the owner of the name, as tables show it. ENOTFOUND, EBUSY, EINVAL: several have it.

@@ -10,10 +10,10 @@
 #include "broker/doctor/doctor_clients.h"
 #include "broker/doctor/doctor_cpu.h"
 #include "broker/doctor/doctor_doors.h"
+#include "broker/doctor/doctor_files.h"
 #include "broker/doctor/doctor_host.h"
 #include "broker/doctor/doctor_machine.h"
 #include "broker/doctor/doctor_service.h"
-#include "broker/doctor/doctor_tls.h"
 #include "broker/doctor/doctor_users.h"
 #include "broker/memory/gpupool.h"
 #include "wire/base/clock.h"
@@ -244,7 +244,8 @@ static void look_at_machine(json_t *rows, const struct amb_control *control)
     }
 }
 
-static void look_at_doors(json_t *rows, const struct amb_control *control)
+struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_mail_fn done,
+                                               void *context)
 {
     struct amb_doctor_socket sockets[AMB_LISTENERS_MAX];
     size_t count = 0;
@@ -255,7 +256,12 @@ static void look_at_doors(json_t *rows, const struct amb_control *control)
                 (struct amb_doctor_socket){listener->url.path, listener->socket_inode};
         }
     }
-    amb_doctor_doors(control->config, sockets, count, rows);
+    const struct amb_doctor_files files = {.config = control->config,
+                                           .users = control->users,
+                                           .sockets = sockets,
+                                           .count = count,
+                                           .now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC};
+    return amb_doctor_look_begin(&files, &control->inbox, done, context);
 }
 
 static void look_at_service(json_t *rows, const struct amb_control *control)
@@ -263,9 +269,7 @@ static void look_at_service(json_t *rows, const struct amb_control *control)
     const struct amb_doctor_service look = {.is_managed =
                                                 control->service != NULL ||
                                                 (getppid() == 1 && getenv("INVOCATION_ID") != NULL),
-                                            .has_watchdog = getenv("WATCHDOG_USEC") != NULL,
-                                            .config = control->config->file,
-                                            .config_ns = control->config->file_ns};
+                                            .has_watchdog = getenv("WATCHDOG_USEC") != NULL};
     amb_doctor_service(&look, rows);
 }
 
@@ -295,17 +299,25 @@ static void look_at_host(json_t *rows, const struct amb_control *control,
     amb_doctor_host(&look, rows);
 }
 
-json_t *amb_status_doctor(const struct amb_control *control)
+static void add_files(json_t *rows, const json_t *files)
+{
+    if (files == NULL) {
+        amb_doctor_look_missing(rows);
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(files); i++) {
+        (void)json_array_append(rows, json_array_get(files, i));
+    }
+}
+
+json_t *amb_status_doctor(const struct amb_control *control, const json_t *files)
 {
     json_t *rows = json_array();
     const struct amb_gpus *gpus = amb_status_gpus(control);
-    const int64_t now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC;
     look_at_machine(rows, control);
-    look_at_doors(rows, control);
+    add_files(rows, files);
     amb_doctor_counters(control->counters, rows);
     look_at_service(rows, control);
-    amb_doctor_tls(control->config->tls.context, now_s, rows);
-    amb_doctor_users(control->users, control->config->auth.users_file, now_s, rows);
     amb_doctor_audit(control->audit, rows);
     look_at_near(rows, control);
     look_at_clients(rows, control, gpus != NULL);

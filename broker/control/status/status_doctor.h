@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The findings of `doctor` of a broker that runs: broker/doctor is given the facts of its control
- * thread.
- * Threads: the control thread; it reads small files. Memory: JSON, the caller's.
+ * thread. The files that may lie on a file system that hangs were looked at before.
+ * Threads: the control thread; it reads small files of /proc and /sys. Memory: JSON, the caller's.
  */
 #pragma once
+
+#include "broker/base/mail.h"
 
 #include <jansson.h>
 
 struct amb_control;
+struct amb_doctor_look;
 
-/* Rows of {check, state, finding, fix, id, link}: wire/doctor/checks.h. */
-json_t *amb_status_doctor(const struct amb_control *control);
+/* Looks at files: broker/doctor/doctor_files.h. The context goes to `done`. NULL as there. */
+struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_mail_fn done,
+                                               void *context);
+/* Rows of {check, state, finding, fix, id, link}: wire/doctor/checks.h. files: of that look, or
+ * NULL. */
+json_t *amb_status_doctor(const struct amb_control *control, const json_t *files);

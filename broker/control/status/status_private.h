@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "wire/base/list.h"
 #include "wire/codec/topic.h"
 
 #include <jansson.h>
@@ -15,6 +16,7 @@
 
 struct amb_client;
 struct amb_control;
+struct amb_doctor_look;
 struct amb_shard;
 struct amb_status_query;
 struct amb_status_walk;
@@ -42,6 +44,7 @@ struct amb_status_view {
     json_t *(*gather)(struct amb_status_query *query, struct amb_control *control);
     /* Up to which id there are rows of a tenant; NULL: all. */
     uint64_t (*last_id)(const struct amb_control *control, uint32_t tenant);
+    bool has_files;     /* its query waits for `files` */
     bool is_of_tenants; /* users of a tenant may ask, and see their own; else operators alone */
 };
 
@@ -58,6 +61,11 @@ struct amb_status_query {
     unsigned unanswered; /* orders */
     uint64_t omitted;    /* rows */
     json_t **shards;     /* the answer of each worker */
+    /* Of files, which a thread of its own looks at. */
+    struct amb_list_node of_looks; /* of control->looks, while it waits for them */
+    struct amb_doctor_look *look;  /* NULL: it does not wait */
+    int64_t look_until_ns;
+    json_t *files; /* rows; NULL: they were not looked at */
 };
 
 extern const struct amb_status_table amb_status_sessions, amb_status_session_paths,

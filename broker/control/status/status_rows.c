@@ -161,8 +161,7 @@ static json_t *gather_memory(struct amb_status_query *query, struct amb_control 
 
 static json_t *gather_doctor(struct amb_status_query *query, struct amb_control *control)
 {
-    (void)query;
-    return amb_status_doctor(control);
+    return amb_status_doctor(control, query->files);
 }
 
 static json_t *gather_topo(struct amb_status_query *query, struct amb_control *control)
@@ -203,13 +202,13 @@ static uint64_t clients_last_id(const struct amb_control *control, uint32_t tena
 }
 
 static const struct amb_status_view views[] = {
-    {"memory", NULL, amb_status_shard_memory, gather_memory, NULL, false},
-    {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id, true},
-    {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id, true},
-    {"left", &amb_status_session_left, NULL, gather_left, clients_last_id, true},
-    {"quotas", NULL, NULL, amb_status_gather_quotas, NULL, true},
-    {"doctor", NULL, NULL, gather_doctor, NULL, false},
-    {"topo", NULL, NULL, gather_topo, NULL, false},
+    {"memory", NULL, amb_status_shard_memory, gather_memory, NULL, false, false},
+    {"transports", &amb_status_sessions, NULL, gather_transports, clients_last_id, false, true},
+    {"paths", &amb_status_session_paths, NULL, gather_paths, clients_last_id, false, true},
+    {"left", &amb_status_session_left, NULL, gather_left, clients_last_id, false, true},
+    {"quotas", NULL, NULL, amb_status_gather_quotas, NULL, false, true},
+    {"doctor", NULL, NULL, gather_doctor, NULL, true, false},
+    {"topo", NULL, NULL, gather_topo, NULL, false, false},
 };
 
 const struct amb_status_view *amb_status_view_find(const char *name)

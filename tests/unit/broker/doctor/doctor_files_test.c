@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of the doctor, on a broker whose socket lies on a file system that hangs: the control
+ * thread goes on, the answer says what is missing, and the broker ends.
+ */
+#include "broker/doctor/doctor_files.h"
+
+#include "tests/support/door/door_harness.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SILENT "\"files-silent\""
+
+/* ---- a file system ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static char hangs[64]; /* "": nothing does */
+static unsigned waiting, most;
+
+int __real_stat(const char *path, struct stat *out);
+int __wrap_stat(const char *path, struct stat *out);
+
+int __wrap_stat(const char *path, struct stat *out)
+{
+    (void)pthread_mutex_lock(&lock);
+    if (strcmp(path, hangs) == 0) {
+        waiting++;
+        most = waiting > most ? waiting : most;
+        (void)pthread_cond_broadcast(&changed);
+        while (strcmp(path, hangs) == 0) {
+            (void)pthread_cond_wait(&changed, &lock);
+        }
+        waiting--;
+        (void)pthread_cond_broadcast(&changed);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return __real_stat(path, out);
+}
+
+static void hang(const char *path)
+{
+    (void)pthread_mutex_lock(&lock);
+    (void)snprintf(hangs, sizeof(hangs), "%s", path);
+    most = 0;
+    (void)pthread_cond_broadcast(&changed);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void await_waiting(unsigned count)
+{
+    (void)pthread_mutex_lock(&lock);
+    while (waiting != count) {
+        (void)pthread_cond_wait(&changed, &lock);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static bool answers(struct door_client *client, const char *query, const char *part)
+{
+    char *text = door_admin(client, query);
+    bool is_there = strstr(text, part) != NULL;
+    free(text);
+    return is_there;
+}
+
+/* ---- tests ---- */
+
+static void test_the_control_thread_goes_on(void **state)
+{
+    struct door door;
+    struct door_client asker, other;
+    (void)state;
+    door_open(&door, NULL);
+    door_login_unix(&door, &asker);
+    door_login_unix(&door, &other);
+    hang(door.folder);
+    uint64_t id = door_ask_admin(&asker, "doctor");
+    await_waiting(1);
+    assert_true(answers(&other, "ping", "[]"));
+    Amb__Control__Control *reply = door_expect(&asker, AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY);
+    assert_int_equal(reply->id, id);
+    assert_non_null(memmem(reply->admin_reply->json.data, reply->admin_reply->json.len, SILENT,
+                           strlen(SILENT)));
+    amb_control_free(reply);
+    hang("");
+    await_waiting(0);
+    assert_false(answers(&asker, "doctor", SILENT));
+    door_disconnect(&asker);
+    door_disconnect(&other);
+    door_close(&door);
+}
+
+static void test_looks_that_hang_have_a_limit(void **state)
+{
+    struct door door;
+    struct door_client askers[AMB_DOCTOR_LOOKS_MAX + 1];
+    (void)state;
+    door_open(&door, NULL);
+    hang(door.folder);
+    for (unsigned i = 0; i <= AMB_DOCTOR_LOOKS_MAX; i++) {
+        door_login_unix(&door, &askers[i]);
+        (void)door_ask_admin(&askers[i], "doctor");
+    }
+    for (unsigned i = 0; i <= AMB_DOCTOR_LOOKS_MAX; i++) {
+        amb_control_free(door_expect(&askers[i], AMB__CONTROL__CONTROL__BODY_ADMIN_REPLY));
+        door_disconnect(&askers[i]);
+    }
+    await_waiting(AMB_DOCTOR_LOOKS_MAX);
+    assert_int_equal(most, AMB_DOCTOR_LOOKS_MAX);
+    hang("");
+    await_waiting(0);
+    door_close(&door);
+}
+
+static void test_a_broker_ends_that_has_one(void **state)
+{
+    struct door door;
+    struct door_client asker;
+    (void)state;
+    door_open(&door, NULL);
+    door_login_unix(&door, &asker);
+    hang(door.folder);
+    (void)door_ask_admin(&asker, "doctor");
+    await_waiting(1);
+    door_disconnect(&asker);
+    door_close(&door);
+    hang("");
+    await_waiting(0);
+}
+
+#define T(test) cmocka_unit_test(test)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        T(test_the_control_thread_goes_on),
+        T(test_looks_that_hang_have_a_limit),
+        T(test_a_broker_ends_that_has_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
