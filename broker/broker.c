@@ -264,8 +264,9 @@ static const struct amb_shard_upcalls upcalls = {
 static enum amb_status broker_open_ucx(struct amb_broker *broker, char *error, size_t error_size)
 {
     struct amb_transports *transports = &broker->transports;
-    enum amb_status status = amb_transports_init(transports, &broker->config->transports,
-                                                 broker->config->store, "", error, error_size);
+    enum amb_status status =
+        amb_transports_init(transports, &broker->config->transports, broker->config->store, "",
+                            error, error_size, NULL);
     if (status != AMB_OK || !transports->has_ucx) {
         return status;
     }

@@ -232,8 +232,8 @@ static void say_what_starts(const struct program *program)
              path == NULL ? "built in" : path);
     amb_quick_say(config);
     struct amb_transports transports;
-    bool is_known =
-        amb_transports_init(&transports, &config->transports, config->store, "", NULL, 0) == AMB_OK;
+    bool is_known = amb_transports_init(&transports, &config->transports, config->store, "", NULL,
+                                        0, NULL) == AMB_OK;
     if (is_known && !transports.has_ucx && config->transports.trusted.count != 0) {
         amb_warn("no ucx links: %s", transports.why_not);
     }

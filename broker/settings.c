@@ -33,8 +33,8 @@ static enum amb_status load(const struct amb_config_source *source, char *error,
         return status;
     }
     struct amb_transports transports;
-    status =
-        amb_transports_init(&transports, &config->transports, config->store, "", error, error_size);
+    status = amb_transports_init(&transports, &config->transports, config->store, "", error,
+                                 error_size, source->faults);
     if (status != AMB_OK) {
         amb_config_destroy(&config);
         return status;

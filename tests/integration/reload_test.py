@@ -360,6 +360,10 @@ def test_each_fault_has_its_line_and_each_change_its_values(world):
                                        ":2: topics[0].ttl: out of range", ":3: topics[1].retain.keys: out of range")):
             check(f"config {verb}: {other}{words}" in line, f"{done}")
         check("(was 2)" in lines[0], lines[0])
+    other.write_text('server = { workers = 2; };\ntransports = { trusted = ( "nope0" ); };\n')
+    done = world.ctl("config", "test", other)
+    check(done.returncode == 78 and f"config test: {other}:2: transports.trusted: no such" in done.stderr
+          and "(was " in done.stderr, f"a fault of a device has its place, key and former value, too: {done}")
     for path in (world.rig.folder / "none", world.rig.folder):
         done = world.ctl("config", "test", path)
         check(done.returncode == 78 and str(path) in done.stderr, f"{done}")

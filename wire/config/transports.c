@@ -6,6 +6,7 @@
 #include "wire/base/text.h"
 #include "wire/config/closest.h"
 #include "wire/config/config_build.h"
+#include "wire/config/config_faults.h"
 #include "wire/link/ucxlib/ucx_find.h"
 #include "wire/link/ucxlib/ucx_lanes.h"
 #include "wire/link/ucxlib/ucx_process.h"
@@ -30,6 +31,7 @@ struct probe {
     const char *root;
     char *error;
     size_t error_size;
+    struct amb_config_faults *faults; /* or NULL */
 };
 
 static enum amb_status refuse(const struct probe *probe, const char *key, const char *format, ...)
@@ -41,6 +43,7 @@ static enum amb_status refuse(const struct probe *probe, const char *key, const 
     const struct amb_config_build build = {
         .error = probe->error != NULL ? probe->error : unused,
         .error_size = probe->error != NULL ? probe->error_size : sizeof(unused),
+        .faults = probe->faults,
     };
     va_list args;
     va_start(args, format);
@@ -396,16 +399,17 @@ enum amb_status amb_transports_choose(struct amb_transports *transports,
                                       const struct amb_config_store *store, const char *root,
                                       char *error, size_t error_size)
 {
-    const struct probe probe = {config, store, root, error, error_size};
+    const struct probe probe = {config, store, root, error, error_size, NULL};
     return choose(&probe, transports);
 }
 
 enum amb_status amb_transports_init(struct amb_transports *transports,
                                     const struct amb_config_transports *config,
                                     const struct amb_config_store *store, const char *root,
-                                    char *error, size_t error_size)
+                                    char *error, size_t error_size,
+                                    struct amb_config_faults *faults)
 {
-    const struct probe probe = {config, store, root, error, error_size};
+    const struct probe probe = {config, store, root, error, error_size, faults};
     enum amb_status status = choose(&probe, transports);
     if (status == AMB_OK) {
         status = load_ucx(&probe, transports);
@@ -415,6 +419,8 @@ enum amb_status amb_transports_init(struct amb_transports *transports,
     }
     if (status == AMB_OK) {
         decide(&probe, transports);
+    } else if (faults != NULL) {
+        amb_config_fault_keep(faults);
     }
     return status;
 }

@@ -20,6 +20,7 @@
 
 #define AMB_NET_DEVICES_CLOSEST "closest"
 
+struct amb_config_faults;
 struct amb_config_store;
 
 /* A role may leave out what it has no key for: 0 is "auto", none, or no limit. */
@@ -67,12 +68,12 @@ AMB_MUST_CHECK enum amb_status amb_transports_choose(struct amb_transports *tran
                                                      size_t error_size);
 /* The same, and the answers that need UCX: has_ucx, prefer_ucx, why_not. Loads it where an
  * interface is trusted. EINVAL also: the UCX that is asked for cannot be had, or does not do what
- * is "on". */
+ * is "on". faults: gets the parts of that fault; or NULL. */
 AMB_MUST_CHECK enum amb_status amb_transports_init(struct amb_transports *transports,
                                                    const struct amb_config_transports *config,
                                                    const struct amb_config_store *store,
-                                                   const char *root, char *error,
-                                                   size_t error_size);
+                                                   const char *root, char *error, size_t error_size,
+                                                   struct amb_config_faults *faults);
 /*
  * With net_devices = "closest": leaves the devices that are nearest to these GPUs, by PCI address
  * ("0000:3b:00.0"). Where there is no GPU, or nothing is known of the devices' places, all stay. So

@@ -4,6 +4,7 @@
 
 #include "tests/support/config_try.h"
 #include "tests/support/link/ucx_tree.h"
+#include "wire/config/config_faults.h"
 #include "wire/link/ucxlib/ucx_process.h"
 
 #define root tree_root
@@ -38,7 +39,8 @@ static void add_infiniband(void)
 
 static enum amb_status init(const struct amb_config *config, char *error, size_t size)
 {
-    return amb_transports_init(&transports, &config->transports, config->store, root, error, size);
+    return amb_transports_init(&transports, &config->transports, config->store, root, error, size,
+                               NULL);
 }
 
 static void accept_switches(const char *text)
@@ -342,13 +344,29 @@ static void test_net_devices_choose_among_the_trusted(void **state)
                     "(got \"lo\", allowed none)");
 }
 
+static void test_a_fault_has_its_parts(void **state)
+{
+    (void)state;
+    char error[AMB_CONFIG_ERROR_MAX] = "", again[AMB_CONFIG_ERROR_MAX];
+    struct amb_config_faults faults = {0};
+    struct amb_config *config = try_accept("transports = {\n trusted = ( \"ib7\" ); };");
+    assert_int_equal(amb_transports_init(&transports, &config->transports, config->store, root,
+                                         error, sizeof(error), &faults),
+                     AMB_EINVAL);
+    assert_int_equal(faults.count, 1);
+    assert_string_equal(faults.items[0].where, "configuration:2");
+    assert_string_equal(faults.items[0].key, "transports.trusted");
+    assert_string_equal(amb_config_fault_format(&faults.items[0], again, sizeof(again)), error);
+    amb_config_destroy(&config);
+}
+
 static void test_this_machine_has_loopback(void **state)
 {
     (void)state;
     char error[AMB_CONFIG_ERROR_MAX] = "";
     struct amb_config *config = try_accept("transports = { trusted = ( \"lo\" ); };");
     assert_int_equal(amb_transports_init(&transports, &config->transports, config->store, "", error,
-                                         sizeof(error)),
+                                         sizeof(error), NULL),
                      AMB_OK);
     amb_config_destroy(&config);
 }
@@ -370,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_net_devices_choose_among_the_trusted),
         cmocka_unit_test(test_closest_leaves_the_devices_near_to_the_gpus),
         cmocka_unit_test(test_nvlink_on_insists_on_its_lane), /* The root has a driver then. */
+        cmocka_unit_test(test_a_fault_has_its_parts),
         cmocka_unit_test(test_this_machine_has_loopback),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
