@@ -41,14 +41,14 @@ static bool query_may(struct amb_status_query *query, const json_t *rows, uint64
     return false;
 }
 
-/* The row of each worker. */
-static json_t *gather(const struct amb_status_query *query, unsigned shard_count)
+/* The row of each worker. One that had no memory for its row is missing, and counted. */
+static json_t *gather(struct amb_status_query *query, unsigned shard_count)
 {
     json_t *rows = json_array();
     for (unsigned i = 0; i < shard_count; i++) {
         json_t *part = json_object_get(query->shards[i], "worker");
-        if (part != NULL) {
-            (void)json_array_append(rows, part);
+        if (part == NULL || json_array_append(rows, part) != 0) {
+            query->omitted++;
         }
     }
     return rows;

@@ -5,6 +5,7 @@
  */
 #include "broker/control/status/status.h"
 
+#include "broker/control/status/status_worker.h"
 #include "tests/support/door/door_harness.h"
 
 #include <jansson.h>
@@ -237,6 +238,44 @@ static void test_workers_and_memory_have_a_row_for_each_worker(void **state)
         assert_int_equal(number(json_array_get(rows, i), "used_bytes"), 0);
         assert_int_equal(number(json_array_get(rows, i), "quarantined_bytes"), 0);
     }
+    json_decref(view);
+    door_disconnect(&client);
+    door_close(&door);
+}
+
+/* ---- without memory ---- */
+
+static _Atomic size_t missing_size; /* of an allocation that fails, once; 0: none does */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (count == 1 && size == missing_size) {
+        missing_size = 0;
+        return NULL;
+    }
+    return __real_calloc(count, size);
+}
+
+static void test_memory_says_that_a_worker_is_missing(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"server.workers=2", NULL};
+    struct door door;
+    struct door_client client;
+    door_open(&door, options);
+    door_login_unix(&door, &client);
+    missing_size = amb_status_collect.size; /* The control thread reads it behind the question. */
+    json_t *view = ask(&client, "memory");
+    assert_int_equal(missing_size, 0);
+    rows_of(view, "memory", 1);
+    assert_int_equal(number(view, "not_shown"), 1);
+    json_decref(view);
+    view = ask(&client, "memory");
+    rows_of(view, "memory", 2);
+    assert_null(json_object_get(view, "not_shown"));
     json_decref(view);
     door_disconnect(&client);
     door_close(&door);
@@ -479,6 +518,7 @@ int main(void)
         cmocka_unit_test(test_topics_and_subs_are_listed_with_their_workers),
         cmocka_unit_test(test_clients_and_transports_say_who_and_how),
         cmocka_unit_test(test_workers_and_memory_have_a_row_for_each_worker),
+        cmocka_unit_test(test_memory_says_that_a_worker_is_missing),
         cmocka_unit_test(test_large_answers_come_in_pieces),
         cmocka_unit_test(test_objects_without_a_slot_are_counted),
         cmocka_unit_test(test_clients_that_have_gone_are_kept),
