@@ -4,6 +4,7 @@
 #include "tools/common/output.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/forward.h"
+#include "tools/ctl/page_url.h"
 #include "wire/base/clock.h"
 
 #include <jansson.h>
@@ -91,7 +92,11 @@ enum amb_exit amb_ctl_page(struct amb_ctl *ctl)
     const char *url = json_string_value(json_object_get(row, "url"));
     const char *socket = json_string_value(json_object_get(row, "socket"));
     bool wants_port = amb_cli_has(ctl->line, "port");
-    if (url[0] != '\0' && !wants_port) {
+    const char *fault = url[0] != '\0' ? amb_page_url_fault(url) : NULL;
+    if (fault != NULL && !wants_port) {
+        amb_tool_error("page: the broker's address %s", fault);
+        code = AMB_EXIT_SOFTWARE;
+    } else if (url[0] != '\0' && !wants_port) {
         amb_tool_error("page: the address works once, within %d s", AMB_VISITS_KEY_S);
         (void)print(ctl, url);
     } else if (socket[0] == '\0') {
