@@ -91,14 +91,14 @@ static json_t *ask(struct amb_ctl *ctl, const char *query, enum amb_status *stat
 /* Figures; views that this user may not see are left out. */
 static void add_load(struct amb_ctl *ctl, json_t *rows)
 {
-    static const char *const queries[] = {"status", "memory", "subs sort=lost_slow top=3",
+    static const char *const queries[] = {"status", "subs sort=lost_slow top=3",
                                           "subs sort=pending_bytes top=3"};
     json_t *answers[sizeof(queries) / sizeof(queries[0])];
     enum amb_status status;
     for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
         answers[i] = ask(ctl, queries[i], &status);
     }
-    amb_doctor_load(answers[0], answers[1], answers[2], answers[3], rows);
+    amb_doctor_load(answers[0], answers[1], answers[2], rows);
     for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
         json_decref(answers[i]);
     }

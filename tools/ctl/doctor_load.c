@@ -41,21 +41,6 @@ static void judge(enum amb_doctor_check check, const char *name, uint64_t used, 
     amb_doctor_well(rows, name, text, "");
 }
 
-/* Messages and leases in the segments of all workers. */
-static uint64_t memory_used(const json_t *memory)
-{
-    uint64_t used = 0;
-    const json_t *list = json_object_get(memory, "memory");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *row = json_array_get(list, i);
-        const char *kind = json_string_value(json_object_get(row, "kind"));
-        if (kind != NULL && strcmp(kind, "host") == 0) {
-            used += amb_rows_number(row, "used_bytes") + amb_rows_number(row, "leased_bytes");
-        }
-    }
-    return used;
-}
-
 /* ---- subscriptions ---- */
 
 /* The first ones of a list that is sorted by `key`, while they are beyond the limit. */
@@ -78,13 +63,13 @@ static void name_subs(enum amb_doctor_check check, const json_t *answer, const c
     }
 }
 
-void amb_doctor_load(const json_t *status, const json_t *memory, const json_t *losers,
-                     const json_t *waiters, json_t *rows)
+void amb_doctor_load(const json_t *status, const json_t *losers, const json_t *waiters,
+                     json_t *rows)
 {
     char lost[NUMBER_MAX];
     uint64_t dead = amb_rows_number(status, "dead_letters_lost");
-    judge(AMB_DOCTOR_MEMORY_FULL, "memory used", memory_used(memory),
-          memory == NULL ? 0 : amb_rows_number(status, "memory_limit_bytes"), rows);
+    judge(AMB_DOCTOR_MEMORY_FULL, "memory used", amb_rows_number(status, "memory_used_bytes"),
+          amb_rows_number(status, "memory_limit_bytes"), rows);
     judge(AMB_DOCTOR_TOPICS_FULL, "topics", amb_rows_number(status, "topics"),
           amb_rows_number(status, "topics_limit"), rows);
     if (dead != 0) {

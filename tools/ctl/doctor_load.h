@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* Answers to "status", "memory", "subs sort=lost_slow" and "subs sort=pending_bytes"; NULL: there
- * is none. Appends rows. */
-void amb_doctor_load(const json_t *status, const json_t *memory, const json_t *losers,
-                     const json_t *waiters, json_t *rows);
+/* Answers to "status", "subs sort=lost_slow" and "subs sort=pending_bytes"; NULL: there is none.
+ * Appends rows. */
+void amb_doctor_load(const json_t *status, const json_t *losers, const json_t *waiters,
+                     json_t *rows);
