@@ -11,6 +11,7 @@
 #include "tools/bench/openloop.h"
 
 #include "tools/bench/receiver.h"
+#include "tools/bench/schedule.h"
 #include "tools/bench/sender.h"
 #include "tools/bench/team.h"
 
@@ -69,7 +70,7 @@ static void set_schedule(const struct amb_team *team)
     struct amb_team_shared *shared = team->shared;
     int64_t length_ns = bench->duration_ns;
     if (bench->count > 0) {
-        length_ns = (int64_t)((double)bench->count / bench->rate * (double)AMB_SEC);
+        length_ns = amb_schedule_ns((double)bench->count, bench->rate);
     }
     shared->start_ns = amb_clock_monotonic_ns() + AHEAD_NS;
     shared->from_ns = shared->start_ns + bench->warm_ns;

@@ -7,6 +7,7 @@
 
 #include "tools/bench/payload.h"
 #include "tools/bench/receiver.h"
+#include "tools/bench/schedule.h"
 #include "tools/bench/sender.h"
 
 #include "wire/base/clock.h"
@@ -43,7 +44,7 @@ static void pace(const struct amb_bench *bench, uint64_t sent, int64_t start_ns)
     if (bench->rate <= 0) {
         return;
     }
-    int64_t due_ns = start_ns + (int64_t)((double)sent / bench->rate * (double)AMB_SEC);
+    int64_t due_ns = start_ns + amb_schedule_ns((double)sent, bench->rate);
     int64_t early_ns = due_ns - amb_clock_monotonic_ns();
     /* Timers are not finer than this: above 10,000 a second messages leave in small groups. */
     if (early_ns > 100 * AMB_US) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/team.h"
 
+#include "tools/bench/schedule.h"
+
 #include "tools/common/proc.h"
 #include "wire/base/clock.h"
 
@@ -204,7 +206,7 @@ int64_t amb_team_due_ns(const struct amb_team *team, uint64_t publisher, uint64_
 {
     const struct amb_bench *bench = team->bench;
     double turn = (double)seq + (double)publisher / (double)bench->pubs;
-    return team->shared->start_ns + (int64_t)(turn / bench->rate * (double)AMB_SEC);
+    return team->shared->start_ns + amb_schedule_ns(turn, bench->rate);
 }
 
 void amb_team_fini(struct amb_team *team)
