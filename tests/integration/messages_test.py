@@ -229,6 +229,18 @@ def test_nothing_is_sent_of_a_wrong_line(rig, broker):
     check(got.process.all_lines() == [], "nothing came")
 
 
+def test_a_position_is_replaced_as_a_whole(rig, broker):
+    """A crash or a full disk in the midst of --save leaves the former position: the file itself is not written to."""
+    saved, former = rig.folder / "position", rig.folder / "former"
+    saved.write_bytes(b"former")
+    os.link(saved, former)
+    got = Lines(rig, broker, "t.a", "--count", 1, "--save", saved)
+    pub(rig, broker, "t.a", "a text")
+    check(got.rows() == ["a text"], "one message")
+    check(former.read_bytes() == b"former" and saved.read_bytes() != b"former", "another file has the name")
+    check(sorted(path.name for path in rig.folder.glob("position*")) == ["position"], "and nothing lies beside it")
+
+
 # ---- all bytes ----
 
 def patterned(number):

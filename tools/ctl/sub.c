@@ -14,10 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MANY 256u
 #define POSITION_MAX 32768u /* bytes of a position */
-#define PAYLOAD_MAX 65536u  /* bytes of a payload in JSON */
+#define SAVE_PATH_MAX 4096u
+#define PAYLOAD_MAX 65536u /* bytes of a payload in JSON */
 
 struct sub {
     struct amb_ctl *ctl;
@@ -159,10 +161,17 @@ static enum amb_exit save_position(const struct sub *s)
     if (status != AMB_OK) {
         return amb_ctl_fail(s->ctl, "position", status);
     }
-    FILE *file = fopen(s->save, "wb");
-    bool is_written = file != NULL && fwrite(position, 1, len, file) == len;
-    if ((file != NULL && fclose(file) != 0) || !is_written) {
+    /* Beside it, so a disk that is full leaves the former position. */
+    char young[SAVE_PATH_MAX];
+    int size = snprintf(young, sizeof(young), "%s.XXXXXX", s->save);
+    int fd = size > 0 && (size_t)size < sizeof(young) ? mkstemp(young) : -1;
+    bool is_written = fd >= 0 && write(fd, position, len) == (ssize_t)len && fsync(fd) == 0;
+    is_written = fd >= 0 && close(fd) == 0 && is_written;
+    if (!is_written || rename(young, s->save) != 0) {
         amb_tool_error("%s: cannot write", s->save);
+        if (fd >= 0) {
+            (void)unlink(young);
+        }
         return AMB_EXIT_SOFTWARE;
     }
     return AMB_EXIT_OK;
