@@ -4,6 +4,7 @@
  */
 #include "tools/ctl/request.h"
 
+#include "tools/cli/limits.h"
 #include "tools/ctl/connect.h"
 #include "tools/ctl/printed.h"
 
@@ -50,6 +51,11 @@ static enum amb_exit read_stdin(struct text *text)
             return AMB_EXIT_OK;
         }
         text->len += (size_t)n;
+        if (text->len > AMB_PUB_SIZE_MAX) {
+            amb_tool_error("standard input: more than a message can have, %u bytes",
+                           AMB_PUB_SIZE_MAX);
+            return AMB_EXIT_DATA;
+        }
     }
 }
 
