@@ -102,19 +102,35 @@ static bool queue_may_feed(const struct amb_queue *queue)
            (queue->kept_msgs < queue->credit_msgs && queue->kept_bytes < queue->credit_bytes);
 }
 
-/* The messages that are missing before `seq`. */
-static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_t seq,
-                     struct amb_take *take)
+/* The messages that are missing before a take have been told. */
+static void count_gap(struct amb_queue *queue, const struct amb_gap *gap)
 {
-    struct amb_gap gap;
-    amb_pick_loss(cursor, seq, &gap);
-    take->lost = gap.lost;
-    take->loss = gap.why;
-    if (gap.lost != UINT64_MAX) {
-        queue->lost += gap.lost;
-        amb_stat_lost(queue->shard->stats, amb_gap_others(&gap), gap.expired, gap.purged,
-                      gap.other == AMB_LOSS_SLOW);
+    if (gap->lost != UINT64_MAX) {
+        queue->lost += gap->lost;
+        amb_stat_lost(queue->shard->stats, amb_gap_others(gap), gap->expired, gap->purged,
+                      gap->other == AMB_LOSS_SLOW);
     }
+}
+
+/* Gives a take that begins at `seq`, with the gap before it. False: it is gone, and that gap stands
+ * before the next try. */
+static bool feed_take(struct amb_queue *queue, struct amb_cursor *cursor, struct amb_seat *seat,
+                      struct amb_take *take, uint64_t seq)
+{
+    const struct amb_cursor_loss former = cursor->loss;
+    struct amb_gap gap = {0};
+    if (seq > cursor->loss.expected_seq) {
+        amb_pick_loss(cursor, seq, &gap);
+        take->lost = gap.lost;
+        take->loss = gap.why;
+    }
+    if (!queue_give(queue, seat, take)) {
+        cursor->loss = former;
+        amb_queue_take_drop(take);
+        return false;
+    }
+    count_gap(queue, &gap);
+    return true;
 }
 
 /* Gives the messages from cursor->within to `end`. False: not all of them now. */
@@ -142,11 +158,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
         }
         amb_queue_take_given(take, amb_tally_of(entry, cursor->counts_from));
         uint64_t seq = entry->first_seq + cursor->within;
-        if (seq > cursor->loss.expected_seq) {
-            feed_gap(queue, cursor, seq, take);
-        }
-        if (!queue_give(queue, seat, take)) {
-            amb_queue_take_drop(take);
+        if (!feed_take(queue, cursor, seat, take, seq)) {
             return false;
         }
         cursor->within += n;

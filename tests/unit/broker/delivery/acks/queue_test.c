@@ -259,6 +259,37 @@ static void test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap(
     client_drain(w->c, 0);
 }
 
+static bool has_no_memory;
+
+struct amb_entry *__real_amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
+struct amb_entry *__wrap_amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
+
+struct amb_entry *__wrap_amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard)
+{
+    return has_no_memory ? NULL : __real_amb_entry_lend(entry, shard);
+}
+
+static void test_a_gap_counts_once_where_no_memory_lends_what_is_behind(void **state)
+{
+    struct world *w = *state;
+    uint32_t small = harness_topic(&w->h, "small", 0);
+    client_open_pub(w->p, 1, small, false);
+    harness_queue_open(&w->h, w->where, NULL, &w->q);
+    harness_queue_read(&w->q, small);
+    for (unsigned i = 0; i < 25; i++) {
+        client_send(w->p, 1, 1, 32);
+        harness_settle(&w->h);
+    }
+    has_no_memory = true;
+    client_join(w->c, 0, &w->q, NULL);
+    has_no_memory = false;
+    client_send(w->p, 1, 1, 32); /* The topic is walked again. */
+    harness_settle(&w->h);
+    assert_int_equal(harness_queue(&w->q)->lost, w->c->subs[0].lost);
+    assert_int_equal(w->c->subs[0].lost + w->c->subs[0].msgs, 26);
+    client_drain(w->c, 0);
+}
+
 static void test_a_leased_batch_goes_out_message_by_message(void **state)
 {
     struct world *w = *state;
@@ -296,6 +327,7 @@ int main(void)
         BOTH(test_what_a_member_leaves_unsettled_the_others_get),
         BOTH(test_a_queue_outlives_its_member_and_goes_on),
         BOTH(test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap),
+        BOTH(test_a_gap_counts_once_where_no_memory_lends_what_is_behind),
         BOTH(test_a_leased_batch_goes_out_message_by_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
