@@ -167,6 +167,10 @@ struct amb_shard_stats *amb_counters_shard(const struct amb_counters *counters, 
 
 void amb_counters_beat(const struct amb_counters *counters, int64_t now_ns, int64_t real_ns)
 {
+    /* A thread may have had no core since it read the clock, and another one's is newer. */
+    if ((uint64_t)now_ns < atomic_load_explicit(&counters->header->beat_ns, memory_order_relaxed)) {
+        return;
+    }
     atomic_store_explicit(&counters->header->beat_ns, (uint64_t)now_ns, memory_order_relaxed);
     atomic_store_explicit(&counters->header->beat_real_ns, (uint64_t)real_ns, memory_order_relaxed);
 }

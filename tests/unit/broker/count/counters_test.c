@@ -100,6 +100,22 @@ static void test_a_file_is_whole_and_says_whose_it_is(void **state)
     amb_counters_unload(&image);
 }
 
+/* Of a thread that had no core between its look at the clock and its store. */
+static void test_an_older_sign_of_life_changes_nothing(void **state)
+{
+    (void)state;
+    struct amb_counters counters;
+    open_one(&counters);
+    amb_counters_beat(&counters, 70, 71);
+    amb_counters_beat(&counters, 69, 70);
+    assert_int_equal(counters.header->beat_ns, 70);
+    assert_int_equal(counters.header->beat_real_ns, 71);
+    amb_counters_beat(&counters, 72, 60); /* The clock of the day has been set back. */
+    assert_int_equal(counters.header->beat_ns, 72);
+    assert_int_equal(counters.header->beat_real_ns, 60);
+    amb_counters_destroy(&counters);
+}
+
 static void test_a_file_that_is_hidden_is_its_owner_s(void **state)
 {
     (void)state;
@@ -353,6 +369,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, in_folder, out_of_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_a_file_is_whole_and_says_whose_it_is),
+        IN_FOLDER(test_an_older_sign_of_life_changes_nothing),
         IN_FOLDER(test_a_file_that_is_hidden_is_its_owner_s),
         IN_FOLDER(test_the_former_file_is_kept_once),
         IN_FOLDER(test_where_no_file_can_be_had_counters_are_private),
