@@ -6,7 +6,10 @@
  * that was sent, whatever closes first. A close overtakes nothing, and a reader by a wildcard finds
  * a topic that comes again.
  *
- *   stress-churn BROKERD SECONDS
+ *   stress-churn BROKERD SECONDS [OBSERVER...]
+ *
+ * OBSERVER: a command, behind which the broker's socket and process come
+ * (tests/support/observer.py).
  */
 #include "tests/support/process/brokerd_process.h"
 #include "wire/base/clock.h"
@@ -175,14 +178,18 @@ int main(int argc, char **argv)
 {
     static const char *const options[] = {"server.workers=4", "limits.topic_idle=1s",
                                           "limits.max_topics=60", NULL};
-    if (argc != 3) {
-        (void)fprintf(stderr, "usage: stress-churn BROKERD SECONDS\n");
+    if (argc < 3) {
+        (void)fprintf(stderr, "usage: stress-churn BROKERD SECONDS [OBSERVER...]\n");
         return 64;
     }
     struct brokerd brokerd;
     brokerd_start(&brokerd, argv[1], options, 0);
     (void)snprintf(url, sizeof(url), "unix://%s", brokerd.socket_path);
+    pid_t observer = argc > 3 ? brokerd_observer_start(&brokerd, argv + 3) : 0;
     run(atol(argv[2]));
+    if (observer > 0) {
+        brokerd_observer_end(observer);
+    }
     brokerd_stop(&brokerd);
     uint64_t in = atomic_load(&sent), out = atomic_load(&got);
     (void)printf("%llu publishers, %llu messages sent, %llu read, %llu told lost\n",

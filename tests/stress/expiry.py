@@ -78,4 +78,4 @@ def test(rig, options):
 
 
 if __name__ == "__main__":
-    main(test, 900)
+    main(test, 900, observers=())

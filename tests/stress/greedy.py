@@ -3,7 +3,7 @@
 """Clients that take whatever they can get, all at once, beside honest pairs that notice nothing.
 
     greedy.py BUILD [--seconds-each N] [--rounds N] [--pairs N] [--rate N] [--late-ms N]
-              [--only ATTACK] [--broker "OPTION ..."]
+              [--only ATTACK] [--broker "OPTION ..."] [--observers 0]
 
 A round is a run without the greedy clients and one with them, each with a broker of its own. The
 greedy clients are the attacks with `.is_greedy` in tests/support/hostile/, each in a process of
@@ -14,6 +14,9 @@ Judged: no honest message is lost or wrong; the median over the rounds of how mu
 pair's 99.9th percentile is with them than without; greedy clients whose requests a limit refuses were
 told which one (with `--late-ms`); shared memory keeps to memory.host.size and the rings. What an
 offender keeps after the broker has dropped it is counted too.
+
+One more run has greedy clients and an observer. It is not among those whose times and memory are judged, for an
+observer has sessions of its own and runs at the same priority as the honest.
 """
 import json
 import os
@@ -151,6 +154,7 @@ def one_run(rig, options, is_greedy, seed):
             ["nice", "-n", "19", rig.program("test-hostile"), str(broker.socket), port]
             + ["--greedy", str(round(seconds)), "--seed", str(seed), *only]
         )
+        broker.looked_at()
         status = greedy.wait(seconds + 60)
         check(status == 0, f"test-hostile: {status}: {greedy.log()}")
         done = json.loads(greedy.line())
@@ -177,9 +181,11 @@ def test(rig, options):
     rounds = int(options.get("rounds", 1))
     late = []
     told = {}
+    one_run(rig, options, True, rounds)
     for seed in range(rounds):
-        alone, _, _ = one_run(rig, options, False, seed)
-        with_them, memory, done = one_run(rig, options, True, seed)
+        with rig.unobserved():
+            alone, _, _ = one_run(rig, options, False, seed)
+            with_them, memory, done = one_run(rig, options, True, seed)
         late.append(with_them - alone)
         for name, (times, ended, hits, text) in done.items():
             before = told.get(name, (0, 0, 0, ""))
@@ -200,4 +206,4 @@ def test(rig, options):
 
 
 if __name__ == "__main__":
-    main(test, 3000)
+    main(test, 3000, observers=())

@@ -10,6 +10,7 @@ Every process started here ends with the test, whatever becomes of it: by Rig.__
 alarm, and by the kernel (PR_SET_PDEATHSIG) if the test itself is killed. Nothing else is touched.
 Parallel-safe: sockets and files lie in a temporary folder, TCP ports are any free ones.
 """
+import contextlib
 import ctypes
 import errno
 import json
@@ -24,12 +25,16 @@ import tempfile
 import time
 import tty
 
+import observer
 import state
 
 SKIPPED = 77
+SHARED_MEMORY = pathlib.Path("/dev/shm")
 TOPIC_FIGURES = ("subscriptions", "messages", "bytes", "log_messages", "log_bytes", "last_seq", "rejected", "dropped",
                  "spilled", "spilled_bytes", "spill_failed", "spill_dropped", "spill_kept_bytes")
 LINKS = ("ring", "stream", "ucx")
+COUNTERS_FILE = "server.counters_file="
+LOOKS_MIN = 10  # of the observers of a test that has them
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -211,6 +216,11 @@ class Process:
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks
                    if thread is None or (task / "comm").read_text().strip() == thread) / 1e9
 
+    def waited(self):
+        """Seconds that each of its threads was ready to run and had no core."""
+        return {task.parent.name: int(task.read_text().split()[1]) / 1e9
+                for task in pathlib.Path(f"/proc/{self.pid}/task").glob("*/schedstat")}
+
     def descriptors(self):
         """What its descriptors are, sorted, without what differs from one life to the next."""
         folder = f"/proc/{self.pid}/fd"
@@ -228,10 +238,65 @@ class Process:
 PATIENT = ("-o", "limits.peer_timeout=60s")
 
 
+def starved(before, after):
+    """By two answers of waited(): of the thread that had to wait longest."""
+    return max(after[thread] - before.get(thread, 0) for thread in after)
+
+
+class Observer(Process):
+    """A program that looks at a broker in each way that there is (observer.py), until one of the two ends."""
+
+    def __init__(self, rig, pid, socket, counters="", more=()):
+        file = ("--file", counters) if counters else ()
+        super().__init__(rig, [sys.executable, observer.__file__, "--ctl", rig.program("broker-ctl"), *map(str, file),
+                               *more, str(socket), str(pid)])
+        self.pauses = 0
+        self.has_begun = False
+
+    def begun(self):
+        """It hears signals from here on; waited for only when it has to, so that no broker starts later for it."""
+        if not self.has_begun:
+            self.has_begun = True
+            self.expect("ready", patience(60))
+
+    def does(self, word):
+        """When this returns it has done that, and does not look."""
+        self.begun()
+        self.tell(word)
+        line = self.line(patience(600))
+        check(line == word, f"an observer: {line} {self.log()[-4000:]}")
+
+    @contextlib.contextmanager
+    def paused(self):
+        if self.pauses == 0:
+            self.does("pause")
+        self.pauses += 1
+        yield
+        self.pauses -= 1
+        if self.pauses == 0 and self.is_running():
+            self.does("go")
+
+    def end(self):
+        """Once, however it ended."""
+        if self not in self.rig.processes:
+            return
+        self.begun()
+        self.signal(signal.SIGTERM)
+        tally = json.loads(self.line(patience(90)))
+        check(self.wait(20) == 0 and "wrong" not in tally, f"an observer: {tally} {self.log()[-4000:]}")
+        self.rig.looks += tally["looks"]
+        self.rig.forget(self)
+
+
 class Broker(Process):
-    """at: a former one, whose addresses it takes over."""
+    """at: a former one, whose addresses it takes over. Where the rig is observed it has an observer."""
 
     def __init__(self, rig, arguments, socket_query="", tcp=True, env=None, dev=True, at=None, prefix=()):
+        self.observer = None
+        counters = next((str(word).split("=", 1)[1] for word in arguments if str(word).startswith(COUNTERS_FILE)), None)
+        if rig.is_observed and counters is None:
+            counters = rig.shared() / f"{rig.started}.counters"
+            arguments = [*arguments, "-o", f"{COUNTERS_FILE}{counters}"]
         self.socket = at.socket if at is not None else rig.folder / f"broker-{rig.started}.sock"
         listen = ["--listen", f"unix://{self.socket}{socket_query}"]
         if tcp:
@@ -249,6 +314,8 @@ class Broker(Process):
         self.unix_url = next(word for word in words if word.startswith("unix:"))
         self.tcp_url = next((word for word in words if word.startswith("tcp:")), None)
         self.tls_url = next((word for word in words if word.startswith("tls:")), None)
+        if rig.is_observed:
+            self.observer = Observer(rig, self.pid, self.socket, counters, rig.observers_options)
 
     def url(self, link="ring"):
         return {
@@ -267,16 +334,34 @@ class Broker(Process):
         rows = answer.get(what, answer)
         if what == "topics":  # One that was made a moment ago has no figures yet.
             rows = [dict.fromkeys(TOPIC_FIGURES, 0) | row for row in rows]
+        if what == "subs":
+            rows = [row for row in rows if row["pattern"] != observer.READS]
         return rows
 
     def clients(self):
-        """Everybody but the one who asks."""
-        return [row for row in self.ask("clients") if row["name"] != "asker"]
+        """Everybody but those who ask."""
+        return [row for row in self.ask("clients") if row["name"] not in ("asker", observer.NAME)]
+
+    def unobserved(self):
+        """Nobody looks meanwhile: for descriptors, memory and figures that are compared."""
+        return self.observer.paused() if self.observer is not None else contextlib.nullcontext()
+
+    def looked_at(self):
+        """It has been looked at in each way once, so that what a first look leaves behind is there."""
+        if self.observer is not None:
+            self.observer.does("all")
 
     def used_bytes(self):
         return sum(row["used_bytes"] for row in self.ask("memory"))
 
+    def kill(self):
+        super().kill()
+        if self.observer is not None:
+            self.observer.end()
+
     def stop(self, seconds=30):
+        if self.observer is not None:
+            self.observer.end()
         if self.asker is not None:
             self.asker.end_input()
             self.asker.wait()
@@ -350,6 +435,10 @@ class Rig:
         self.has_failed = False
         self.pause = None  # the longest of the test's own, see state.py
         self.tls_options = ()  # of each brokerd with a TCP port: it has an encrypted one, too
+        self.is_observed = False  # each brokerd that starts
+        self.observers_options = ()
+        self.looks = 0
+        self.shared_folder = None
 
     def begin(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-"))
@@ -359,6 +448,24 @@ class Rig:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         signal.alarm(self.seconds)
         return self
+
+    def observe(self, *options):
+        """From here on each broker has an observer, with these options."""
+        self.is_observed, self.observers_options = True, options
+
+    @contextlib.contextmanager
+    def unobserved(self):
+        """Brokers that start meanwhile have none: for figures that an observer would change."""
+        was, self.is_observed = self.is_observed, False
+        yield
+        self.is_observed = was
+
+    def shared(self):
+        """A folder in memory, where there is one: counters files do not belong on a disk."""
+        if self.shared_folder is None:
+            place = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else self.folder
+            self.shared_folder = pathlib.Path(tempfile.mkdtemp(prefix="amb-test-", dir=place))
+        return self.shared_folder
 
     def use_tls(self):
         """From here on each broker has a tls:// listener, and each process what it needs for that."""
@@ -382,7 +489,7 @@ class Rig:
         for process in self.processes:
             if process.is_running():
                 process.signal(signal.SIGCONT)
-                process.kill()
+                Process.kill(process)
 
     def is_kept(self):
         return self.has_failed and bool(os.environ.get("AMB_TEST_KEEP"))
@@ -392,6 +499,8 @@ class Rig:
         folder, self.folder = self.folder, None
         if folder is None:
             return
+        if self.shared_folder is not None:
+            shutil.rmtree(self.shared_folder, ignore_errors=True)
         if self.is_kept():
             print(f"left {folder}", file=sys.stderr)
         else:
@@ -447,10 +556,11 @@ class Rig:
         return Process(self, arguments, **options)
 
 
-def main(test, seconds):
+def main(test, seconds, observers=None):
     """For scripts that are one run with many options (tests in files *_test.py have conftest.py):
     runs test(rig, options) with `BUILD [--name value]...` from the command line. With tls among --links
-    each broker has such a listener."""
+    each broker has such a listener. observers: the options of those that look at each broker, of which there
+    are none with `--observers 0`."""
     build, *rest = sys.argv[1:]
     options = {name.lstrip("-"): value for name, value in zip(rest[::2], rest[1::2])}
     limit = int(options.get("seconds", seconds))
@@ -458,7 +568,12 @@ def main(test, seconds):
         with Rig(build, limit) as rig:
             if "tls" in options.get("links", "").split(","):
                 rig.use_tls()
+            if observers is not None and options.get("observers", "1") != "0":
+                rig.observe(*observers)
             test(rig, options)
+            check(not rig.is_observed or rig.looks >= LOOKS_MIN, f"observers have looked {rig.looks} times")
+            if rig.is_observed:
+                print(f"observers: {rig.looks} looks")
     except Failure as failure:
         print(f"FAIL: {failure}", file=sys.stderr)
         sys.exit(1)

@@ -9,6 +9,7 @@ that. Later somebody takes them away (prlimit), down to 64 or to a dozen more th
 after that there are rounds (3), in each of which so many clients (200) come at once: half hellos, whole ones
 and silence, over TLS and TCP, and programs. No program fails without a word, somebody honest gets in after
 each round, and a pair that was there before notices nothing. The log has at most 20 lines, and two a second.
+No observer looks: it would take descriptors that are counted here.
 """
 import os
 import pathlib

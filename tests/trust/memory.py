@@ -303,4 +303,4 @@ def test(rig, options):
 
 
 if __name__ == "__main__":
-    main(test, 1800)
+    main(test, 1800, observers=())

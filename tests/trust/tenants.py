@@ -275,4 +275,4 @@ def drain(tenants):
 
 
 if __name__ == "__main__":
-    main(run, 1800)
+    main(run, 1800, observers=())

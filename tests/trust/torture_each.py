@@ -181,4 +181,4 @@ def test(rig, options):
 
 
 if __name__ == "__main__":
-    main(test, 20000)
+    main(test, 20000, observers=())

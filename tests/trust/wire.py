@@ -207,4 +207,4 @@ def test(rig, options):
 
 
 if __name__ == "__main__":
-    main(test, 1800)
+    main(test, 1800, observers=())

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 64u
+#define OBSERVER_ARGUMENTS_MAX 16u
 #define READY_MS 20000
 
 void test_fail(const char *format, ...)
@@ -133,6 +134,44 @@ void brokerd_start(struct brokerd *brokerd, const char *program, const char *con
     (void)close(ready[1]);
     read_ready(brokerd, ready[0]);
     (void)close(ready[0]);
+}
+
+pid_t brokerd_observer_start(const struct brokerd *brokerd, char *const *command)
+{
+    char *arguments[OBSERVER_ARGUMENTS_MAX] = {NULL};
+    char socket_path[sizeof(brokerd->socket_path)], pid[16];
+    size_t count = 0;
+    while (command[count] != NULL) {
+        if (count + 3 >= OBSERVER_ARGUMENTS_MAX) {
+            test_fail("an observer: too many arguments");
+        }
+        arguments[count] = command[count];
+        count++;
+    }
+    (void)snprintf(socket_path, sizeof(socket_path), "%s", brokerd->socket_path);
+    (void)snprintf(pid, sizeof(pid), "%d", (int)brokerd->pid);
+    arguments[count++] = socket_path;
+    arguments[count] = pid;
+    pid_t observer = fork();
+    if (observer == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigset_t term; /* It waits until the program hears it. */
+        (void)sigemptyset(&term);
+        (void)sigaddset(&term, SIGTERM);
+        (void)sigprocmask(SIG_BLOCK, &term, NULL);
+        (void)execvp(arguments[0], arguments);
+        _exit(127);
+    }
+    return observer;
+}
+
+void brokerd_observer_end(pid_t observer)
+{
+    int status = 0;
+    (void)kill(observer, SIGTERM);
+    if (waitpid(observer, &status, 0) != observer || status != 0) {
+        test_fail("an observer has seen something wrong, or cannot run: %d", status);
+    }
 }
 
 void brokerd_stop(struct brokerd *brokerd)

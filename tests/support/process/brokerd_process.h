@@ -29,6 +29,13 @@ void brokerd_start(struct brokerd *brokerd, const char *program, const char *con
                    unsigned descriptors);
 /* TERM; it has to end with 0. Removes the folder. */
 void brokerd_stop(struct brokerd *brokerd);
+/*
+ * A program that looks at it meanwhile: tests/support/observer.py. command: the program and its
+ * options, ended by NULL. The last look ends with brokerd_observer_end, to which a wrong answer is
+ * an error.
+ */
+pid_t brokerd_observer_start(const struct brokerd *brokerd, char *const *command);
+void brokerd_observer_end(pid_t observer);
 bool brokerd_is_alive(const struct brokerd *brokerd);
 unsigned brokerd_fds(const struct brokerd *brokerd);
 /* Waits up to 5 s until it has at most that many open. Returns how many it has. */
