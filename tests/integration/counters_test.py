@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import pytest
-from harness import check, until
+from harness import check, starved, until
 
 SECONDS = 3000  # of a thousand kills, about a second each
 YOUNG_S = 1.0
@@ -62,12 +62,13 @@ class Broker:
 
 
 def figures(ctl, file):
-    """All counters of the file, and the numbers of the topic a.b."""
+    """All counters of the file, and the numbers of the topic a.b; what is said of the broker, and when at the latest."""
     rows, said = view(ctl, file, "metrics")
+    said_at = time.time()
     counted = {(row["metric"], row.get("worker")): row["value"] for row in rows["metrics"]
                if row["metric"].endswith("_total")}
     topics, _ = view(ctl, file, "topics", "a.b")
-    return counted, topics["topics"], said
+    return counted, topics["topics"], said, said_at
 
 
 def compare(before, after):
@@ -93,16 +94,12 @@ def moving(ctl, file):
                  "no figures of a.b")
 
 
-def waited(pid):
-    """Seconds that each of its threads was ready to run and had no processor: on a busy machine its
-    figures are so much older."""
-    return {task.parent.name: int(task.read_text().split()[1]) / 1e9
-            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")}
-
-
-def young(age, before, after):
-    starved = max(after[thread] - before.get(thread, 0) for thread in after)
-    check(age <= YOUNG_S + starved, f"the figures are {age} s old, without {starved} s of them")
+def young(figures, since, before, after):
+    """Its last sign of life was at most YOUNG_S before the moment `since`, at which it was ended or stopped. What
+    broker-ctl needs to start is no age, nor is the time that the broker's threads were ready and had no core."""
+    *_, said, said_at = figures
+    age, without = float(SILENT.search(said).group(1)) - (said_at - since), starved(before, after)
+    check(age <= YOUNG_S + without, f"the figures were {age} s old, without {without} s of them")
 
 
 def test_watch_keeps_its_pace_when_the_broker_has_gone(rig, build, folder):
@@ -137,18 +134,17 @@ def test_a_broker_that_is_killed_leaves_its_figures(rig, build, folder, options)
             kept, _ = view(ctl, f"{broker.file}.old", "status")
             check(kept["epoch"] == former["epoch"], "the former file is not .old")
             check(kept["messages_in"] == former["messages_in"], "the former file has changed")
-        starved = waited(broker.process.pid)
+        at_first = broker.process.waited()
         moving(ctl, broker.file)
         before = figures(ctl, broker.file)
-        starved = starved, waited(broker.process.pid)
+        at_last, killed = broker.process.waited(), time.time()
         broker.process.kill()
         after = figures(ctl, broker.file)
         compare(before, after)
         whole(before[1])
         whole(after[1])
         check("is gone" in after[2], after[2])
-        age = float(SILENT.search(after[2]).group(1))  # and a little since the kill
-        young(age, *starved)
+        young(after, killed, at_first, at_last)
         former, _ = view(ctl, broker.file, "status")
         broker.end_load()
 
@@ -165,12 +161,12 @@ def test_a_broker_that_stands_still_is_seen(rig, build, folder, options):
     ctl = f"{build}/tools/broker-ctl"
     broker = Broker(rig, build, folder)
     moving(ctl, broker.file)
-    last, since = figures(ctl, broker.file), waited(broker.process.pid)
+    last, before = figures(ctl, broker.file), broker.process.waited()
     for _ in range(int(options.get("rounds", 10))):
+        stopped = time.time()
         stop(broker.process.pid)
-        stopped, then = time.time(), waited(broker.process.pid)
+        after = broker.process.waited()
         try:
-            asked = time.time()
             now = figures(ctl, broker.file)
             again = figures(ctl, broker.file)
         finally:
@@ -179,9 +175,8 @@ def test_a_broker_that_stands_still_is_seen(rig, build, folder, options):
         whole(now[1])
         check(now[0] == again[0] and now[1] == again[1], "a broker that stands still counts")
         check("is there" in now[2], now[2])
-        age = float(SILENT.search(now[2]).group(1)) - (asked - stopped)
-        young(age, since, then)
-        last, since = now, then
+        young(now, stopped, before, after)
+        last, before = now, after
     # A view of a broker that does not answer is of its file.
     stop(broker.process.pid)
     try:
