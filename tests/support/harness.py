@@ -361,6 +361,8 @@ class Broker(Process):
 
     def stop(self, seconds=30):
         if self.observer is not None:
+            if self.rig.looks < LOOKS_MIN:  # on a busy machine it has not come to that
+                self.looked_at()
             self.observer.end()
         if self.asker is not None:
             self.asker.end_input()
