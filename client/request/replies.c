@@ -4,6 +4,7 @@
 #include "client/batch/pub.h"
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
+#include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/notify.h"
 #include "client/drive/wake.h"
@@ -260,9 +261,17 @@ void amb_replies_turn(struct amb_conn *conn)
 
 void amb_replies_timer(struct amb_conn *conn, int64_t now_ns)
 {
-    if (conn->replies != NULL && now_ns >= conn->notify.reply_ns) {
-        expire(conn, now_ns);
+    if (conn->replies == NULL || now_ns < conn->notify.reply_ns) {
+        return;
     }
+    /* This process may have been stopped, or have had no core: what has come meanwhile counts. */
+    if (!conn->driver.is_taken) {
+        (void)amb_conn_receive(conn);
+    }
+    if (amb_sub_has_ready(conn->replies->sub)) {
+        collect(conn);
+    }
+    expire(conn, now_ns);
 }
 
 bool amb_replies_is_due(const struct amb_conn *conn)

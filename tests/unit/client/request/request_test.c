@@ -79,6 +79,30 @@ static void a_time_out_wakes_poll(void **state)
     session_close(&s);
 }
 
+/* This process may have been stopped, or have had no core: the answer is in the link meanwhile. */
+static void what_has_come_counts_however_late_it_is_looked_at(void **state)
+{
+    (void)state;
+    struct session s;
+    struct ends ends = {0};
+    session_open(&s, &(struct fake_options){.heartbeat_ns = 20 * AMB_SEC},
+                 AMB_OPTIONS(.progress = AMB_PROGRESS_POLL));
+    fake_broker_hold(s.fake, true);
+    post(&s, 200 * AMB_MS, &ends);
+    int64_t late_ns = amb_clock_monotonic_ns() + 200 * AMB_MS;
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    settle(&s, 1, 0);
+    while (amb_clock_monotonic_ns() <= late_ns) {
+        fake_broker_nap();
+    }
+    for (int i = 0; i < 100 && ends.count == 0; i++) {
+        (void)amb_poll(s.conn, AMB_NOWAIT);
+    }
+    assert_int_equal(ends.count, 1);
+    assert_int_equal(ends.last, AMB_ENORESPONDERS);
+    session_close(&s);
+}
+
 static void *poll_for_ever(void *arg)
 {
     struct session *s = arg;
@@ -230,6 +254,7 @@ int main(void)
         cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &stream),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &ring),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &stream),
+        cmocka_unit_test(what_has_come_counts_however_late_it_is_looked_at),
         cmocka_unit_test(a_time_out_wakes_a_poll_that_began_before),
         cmocka_unit_test_prestate(a_time_out_wakes_poll, &ring),
         cmocka_unit_test_prestate(what_answers_nothing_is_dropped, &ring),
