@@ -33,6 +33,7 @@
 
 #define URL_LIST_MAX (AMB_CLIENT_URLS_MAX + 1)
 #define WHERE_MAX 64u /* of a place in an error */
+#define FIRST_LEAST_NS (20 * AMB_NS_PER_MS) /* with less left no other attempt is begun */
 
 static void set_error(struct amb_error *error, enum amb_status status, const char *text)
 {
@@ -385,9 +386,11 @@ static enum amb_status connect_first(const struct amb_client_config *config,
         uint64_t chance = 0;
         (void)!getrandom(&chance, sizeof(chance), GRND_NONBLOCK);
         int64_t wait_ns = amb_backoff_next(&backoff, chance);
-        if (amb_clock_monotonic_ns() > deadline - wait_ns) {
+        int64_t left = deadline - amb_clock_monotonic_ns();
+        if (left < FIRST_LEAST_NS) {
             return status;
         }
+        wait_ns = wait_ns < left / 2 ? wait_ns : left / 2; /* A long pause must not end it early. */
         if (!pause_for(wait_ns, options)) {
             set_error(error, AMB_ECANCELED, "interrupted");
             return AMB_ECANCELED;

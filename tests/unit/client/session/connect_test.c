@@ -188,6 +188,23 @@ static void a_file_chooses_the_link(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* The pauses grow beyond the time that is left. There is an attempt after each of them all the same. */
+static void who_tries_again_does_so_until_time_is_up(void **state)
+{
+    (void)state;
+    struct amb_error error;
+    struct amb_conn *conn = NULL;
+    const int64_t begin_ns = amb_clock_monotonic_ns();
+    const enum amb_status status =
+        amb_connect("unix:///nonexistent/h.sock",
+                    AMB_OPTIONS(.error = &error, .retry_first = 1, .connect_timeout_ns = AMB_SEC,
+                                .reconnect_min_ns = 500 * AMB_MS, .reconnect_max_ns = AMB_SEC),
+                    &conn);
+    assert_int_equal(status, AMB_EUNREACHABLE);
+    assert_null(conn);
+    assert_true(amb_clock_monotonic_ns() - begin_ns >= 900 * AMB_MS);
+}
+
 static void a_list_is_tried_in_order(void **state)
 {
     (void)state;
@@ -369,6 +386,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_in_a_file_has_its_line),
         cmocka_unit_test(a_file_of_tls_that_is_not_there_is_named),
         cmocka_unit_test(a_file_chooses_the_link),
+        cmocka_unit_test(who_tries_again_does_so_until_time_is_up),
         cmocka_unit_test(a_list_is_tried_in_order),
         cmocka_unit_test(what_cannot_be_reached_is_named),
         cmocka_unit_test(interfaces_are_named_in_their_place),
