@@ -120,7 +120,7 @@ else
     step rotate P14 1 'in force' tools/tls-rotate.sh --build "$build" --changes 1000
     step reloads P14 1 'reloads:' "${python[@]}" tests/trust/reloads.py "$build" --rounds 1000
     step attach P9 1 swapped env AMB_ATTACH_TRIES=1000 "$build/tests/unit-broker-handshake_tls"
-    step prove P9 1 'replayed|refusals' env AMB_RELAYS=1000 AMB_REFUSALS=1000 "$build/tests/unit-broker-prove"
+    step prove P9 1 'replayed|refusals of' env AMB_RELAYS=1000 AMB_REFUSALS=1000 "$build/tests/unit-broker-prove"
     step sequences P9 1 sequences env AMB_SEQUENCES=1000000 "$build/tests/unit-broker-login_sequences"
     step aborts P20 1 aborts "${python[@]}" tests/trust/aborts.py "$build" --rounds 100 --links "$links"
     step hardship 'B28, B29' 1 'SIGHUP|passed' "${pytest[@]}" -s tests/integration/hardship_test.py
