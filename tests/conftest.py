@@ -20,7 +20,7 @@ from harness import LINKS, SKIPPED, Rig, as_user  # noqa: E402
 
 # Of single tests, whose heads say what they mean.
 OPTIONS = ("time", "window", "rounds", "tries", "late", "cases", "policy", "fast", "pairs", "ratio", "backlog",
-           "pictures")
+           "pictures", "size", "flow")
 
 
 def pytest_addoption(parser):

@@ -3,15 +3,16 @@
 """Eight publishers, eight subscribers, 64 topics: what was delivered, judged from logs alone.
 
     delivery.py BUILD [--messages N] [--links ring,stream,ucx,tls] [--policy block|drop-oldest|ack|cumulative|group]
-                [--confirm delivered] [--kills N] [--restarts N [--end term]] [--pause SECONDS] [--max BYTES]
-                [--seed N]
+                [--confirm delivered] [--kills N] [--restarts N [--end term]] [--reloads N] [--pause SECONDS]
+                [--max BYTES] [--seed N]
 
 test-load's processes write down what they post and what they get (load.c), delivery-check judges
 (check.c). N messages from each publisher, 0 B to 16 MiB; each topic has two subscribers. Clients take
 the links in turn. --kills: that many publishers are killed at random, and a quarter as many
 subscribers; others take their places. --restarts: that many brokers are killed, and others take their
 place; what was lost must be what that explains. --end term: they are asked to end instead, and must do
-so well. Between two such events at most --pause passes.
+so well. --reloads: so often the configuration changes, and is in force before the next event. Between two
+such events at most --pause passes.
 With ack and group each message is acknowledged, some after they have come twice; cumulative: some, each
 for all before it; group: the eight are members of one, and dead members' messages go to the others. With
 drop-oldest topics hold 200 KB, and subscribers are stopped now and then: losses must be exact. --confirm
@@ -83,7 +84,7 @@ class Load:
             groups = (1 << CLIENTS) - 1
         room = self.messages * (CLIENTS + 1 + self.kills) * 4
         sub = self.start("sub", number, f"{groups:x}", str(room), self.policy, *late)
-        sub.expect("ready")
+        sub.expect("ready", 70)  # longer than it tries to connect
         self.subs.append(sub)
 
     def publish(self, number):
@@ -115,9 +116,19 @@ def replace_broker(load, options, is_killed):
             check(time.monotonic() < deadline, "no broker")
 
 
+def reload(load, config, number):
+    """Another window, and a rule that comes and goes."""
+    said = "reload: in force from now on"
+    before = load.broker.log().count(said)
+    rule = f'{{ match = "other.{number}.>"; max_bytes = "{1 + number % 8}M"; }}' if number % 2 else ""
+    config.write_text(f'limits = {{ window = {(4 << 20) + number}; }};\ntopics = ( {rule} );\n')
+    load.broker.signal(signal.SIGHUP)
+    until(60, lambda: load.broker.log().count(said) > before, "the reload is in force")
+
+
 def make_trouble(load, dice, events, pause, broker_options, is_killed):
     """Kills what `events` says, in this order, while all publish; how many of each were killed."""
-    done = {"pub": 0, "sub": 0, "broker": 0}
+    done = {"pub": 0, "sub": 0, "broker": 0, "reload": 0}
     if "broker" in events:
         until(60, lambda: all(count_of(load.logs[pub]) for pub in load.pubs), "all have begun")
     for event in events:
@@ -128,6 +139,8 @@ def make_trouble(load, dice, events, pause, broker_options, is_killed):
             break
         if event == "broker":
             replace_broker(load, broker_options, is_killed)
+        elif event == "reload":
+            reload(load, pathlib.Path(broker_options[1]), done["reload"])
         elif living[event]:
             victim = dice.choice(living[event])
             load.kill(victim)
@@ -237,9 +250,11 @@ class Figures:
 def test(rig, options):
     seed = int(options.get("seed", time.time_ns() & 0xFFFFFF))
     kills, restarts = int(options.get("kills", 0)), int(options.get("restarts", 0))
-    events = ["pub"] * kills + ["sub"] * (kills // 4) + ["broker"] * restarts
+    reloads = int(options.get("reloads", 0))
+    events = ["pub"] * kills + ["sub"] * (kills // 4) + ["broker"] * restarts + ["reload"] * reloads
     pause = float(options.get("pause", 1.0 if restarts else 0.15))
     drops = options.get("policy") == "drop-oldest"
+    check(not (drops and reloads), "a reload would take the limit of drop-oldest away")
     seconds = int(options.get("seconds", 280))
     print(f"seed {seed}", flush=True)
     dice = random.Random(seed)
@@ -265,6 +280,7 @@ def test(rig, options):
     killed = make_trouble(load, dice, events, pause, broker_options, is_killed)
     restarts = killed["broker"]
     check(is_killed or restarts > 0, "no broker was asked to end: too few messages for that")
+    check(not reloads or killed["reload"] > 0, "no reload: too few messages for that")
     if drops:
         stop_some(load, dice, first)
     for pub in load.pubs:

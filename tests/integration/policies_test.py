@@ -2,7 +2,7 @@
 """One subscriber that has stopped and some that are fast, under every policy.
 
     policies_test.py [--fast N] [--time SECONDS] [--pairs N] [--ratio R] [--policy P]
-                     [--backlog SIZE]
+                     [--backlog SIZE] [--size BYTES] [--flow BYTES]
 
 For each policy a process is stopped (SIGSTOP) in the middle of the stream. The broker's memory stays
 within its limit and 5 %; the fast ones get everything; what the stopped one got and what it was told
@@ -13,7 +13,9 @@ ones' rate must be of their rate alone, in the same run: 0.95 on a machine with 
 A ratio of two single runs is mostly a matter of which processor each process was put on. --pairs:
 so often alone and beside one that is stopped anew, in turn, the later ones in the opposite order;
 the ratio is that of all the time alone to all the time beside. --time is of one run. --backlog is
-the topics' max_bytes, what is kept for one that is stopped: 32M.
+the topics' max_bytes, what is kept for one that is stopped: 32M. --size: of a message. --flow: so many
+bytes a second and no more, for --time a policy, and no run alone (--flow 1000000000 --size 65536 --time 50
+is five minutes at 1 GB/s).
 """
 import json
 import os
@@ -25,6 +27,7 @@ import time
 
 from harness import check, until
 
+SECONDS = 1500  # of the long form
 LIMIT = 128 << 20
 SIZE = 1000
 FEW = 100000
@@ -85,15 +88,26 @@ class Run:
         self.seconds, self.cpu, self.most = seconds, cpu, most
 
 
-def publish(rig, broker, topic, count):
+def publish(rig, broker, topic, count, options):
     """Publishes so many messages."""
     watch, before = Watch(broker), cpu_seconds(broker)
-    publisher = ctl(rig, broker, "pub", topic, "--count", count, "--size", SIZE, "--stats")
-    lines = publisher.all_lines(200)
+    size, flow = size_of(options), int(options.get("flow", 0))
+    rate = ("--rate", max(1, flow // size)) if flow else ()
+    publisher = ctl(rig, broker, "pub", topic, "--count", count, "--size", size, "--stats", *rate)
+    lines = publisher.all_lines(200 + 10 * float(options.get("time", 1)))
     check(publisher.wait() == 0, f"the publisher: {lines} {publisher.log()}")
     watch.is_over = True
     rate = json.loads("".join(lines))["messages_per_s"]
     return Run(count / rate, cpu_seconds(broker) - before, max(watch.most, memory_of(broker)))
+
+
+def size_of(options):
+    return int(options.get("size", SIZE))
+
+
+def few_of(options):
+    """As many bytes of any size, but more messages than a topic keeps and a subscription has credit for."""
+    return max(FEW * SIZE // size_of(options), 4000)
 
 
 def finish(process):
@@ -118,9 +132,9 @@ def is_quiet(broker, topic):
 class Stopped:
     """One subscriber that is stopped before the stream begins, and what becomes of it."""
 
-    def __init__(self, rig, broker, policy, topic, fast_count):
+    def __init__(self, rig, broker, policy, topic, fast_count, credit):
         self.rig, self.broker, self.policy, self.topic = rig, broker, policy, topic
-        self.process = subscribe(rig, broker, topic, "--policy", policy, "--credit", 1000)
+        self.process = subscribe(rig, broker, topic, "--policy", policy, "--credit", credit)
         until(20, lambda: len(subscriptions(broker, topic)) == fast_count + 1, "the slow one is there")
         self.process.signal(signal.SIGSTOP)
 
@@ -162,11 +176,11 @@ class Tally:
                 for runs in (self.alone, self.beside)]
 
 
-def run_beside(rig, broker, policy, fast_count, count, tally):
+def run_beside(rig, broker, policy, fast_count, count, tally, options):
     """A stream with one that is stopped. How many messages there were."""
     topic = f"t.{policy}"
-    stopped = Stopped(rig, broker, policy, topic, fast_count)
-    run = publish(rig, broker, topic, count)
+    stopped = Stopped(rig, broker, policy, topic, fast_count, min(1000, (16 << 20) // size_of(options)))
+    run = publish(rig, broker, topic, count, options)
     tally.beside.append(run)
     memory = broker.ask("memory")
     entries = sum(row["entries"] for row in memory)
@@ -186,19 +200,27 @@ def one_policy(rig, broker, policy, options):
     holds = ("--policy", "block", "--slow-block", "1m")
     fast = [subscribe(rig, broker, topic, *holds) for _ in range(fast_count)]
     until(20, lambda: len(subscriptions(broker, topic)) == fast_count, "the fast ones are there")
-    count = max(FEW, int(FEW / publish(rig, broker, topic, FEW).seconds * seconds))
-    everything, tally = FEW, Tally()
+    few, flow, tally = few_of(options), int(options.get("flow", 0)), Tally()
+    first = publish(rig, broker, topic, few, options)
+    everything = few
+    count = max(few, int(flow / size_of(options) * seconds) if flow else int(few / first.seconds * seconds))
     for pair in range(int(options.get("pairs", 1))):
-        for is_beside in (pair % 2 == 1, pair % 2 == 0):
+        for is_beside in (True,) if flow else (pair % 2 == 1, pair % 2 == 0):
             if is_beside:
-                everything += run_beside(rig, broker, policy, fast_count, count, tally)
+                everything += run_beside(rig, broker, policy, fast_count, count, tally, options)
             else:
-                tally.alone.append(publish(rig, broker, topic, count))
+                tally.alone.append(publish(rig, broker, topic, count, options))
                 everything += count
     for process in fast:
         stats = finish(process)
         check(stats["lost"] == 0, f"{policy}: a fast one lost {stats['lost']}")
         check(stats["messages"] == everything, f"{policy}: a fast one got {stats['messages']}")
+    if flow:
+        taken = sum(run.seconds for run in tally.beside)
+        print(f"{policy}: {taken:.0f} s at {len(tally.beside) * count * size_of(options) / taken / 1e9:.2f} GB/s,"
+              f" at most {tally.most >> 20} MiB ({tally.line}); the stopped one got {tally.got} and lost"
+              f" {tally.lost}", flush=True)
+        return tally.most
     pairs = sorted(a.seconds / b.seconds for a, b in zip(tally.alone, tally.beside))
     cpu_alone, cpu_beside = tally.cpu(count)
     print(f"{policy}: {len(pairs)} x {count} messages, {tally.ratio():.2f} of the rate alone (pairs"

@@ -54,6 +54,12 @@ amb_python_test(stress-counters stress ${CMAKE_CURRENT_LIST_DIR}/counters_test.p
 if(AMB_TESTS)
     set_tests_properties(stress-counters PROPERTIES TIMEOUT 3600)
 endif()
+# Five minutes at 1 GB/s.
+amb_python_test(stress-policies stress ${CMAKE_CURRENT_LIST_DIR}/policies_test.py --flow 1000000000 --size 65536 --time 50
+    --fast 1)
+if(AMB_TESTS)
+    set_tests_properties(stress-policies PROPERTIES TIMEOUT 1600)
+endif()
 amb_python_test(stress-reload stress ${CMAKE_CURRENT_LIST_DIR}/reload_test.py --rounds 1000)
 amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)

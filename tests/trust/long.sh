@@ -107,7 +107,16 @@ else
         --seconds 7200
     step brokers P13 1 killed "${python[@]}" tests/stress/broker_death.py "$build" --rounds 500 --links "$links" \
         --seconds 3600
-    step order P1 1 posted "${python[@]}" tests/delivery/delivery.py "$build" --messages 1250000 --max 16777216
+    step order P1 1 posted "${python[@]}" tests/delivery/delivery.py "$build" --messages 1250000 --max 16777216 \
+        --links "$links" --seconds 7200
+    step slow P6 1 'GB/s' "${pytest[@]}" tests/integration/policies_test.py --flow 1000000000 --size 65536 --time 50 --fast 1
+    if [ -x build/tsan/broker/brokerd ]; then # A report ends its process with 66, and so the test.
+        race=(env UCX_MEM_MMAP_HOOK_MODE=none
+            TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:atexit_sleep_ms=10)
+        step races P15 3 posted "${race[@]}" "${python[@]}" tests/delivery/delivery.py build/tsan --policy ack \
+            --links "$links" --kills 40 --reloads 80 --pause 1.5 --messages 150000 --max 65536 --seconds 7200
+        step races-topics P15 1 publishers "${race[@]}" build/tsan/tests/stress-churn build/tsan/broker/brokerd 60
+    fi
     step kills 'P2, P13' 20 killed "${delivery[@]}" --restarts 10 --kills 10 --messages 120000
     step restarts P12 20 ended "${delivery[@]}" --restarts 10 --end term --messages 120000
     step stops 'P4, P5' 5 'stopped for|noticed' "${pytest[@]}" tests/integration/stopped_test.py --time 10 --links "$links" \
@@ -130,7 +139,7 @@ else
     step torture-each P11 1 'commands in' "${python[@]}" tests/trust/torture_each.py "$build" --rounds 100
     step torture-ucp P11 1 'calls in|failed' "${python[@]}" tests/trust/torture.py "$build" --only ucp --step 1
     step seeds P16 1 'seeds,' "$build/tests/simulate" --seeds 1000000
-    step gpu-torture P17 1 'runs|passed' tests/gpu/torture.sh "$build" 10000 0
+    step gpu-torture P17 1 '"clients"' tests/gpu/torture.sh "$build" 10000 0
     for target in build/fuzz/tests/fuzz-[a-z]*; do
         name=${target##*/fuzz-}
         if [ -x "$target" ] && [[ $name != replay-* ]]; then
