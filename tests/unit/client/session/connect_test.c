@@ -188,7 +188,8 @@ static void a_file_chooses_the_link(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* The pauses grow beyond the time that is left. There is an attempt after each of them all the same. */
+/* The pauses grow beyond the time that is left. There is an attempt after each of them all the
+ * same. */
 static void who_tries_again_does_so_until_time_is_up(void **state)
 {
     (void)state;
