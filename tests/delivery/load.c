@@ -30,7 +30,7 @@
 /* Not yet settled, of a publisher that waits for delivery. The broker keeps 65,536 such batches for
  * a worker, those lent to another one twice, and refuses others. */
 #define UNDELIVERED_MAX 4096u
-#define CONNECT_NS (60 * AMB_SEC) /* a broker may be away that long on a machine short of cores */
+#define PATIENCE_NS (60 * AMB_SEC) /* a broker may be away that long where cores are few */
 
 static struct delivery_head *log_head;
 static volatile sig_atomic_t is_over;
@@ -271,7 +271,7 @@ static int publish(const char *url, const char *path, const struct delivery_head
     check("connect",
           amb_connect(url,
                       AMB_OPTIONS(.name = "load-pub", .retry_first = 1, .on_event = on_event,
-                                  .connect_timeout_ns = CONNECT_NS),
+                                  .connect_timeout_ns = PATIENCE_NS, .timeout_ns = PATIENCE_NS),
                       &conn));
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
         char topic[64];
@@ -392,10 +392,11 @@ static int subscribe(const char *url, const char *path, struct delivery_head *he
     enum amb_ack ack = log_head->mode == DELIVERY_PLAIN        ? AMB_ACK_NONE
                        : log_head->mode == DELIVERY_CUMULATIVE ? AMB_ACK_CUMULATIVE
                                                                : AMB_ACK_EXPLICIT;
-    check("connect", amb_connect(url,
-                                 AMB_OPTIONS(.name = "load-sub", .on_event = on_event,
-                                             .connect_timeout_ns = CONNECT_NS),
-                                 &conn));
+    check("connect",
+          amb_connect(url,
+                      AMB_OPTIONS(.name = "load-sub", .on_event = on_event,
+                                  .connect_timeout_ns = PATIENCE_NS, .timeout_ns = PATIENCE_NS),
+                      &conn));
     for (unsigned i = 0; i < DELIVERY_GROUPS; i++) {
         char pattern[64];
         struct amb_sub *sub;
