@@ -271,6 +271,43 @@ def test_a_copy_that_is_cancelled_leaves_the_message(ambroker, aio, run, broker)
     run(main())
 
 
+def test_what_copies_leave_keeps_its_order(aio, run, broker):
+    """The one that failed last used to come last."""
+    async def main():
+        async with aio.connect(broker.url()) as conn:
+            copies, tries = [], []
+
+            def host(size, msg):
+                tries.append(msg.seq)
+                if len(tries) == 4:
+                    raise KeyError("not now")
+                return bytearray(size)
+
+            def copy(call):
+                copies.append(conn.loop.create_future())
+                return copies[-1]
+
+            sub = await conn.subscribe("a", into={"host": host})
+            large = [bytes([number]) * (1 << 20) for number in range(3)]
+            for one in large:
+                await conn.publish("a", one)
+            in_thread, conn.in_thread = conn.in_thread, copy
+            tasks = [asyncio.create_task(sub.next(WAIT)) for _ in range(2)]
+            while len(copies) < 2:
+                await asyncio.sleep(0)
+            for number in (1, 0):  # The later one fails first.
+                copies[number].set_exception(KeyError(number))
+                with pytest.raises(KeyError):
+                    await tasks[number]
+            conn.in_thread = in_thread
+            assert await sub.next(WAIT) == large[0]
+            with pytest.raises(KeyError):  # The second one fails once more, and stays the next.
+                await sub.next(WAIT)
+            assert [await sub.next(WAIT), await sub.next(WAIT)] == large[1:]
+
+    run(main())
+
+
 def test_a_writer_waits_for_room(ambroker, aio, run, broker):
     """The window's room comes as news; what is cancelled is not sent. The broker is stopped, so that
     there is none."""

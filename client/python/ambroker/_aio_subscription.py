@@ -2,7 +2,9 @@
 """Subscriptions of an event loop."""
 from __future__ import annotations
 
-import collections
+import bisect
+import itertools
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -33,7 +35,9 @@ class Subscription(Generic[_Taken]):
         self._into = dict(into) if into else None
         self._is_far = is_far  # payloads are brought to memory that may be short
         # Messages whose reading has failed, or was cancelled, and what calls had made that were cancelled.
-        self._kept: collections.deque[_amb.Message | Made] = collections.deque()
+        # By the number under which each was taken.
+        self._kept: list[tuple[float, _amb.Message | Made]] = []
+        self._numbers = itertools.count()
         self._late: Exception | None = None  # ended a call that had messages to give: the next call raises it
         self._run = Run()
         self._readers = 0  # tasks that wait, also those that have just been woken
@@ -54,13 +58,29 @@ class Subscription(Generic[_Taken]):
         late, self._late = self._late, None
         if late is not None:
             raise late
-        msg = self._take()
-        if msg is None and timeout == 0:
-            msg = self._sub.next(0)  # It says that there is none.
-        elif msg is None:
-            waited: _amb.Message | Made = await self._wait(self._take, self._sub.next, deadline)
-            msg = waited
-        return msg if self._into is None else await self._landed(msg)  # type: ignore[return-value]
+        if self._into is None:
+            msg: Any = await self._next(self._sub.take, self._sub.next, deadline, timeout)
+            taken: _Taken = msg
+        else:
+            taken = await self._landed(*await self._next(
+                self._take_numbered, lambda wait: self._numbered(self._sub.next(wait)), deadline, timeout))
+        return taken
+
+    async def _next(self, take: Callable[[], _T | None], take_late: Callable[[float], _T], deadline: float | None,
+                    timeout: float | None) -> _T:
+        taken = take()
+        if taken is None and timeout == 0:
+            taken = take_late(0)  # It says that there is none.
+        return await self._wait(take, take_late, deadline) if taken is None else taken
+
+    def _numbered(self, msg: _amb.Message) -> tuple[float, _amb.Message | Made]:
+        return next(self._numbers), msg
+
+    def _take_numbered(self) -> tuple[float, _amb.Message | Made] | None:
+        if self._kept:
+            return self._kept.pop(0)
+        msg = self._sub.take()
+        return None if msg is None else self._numbered(msg)
 
     async def next_many(self, count: int, timeout: float | None = None) -> list[_Taken]:
         """Waits for one message, then takes those that are there, up to count and to 1024."""
@@ -73,9 +93,6 @@ class Subscription(Generic[_Taken]):
             taken = await self._wait(
                 lambda: self._take_many(count), lambda wait: self._sub.next_many(count, wait), deadline)
         return taken  # type: ignore[return-value]
-
-    def _take(self) -> _amb.Message | Made | None:
-        return self._kept.popleft() if self._kept else self._sub.take()
 
     def _take_many(self, count: int) -> list[_amb.Message] | None:
         try:
@@ -113,8 +130,8 @@ class Subscription(Generic[_Taken]):
             if self._readers == 0:
                 self._conn.waiting.pop(self, None)
 
-    async def _landed(self, msg: _amb.Message | Made) -> Any:
-        """Where the copy cannot be made, or is not waited for, the message stays: it is the next one."""
+    async def _landed(self, number: float, msg: _amb.Message | Made) -> Any:
+        """Where the copy cannot be made, or is not waited for, the message stays in its place."""
         if isinstance(msg, Made):
             return msg.target
         make = self._into.get(msg.mem) if self._into is not None else None
@@ -130,7 +147,7 @@ class Subscription(Generic[_Taken]):
                 await self._conn.in_thread(lambda: msg.read(into=target))
             return target
         except BaseException:
-            self._kept.append(msg)
+            bisect.insort(self._kept, (number, msg), key=operator.itemgetter(0))
             self.waiters.wake()
             raise
 
@@ -144,7 +161,7 @@ class Subscription(Generic[_Taken]):
         except Exception as error:  # pylint: disable=broad-exception-caught
             self._late = error
         except BaseException:
-            self._kept.extendleft(Made(target) for target in reversed(taken))
+            self._kept[:0] = [(-1.0, Made(target)) for target in taken]
             self.waiters.wake()
             raise
         return taken
