@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays in and out: NumPy's through the buffer protocol, array interface and DLPack, and leases."""
+import collections
 import subprocess
 import sys
 import threading
@@ -289,6 +290,44 @@ def test_what_has_landed_is_not_lost_where_the_next_one_fails(conn, failure):
     while len(landed) < 4:
         landed += sub.next_many(10, WAIT)
     assert landed == [b"0", b"1", b"2", b"3"] and made == [1, 2, 3, 3, 4]
+
+
+def test_a_thread_that_waits_takes_what_another_one_leaves(conn):
+    """It used to wait on for a message of its own."""
+    threads, asked, has_looked, got = [], threading.Event(), threading.Event(), []
+
+    class Kept(collections.deque):
+        def popleft(self):
+            try:
+                return super().popleft()
+            except IndexError:
+                if threading.current_thread() is threads[1]:
+                    has_looked.set()
+                raise
+
+    def host(size, msg):
+        if threading.current_thread() is threads[0]:
+            asked.set()
+            assert has_looked.wait(WAIT)
+            raise KeyError("not now")
+        return bytearray(size)
+
+    def fail():
+        try:
+            sub.next(WAIT)
+        except KeyError as error:
+            got.append(error.args)
+
+    sub = conn.subscribe("a", into={"host": host})
+    sub._kept = Kept()
+    conn.publish("a", b"kept")
+    threads += [threading.Thread(target=fail), threading.Thread(target=lambda: got.append(sub.next(WAIT)))]
+    threads[0].start()
+    assert asked.wait(WAIT)
+    threads[1].start()
+    for thread in threads:
+        thread.join()
+    assert got == [("not now",), b"kept"]
 
 
 def test_requests_have_arrays_too(ambroker, conn):

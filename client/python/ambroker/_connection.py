@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, SupportsIndex, TypeVar, Unpack, overload
 
 from . import _amb, _channels, _objects
-from ._deadlines import patience
+from ._deadlines import deadline_of, left_of, patience
 from ._lease import Lease
 
 if TYPE_CHECKING:
@@ -117,16 +117,39 @@ class Subscription(Generic[_Taken]):
         if late is not None:
             raise late
         keep = self._kept.appendleft
-        try:
-            msg = self._kept.popleft()
-        except IndexError:
-            keep, msg = self._kept.append, self._sub.next(timeout)
+        msg = self._take_kept()
+        if msg is None:
+            msg, is_kept = self._take(timeout)
+            keep = keep if is_kept else self._kept.append
         try:
             target: _Taken = self._landed(msg)
             return target
         except BaseException:
             keep(msg)
+            self._sub.recall()  # A thread that waits takes it.
             raise
+
+    def _take_kept(self) -> _amb.Message | Made | None:
+        try:
+            msg = self._kept.popleft()
+        except IndexError:
+            return None
+        if self._kept:
+            self._sub.recall()  # There may be another thread for the rest.
+        return msg
+
+    def _take(self, timeout: float | None) -> tuple[_amb.Message | Made, bool]:
+        """The next message, and whether it is one that was kept meanwhile."""
+        end = deadline_of(time.monotonic(), timeout)
+        while True:
+            try:
+                return self._sub.next(left_of(timeout, end, time.monotonic())), False
+            except _amb.WouldBlock:
+                if timeout == 0:
+                    raise
+            msg = self._take_kept()
+            if msg is not None:
+                return msg, True
 
     def _landed(self, msg: _amb.Message | Made) -> Any:
         if isinstance(msg, Made):
@@ -153,6 +176,7 @@ class Subscription(Generic[_Taken]):
             self._late = error
         except BaseException:
             self._kept.extendleft(Made(target) for target in reversed(taken))
+            self._sub.recall()
             raise
         return taken
 

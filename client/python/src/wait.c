@@ -208,6 +208,9 @@ static enum amb_status wait_in_slices(const struct amb_py_handle *handle,
             *is_raised = status == AMB_EINTERNAL;
             return status;
         }
+        if (call->is_recalled != NULL && call->is_recalled(call->arg)) {
+            return AMB_EAGAIN;
+        }
     }
     return AMB_ETIMEDOUT;
 }
