@@ -93,6 +93,13 @@ struct amb_pub {
     char topic[256];
 };
 
+/* Condition of a wait; connection's lock held. */
+static inline bool amb_pub_has_nothing_borrowed(void *arg)
+{
+    const struct amb_pub *pub = (const struct amb_pub *)arg;
+    return pub->borrowed == 0;
+}
+
 /* A slot for a message of that length. */
 static inline struct amb_slot_wish amb_pub_slot(const struct amb_pub *pub, uint64_t len)
 {

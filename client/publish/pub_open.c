@@ -227,12 +227,6 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
     return status;
 }
 
-static bool has_nothing_borrowed(void *arg)
-{
-    const struct amb_pub *pub = arg;
-    return pub->borrowed == 0;
-}
-
 /* Is a callback of it running on another thread? */
 static bool has_no_callback(void *arg)
 {
@@ -256,7 +250,7 @@ static void wait_until_free(struct amb_pub *pub)
         amb_conn_lock(conn);
     }
     uint32_t flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST;
-    struct amb_wait wait = {.is_ready = has_nothing_borrowed,
+    struct amb_wait wait = {.is_ready = amb_pub_has_nothing_borrowed,
                             .arg = pub,
                             .timeout_ns = AMB_FOREVER,
                             .flags = flags | AMB_WAIT_FLOW};

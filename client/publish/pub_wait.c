@@ -120,6 +120,28 @@ enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, in
     return amb_pub_leave(pub, status);
 }
 
+enum amb_status amb_pub_wait_borrowed(struct amb_pub *pub, int64_t timeout_ns)
+{
+    if (pub == NULL || timeout_ns < 0) {
+        return AMB_EINVAL;
+    }
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
+    if (status != AMB_OK) {
+        return status;
+    }
+    struct amb_wait wait = {.is_ready = amb_pub_has_nothing_borrowed,
+                            .arg = pub,
+                            .timeout_ns = timeout_ns,
+                            .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS | AMB_WAIT_LOST,
+                            .is_over = &pub->is_closing};
+    amb_pub_enter(pub);
+    amb_conn_lock(conn);
+    status = amb_conn_wait(conn, &wait);
+    amb_conn_unlock(conn);
+    return amb_pub_leave(pub, status);
+}
+
 enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info)
 {
     if (pub == NULL || info == NULL || info->size < sizeof(info->size)) {

@@ -200,6 +200,19 @@ static void everybody_out(struct amb_conn *conn)
     }
 }
 
+/* The link may still read posted payloads. Where the program does not wait for that, the session
+ * ends first, and with it the link. Lock held. */
+static void await_borrowed(struct amb_conn *conn, struct amb_pub *pub)
+{
+    const struct amb_wait wait = {.is_ready = amb_pub_has_nothing_borrowed,
+                                  .arg = pub,
+                                  .timeout_ns = AMB_FOREVER,
+                                  .flags = AMB_WAIT_FLOW | AMB_WAIT_CLOSER | AMB_WAIT_LOST};
+    if (amb_conn_wait_asking(conn, &wait) == AMB_ECANCELED) {
+        amb_conn_lost(conn, AMB_ECLOSED, "closed while the link read posted payloads");
+    }
+}
+
 /* Ends publishers and subscriptions. Callbacks for what is unsettled run on this thread. No lock
  * held. */
 static void end_handles(struct amb_conn *conn)
@@ -209,6 +222,7 @@ static void end_handles(struct amb_conn *conn)
         struct amb_pub *pub = conn->handles.pubs[i];
         struct amb_sub *sub = conn->handles.subs[i];
         if (pub != NULL) {
+            await_borrowed(conn, pub);
             amb_pub_detach(pub, conn->session.down != AMB_OK ? conn->session.down : AMB_ECLOSED);
         }
         if (sub != NULL && !sub->life.is_user_done) {

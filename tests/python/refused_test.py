@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -236,6 +237,91 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
             works(conn, sub)
         with pytest.raises(ambroker.Canceled):  # The publisher's message, as it was left in haste.
             conn.flush(WAIT)
+
+
+def stalled(ambroker, rig):
+    """(broker, connection, publishers, {publisher: posted buffers}): more than a socket holds, of which the link
+    has yet to read the last publisher's. The broker is stopped."""
+    broker = rig.broker("-o", "memory.host.size=1G")
+    conn = ambroker.connect(broker.url("stream"), timeout=60)
+    pubs = [conn.publisher(f"p{number}") for number in range(60)]
+    for pub in pubs:
+        for _ in range(2):  # The window opens.
+            pub.send(bytes(1 << 20))
+        pub.flush(WAIT)
+    broker.signal(signal.SIGSTOP)
+    lent = {}
+    for pub in pubs:
+        try:
+            while True:
+                buffer = bytearray(b"y") * (128 << 10)
+                pub.post(buffer, 0)
+                lent.setdefault(pub, []).append(buffer)
+        except ambroker.WouldBlock:
+            pass
+    assert sum(map(len, lent.values())) > 100
+    with pytest.raises(BufferError):
+        lent[list(lent)[-1]][-1].append(0)
+    return broker, conn, list(lent), lent
+
+
+@pytest.mark.parametrize("ending", ["publisher", "with", "connection", "last reference"])
+def test_ctrl_c_while_a_link_reads_posted_buffers(ambroker, rig, ending):
+    """Closes used to wait for the link, whatever signals came."""
+    broker, conn, pubs, lent = stalled(ambroker, rig)
+    last = lent[pubs[-1]][-1]
+
+    def leave():
+        with pubs[-1]:
+            time.sleep(WAIT)
+
+    try:
+        if ending == "publisher":
+            assert interrupted(pubs[-1].close) < PROMPT
+        elif ending == "with":
+            assert interrupted(leave) < PROMPT
+        if ending in ("publisher", "with"):
+            with pytest.raises(ambroker.Closed):
+                pubs[-1].send(b"x")
+        if ending == "last reference":
+            begin = time.monotonic()
+            del lent[pubs.pop()]
+            assert time.monotonic() - begin < 1 + PROMPT  # It flushes for a second.
+        if ending != "connection":
+            with pytest.raises(BufferError):  # The link may read it yet.
+                last.append(0)
+        assert interrupted(lambda: conn.close(60)) < PROMPT
+        for pub in pubs:
+            pub.close()
+        for buffer in [last, *sum(lent.values(), [])]:
+            buffer.append(0)
+    finally:
+        broker.signal(signal.SIGCONT)
+    with ambroker.connect(broker.url()) as conn:
+        works(conn, conn.subscribe("works"))
+
+
+def test_buffers_of_a_close_without_patience_are_the_connections(ambroker, rig):
+    broker, conn, pubs, lent = stalled(ambroker, rig)
+    try:
+        last = lent.pop(pubs[-1])[-1]
+        begin = time.monotonic()
+        pubs.pop().close(0)
+        assert time.monotonic() - begin < PROMPT
+        with pytest.raises(BufferError):
+            last.append(0)
+    finally:
+        broker.signal(signal.SIGCONT)
+    is_lent, end = True, time.monotonic() + WAIT
+    while is_lent and time.monotonic() < end:
+        conn.publisher("other").close()  # It looks.
+        try:
+            last.append(0)
+            is_lent = False
+        except BufferError:
+            pass
+    assert not is_lent
+    conn.close()
 
 
 OTHER = """

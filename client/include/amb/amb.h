@@ -150,7 +150,8 @@ struct amb_options {
     const char *certificate;
     const char *key;
     /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread, after a signal or while
-     * the broker's answer is awaited; may block, and call amb_poll alone. docs/api.md */
+     * the broker's answer is awaited; may block, and call amb_poll alone. docs/api.md
+     * In amb_close 1 ends the session, where the link still reads payloads of posts. */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
@@ -471,17 +472,10 @@ AMB_CHECK enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64
 AMB_CHECK enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count,
                                                    int64_t timeout_ns);
 
-struct amb_pub_info {
-    uint32_t size;
-    enum amb_blocked blocked;         /* the reason for which a send would wait now */
-    uint64_t posted, settled, failed; /* messages, since open; settled includes failed */
-    uint64_t accepted_seq;            /* highest sequence that the broker has */
-    uint64_t inflight_msgs, inflight_bytes;
-    uint32_t subscribers;
-    uint32_t leases;       /* out: neither committed nor abandoned */
-    uint64_t leased;       /* messages that left without a copy behind amb_pub_send or the commit */
-    uint64_t staged_bytes; /* read from GPU memory by way of the host */
-};
+/* Waits until the link reads no payload any more that amb_pub_post has borrowed. It is what
+ * amb_pub_close waits for, with a timeout. ETIMEDOUT; ECANCELED by options.is_interrupted. */
+AMB_CHECK enum amb_status amb_pub_wait_borrowed(struct amb_pub *pub, int64_t timeout_ns);
+
 /* Set info->size (AMB_INIT). Asks nobody. */
 AMB_API enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * <amb/event.h>: the events of a connection, which amb_options.on_event hears inside amb_poll.
- * <amb/amb.h> includes it.
+ * It has the state of a publisher as well. <amb/amb.h> includes it.
  */
 #ifndef AMB_EVENT_H
 #define AMB_EVENT_H
@@ -47,6 +47,19 @@ struct amb_event {
     const char *text; /* one line for a log, never NULL, valid during the call */
 };
 typedef void (*amb_event_fn)(struct amb_conn *conn, const struct amb_event *event, void *arg);
+
+/* How a publisher stands: amb_pub_stat. */
+struct amb_pub_info {
+    uint32_t size;
+    enum amb_blocked blocked;         /* the reason for which a send would wait now */
+    uint64_t posted, settled, failed; /* messages, since open; settled includes failed */
+    uint64_t accepted_seq;            /* highest sequence that the broker has */
+    uint64_t inflight_msgs, inflight_bytes;
+    uint32_t subscribers;
+    uint32_t leases;       /* out: neither committed nor abandoned */
+    uint64_t leased;       /* messages that left without a copy behind amb_pub_send or the commit */
+    uint64_t staged_bytes; /* read from GPU memory by way of the host */
+};
 
 #ifdef __cplusplus
 }

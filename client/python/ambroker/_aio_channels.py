@@ -64,7 +64,7 @@ class Channel:
         finally:
             self._peer.error = error(_amb.Closed, "the channel is closed")
             await self._sub.close()
-            await self._pub.close()
+            await self._pub.close(timeout)
 
     def __aiter__(self) -> Self:
         return self

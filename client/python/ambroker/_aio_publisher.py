@@ -216,19 +216,22 @@ class Publisher:
         """Waits until so many subscriptions match."""
         await self._conn.in_thread(self._pub.wait_subscribers, count, timeout)
 
-    async def close(self) -> None:
-        """Cancels what has not left, and ends; flush comes before it."""
-        await self._conn.in_thread(self._pub.close)
+    async def close(self, timeout: float | None = None) -> None:
+        """Cancels what has not left, and ends; flush comes before it. It waits until the link reads no posted
+        buffer; behind the timeout the connection keeps these."""
+        await self._conn.in_thread(self._pub.close, timeout)
         self.waiters.wake_all()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        wait = 0.0  # for the link: none where it was waited for in vain
         try:
             await self.flush(patience(kind))
+            wait = patience(kind)
         except _amb.Error:
             if kind is None:  # Else the exception of the body says more.
                 raise
         finally:
-            await self.close()
+            await self.close(wait)

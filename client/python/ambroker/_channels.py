@@ -144,7 +144,7 @@ class Channel:
         finally:
             self._peer.error = error(_amb.Closed, "the channel is closed")
             self._sub.close()
-            self._pub.close()
+            self._pub.close(timeout)
 
     def __iter__(self) -> Iterator[_amb.Message]:
         try:

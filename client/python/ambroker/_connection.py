@@ -77,13 +77,15 @@ class Publisher:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        wait = 0.0  # for the link: none where it was waited for in vain
         try:
             self.flush(patience(kind))
+            wait = patience(kind)
         except _amb.Error:
             if kind is None:  # Else the exception of the body says more.
                 raise
         finally:
-            self.close()
+            self.close(wait)
 
 
 class Made:

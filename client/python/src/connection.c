@@ -201,7 +201,7 @@ static PyObject *connection_admin(PyObject *object, PyObject *args)
 
 /* Inside the gates. Takes the handle where it fails. */
 static PyObject *wrap(struct amb_py_handle *self, PyTypeObject *type, enum amb_status status,
-                      void *handle, amb_py_end_fn end)
+                      void *handle, amb_py_handle_fn end)
 {
     if (status != AMB_OK) {
         if (PyErr_Occurred() == NULL) {
@@ -228,6 +228,7 @@ static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject
         return NULL;
     }
     struct amb_pub *pub;
+    amb_py_left_look(self->session);
     amb_py_release_gil();
     enum amb_status status = amb_pub_open(self->session->conn, topic, &options, &pub);
     amb_py_take_gil();
@@ -313,6 +314,7 @@ static PyObject *connection_close(PyObject *object, PyObject *const *args, Py_ss
         session->conn = NULL;
         session->is_ending = true;
         status = flush_last(conn, timeout_ns);
+        session->is_hasty = true;
         amb_py_release_gil();
         enum amb_status closed = amb_close(conn, AMB_NOWAIT);
         amb_py_take_gil();

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* A close of the connection, or a signal, is seen within so long. */
+#define SLICE_NS (100 * AMB_MS)
+
 struct amb_py_session *amb_py_session_ref(struct amb_py_session *session)
 {
     (void)atomic_fetch_add_explicit(&session->refs, 1, memory_order_relaxed);
@@ -18,6 +21,7 @@ void amb_py_session_drop(struct amb_py_session *session)
     if (session != NULL &&
         atomic_fetch_sub_explicit(&session->refs, 1, memory_order_acq_rel) == 1) {
         if (session->conn != NULL) {
+            session->is_hasty = true;
             PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
             (void)amb_close(session->conn, AMB_SEC);
             PyEval_RestoreThread(thread);
@@ -80,49 +84,88 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
 }
 
 /* No call is inside its own gate any more; perhaps another close is. That one ends it, so this one
- * is back at once, and awaits the gate. */
-static enum amb_status end_in_session(struct amb_py_handle *self, amb_py_end_fn end,
-                                      int64_t timeout_ns, bool *has_ended)
+ * is back at once, and awaits the gate. The caller has entered the session's gate. */
+static void *take_handle(struct amb_py_handle *self)
 {
-    *has_ended = amb_gate_enter(&self->session->gate);
-    if (!*has_ended) {
-        return AMB_OK; /* It goes with the connection. */
-    }
-    enum amb_status status = AMB_OK;
     amb_gate_reenter(&self->gate); /* Before others can see that it has no handle any more. */
-    void *handle = atomic_exchange(&self->handle, NULL);
-    if (handle != NULL) {
-        PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
-        status = end(handle, timeout_ns);
-        PyEval_RestoreThread(thread);
-    }
-    amb_gate_leave(&self->gate);
-    amb_gate_leave(&self->session->gate);
-    return status;
+    return atomic_exchange(&self->handle, NULL);
 }
 
-PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end)
+static void leave_both(struct amb_py_handle *self)
+{
+    amb_gate_leave(&self->gate);
+    amb_gate_leave(&self->session->gate);
+}
+
+/* In slices, for signals and the connection's close. False: it has not ended, and perhaps an
+ * exception is raised. */
+static bool await_end(struct amb_py_handle *self, amb_py_handle_fn await, void *handle,
+                      int64_t patience_ns)
+{
+    const struct amb_py_call call = {.run = await, .arg = handle};
+    enum amb_status status;
+    bool is_raised, goes_on;
+    do {
+        int64_t slice = patience_ns < SLICE_NS ? patience_ns : SLICE_NS;
+        status = amb_py_wait(self, &call, slice, &is_raised);
+        patience_ns -= patience_ns == AMB_FOREVER ? 0 : slice;
+        goes_on = !is_raised && (status == AMB_ETIMEDOUT || status == AMB_ECLOSED) &&
+                  patience_ns > 0 && !amb_gate_is_closed(&self->session->gate);
+    } while (goes_on);
+    return status == AMB_OK;
+}
+
+/* False: an exception is raised. */
+static bool close_in_session(struct amb_py_handle *self, const struct amb_py_end *how,
+                             int64_t patience_ns)
+{
+    if (!amb_gate_enter(&self->session->gate)) {
+        return true; /* It goes with the connection. */
+    }
+    enum amb_status status = AMB_OK;
+    void *handle = take_handle(self);
+    if (handle != NULL &&
+        (how->await == NULL || await_end(self, how->await, handle, patience_ns))) {
+        PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
+        status = how->end(handle, AMB_NOWAIT);
+        PyEval_RestoreThread(thread);
+    } else if (handle != NULL) {
+        atomic_store_explicit(&self->handle, handle, memory_order_release);
+    }
+    leave_both(self);
+    if (status != AMB_OK && status != AMB_EAGAIN) {
+        (void)amb_py_raise(self->state, status, NULL);
+    }
+    return PyErr_Occurred() == NULL;
+}
+
+PyObject *amb_py_handle_close(struct amb_py_handle *self, const struct amb_py_end *how,
+                              int64_t patience_ns)
 {
     (void)amb_gate_close(&self->gate);
     if (amb_py_is_inside(&self->gate)) {
         return Py_NewRef(Py_None); /* The call around this one turns back; its end comes later. */
     }
-    if (!amb_py_await_gate(&self->gate, self->session->pid)) {
-        return NULL;
-    }
-    bool has_ended;
-    enum amb_status status = end_in_session(self, end, AMB_NOWAIT, &has_ended);
-    if (!amb_py_await_gate(&self->gate, self->session->pid)) {
-        return NULL; /* Another close goes on with it. */
-    }
-    return status == AMB_OK || status == AMB_EAGAIN ? Py_NewRef(Py_None)
-                                                    : amb_py_raise(self->state, status, NULL);
+    bool is_fine = amb_py_await_gate(&self->gate, self->session->pid) &&
+                   close_in_session(self, how, patience_ns) &&
+                   amb_py_await_gate(&self->gate, self->session->pid); /* of another close */
+    return is_fine ? Py_NewRef(Py_None) : NULL;
 }
 
-bool amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns)
+bool amb_py_handle_end(struct amb_py_handle *self, const struct amb_py_end *how, int64_t timeout_ns)
 {
-    bool has_ended;
-    (void)end_in_session(self, end, timeout_ns, &has_ended);
+    bool has_ended = false;
+    if (amb_gate_enter(&self->session->gate)) { /* Else it goes with the connection. */
+        void *handle = take_handle(self);
+        PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
+        has_ended =
+            handle == NULL || how->await == NULL || how->await(handle, timeout_ns) == AMB_OK;
+        if (has_ended) {
+            (void)how->end(handle, AMB_NOWAIT);
+        }
+        PyEval_RestoreThread(thread);
+        leave_both(self);
+    }
     amb_py_handle_free(self);
     return has_ended;
 }

@@ -9,8 +9,14 @@
 #include "client/python/src/state.h"
 #include "client/python/src/wait.h"
 
-/* amb_pub_close, amb_sub_close. */
-typedef enum amb_status (*amb_py_end_fn)(void *handle, int64_t timeout_ns);
+/* A call of libamb on a handle, without the GIL unless timeout_ns is AMB_NOWAIT. */
+typedef enum amb_status (*amb_py_handle_fn)(void *handle, int64_t timeout_ns);
+
+/* How a publisher or a subscription ends. */
+struct amb_py_end {
+    amb_py_handle_fn await; /* until the end need not wait; NULL: it never does */
+    amb_py_handle_fn end;   /* amb_pub_close, amb_sub_close */
+};
 
 static inline struct amb_py_handle *amb_py_handle_of(PyObject *object)
 {
@@ -33,10 +39,14 @@ enum amb_status amb_py_run(struct amb_py_handle *self, const struct amb_py_call 
 /* A new object of that type. Takes no reference to the session on failure. */
 PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
                             struct amb_py_session *session, void *handle);
-/* close() of a publisher or a subscription, which does not wait for the broker. */
-PyObject *amb_py_handle_close(struct amb_py_handle *self, amb_py_end_fn end);
-/* Its last reference is gone: ends it within timeout_ns, and frees it. False: a close of the
- * connection ends it, or has. */
-bool amb_py_handle_end(struct amb_py_handle *self, amb_py_end_fn end, int64_t timeout_ns);
+/* close() of a publisher or a subscription, which does not wait for the broker. NULL: an exception
+ * is raised. Where that is a signal's, or patience_ns are over, it has not ended: its last
+ * reference ends it, or the close of the connection. */
+PyObject *amb_py_handle_close(struct amb_py_handle *self, const struct amb_py_end *how,
+                              int64_t patience_ns);
+/* Its last reference is gone: ends it, and frees it. Another answer of how->await than AMB_OK
+ * leaves it to the connection, and so does a close of that. False: so it is. */
+bool amb_py_handle_end(struct amb_py_handle *self, const struct amb_py_end *how,
+                       int64_t timeout_ns);
 /* Frees one whose handle is closed. */
 void amb_py_handle_free(struct amb_py_handle *self);

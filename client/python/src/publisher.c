@@ -22,11 +22,13 @@ struct amb_py_loan {
     struct amb_py_loan *next;
     uint64_t seq;
     struct amb_py_hold hold;
+    struct amb_pub *left; /* the oldest of one that was left to the session: its publisher */
 };
 
 struct publisher {
     struct amb_py_handle handle; /* first */
     struct amb_py_loan *oldest, *newest;
+    bool is_left; /* a close has had no patience with its link */
     enum amb_mem lease_mem;
     int32_t lease_device;
 };
@@ -366,11 +368,35 @@ enum amb_status amb_py_publisher_end(void *pub, int64_t timeout_ns)
     return amb_pub_close(pub, timeout_ns);
 }
 
-static PyObject *publisher_close(PyObject *object, PyObject *Py_UNUSED(unused))
+static enum amb_status await_borrowed(void *pub, int64_t timeout_ns)
 {
-    PyObject *result = amb_py_handle_close(amb_py_handle_of(object), amb_py_publisher_end);
-    if (result != NULL && pub_of(amb_py_handle_of(object)) == NULL) { /* Else it ends later. */
-        settle(publisher_of(object), UINT64_MAX);
+    return amb_pub_wait_borrowed(pub, timeout_ns);
+}
+
+/* Until there is nothing to cancel, and nothing that the link still reads. */
+static enum amb_status await_all(void *pub, int64_t timeout_ns)
+{
+    bool is_under_way = amb_pub_flush(pub, 0, timeout_ns) == AMB_EAGAIN;
+    enum amb_status status = amb_pub_wait_borrowed(pub, AMB_NOWAIT);
+    return is_under_way && status == AMB_OK && timeout_ns == AMB_NOWAIT ? AMB_EAGAIN : status;
+}
+
+static PyObject *publisher_close(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    static const struct amb_py_end ends = {.await = await_borrowed, .end = amb_py_publisher_end};
+    struct publisher *self = publisher_of(object);
+    if (count > 1) {
+        PyErr_SetString(PyExc_TypeError, "close(timeout=None)");
+        return NULL;
+    }
+    int64_t patience_ns = count != 0 ? amb_py_timeout(args[0]) : AMB_FOREVER;
+    if (patience_ns < 0) {
+        return NULL;
+    }
+    PyObject *result = amb_py_handle_close(&self->handle, &ends, patience_ns);
+    self->is_left = pub_of(&self->handle) != NULL;
+    if (!self->is_left || self->handle.session->is_over) {
+        settle(self, UINT64_MAX);
     }
     return result;
 }
@@ -381,7 +407,28 @@ void amb_py_loans_end(struct amb_py_loan *loans)
     settle(&rest, UINT64_MAX);
 }
 
-/* A connection that another thread is closing still sends what was posted, and keeps the loans. */
+void amb_py_left_look(struct amb_py_session *session)
+{
+    struct amb_py_loan **at = &session->loans;
+    while (*at != NULL) {
+        struct amb_py_loan *oldest = *at, *newest = oldest;
+        while (newest->next != NULL && newest->next->left == NULL) {
+            newest = newest->next;
+        }
+        if (oldest->left == NULL || await_all(oldest->left, AMB_NOWAIT) != AMB_OK) {
+            at = &newest->next;
+            continue;
+        }
+        *at = newest->next;
+        newest->next = NULL;
+        (void)amb_pub_close(oldest->left, AMB_NOWAIT);
+        amb_py_loans_end(oldest); /* It may run Python, which may change the list. */
+        at = &session->loans;
+    }
+}
+
+/* Posted messages may still be on their way. The connection keeps the buffers meanwhile: until a
+ * later call on it finds that they have left, or until its close. */
 static void leave_loans(struct amb_py_session *session, struct amb_py_loan *oldest,
                         struct amb_py_loan *newest, bool has_ended)
 {
@@ -395,12 +442,20 @@ static void leave_loans(struct amb_py_session *session, struct amb_py_loan *olde
 
 static void publisher_dealloc(PyObject *object)
 {
+    static const struct amb_py_end ends = {.await = await_all, .end = amb_py_publisher_end};
     struct publisher *self = publisher_of(object);
     struct amb_py_loan *oldest = self->oldest, *newest = self->newest;
     struct amb_py_session *session = amb_py_session_ref(self->handle.session);
+    if (oldest != NULL) {
+        oldest->left = pub_of(&self->handle);
+    }
     /* Sent messages shall leave. */
-    bool has_ended = amb_py_handle_end(&self->handle, amb_py_publisher_end, AMB_SEC);
+    bool has_ended = amb_py_handle_end(&self->handle, &ends, self->is_left ? AMB_NOWAIT : AMB_SEC);
     leave_loans(session, oldest, newest, has_ended);
+    if (amb_gate_enter(&session->gate)) {
+        amb_py_left_look(session);
+        amb_gate_leave(&session->gate);
+    }
     amb_py_session_drop(session);
 }
 
@@ -421,8 +476,10 @@ static PyMethodDef methods[] = {
      "lease(shape, code, bits, timeout=None, stream=None): memory of one message."},
     {"push", publisher_push, METH_NOARGS, "push(): what is due leaves, and nothing is waited for."},
     {"stat", publisher_stat, METH_NOARGS, "stat(): its counters, a dict."},
-    {"close", publisher_close, METH_NOARGS,
-     "close(): cancel what has not left, and end; flush comes before it."},
+    {"close", (PyCFunction)(void (*)(void))publisher_close, METH_FASTCALL,
+     "close(timeout=None): cancel what has not left, wait until the link reads no posted buffer, "
+     "and "
+     "end; flush comes before it. Behind the timeout the connection keeps these buffers."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -52,8 +52,9 @@ struct amb_py_session {
     bool is_ending;  /* its close flushes, which its gate does not end */
     bool is_watched; /* the program has its descriptor: polls are its own */
     bool is_over;    /* libamb has nothing of it any more */
+    bool is_hasty;   /* its close waits for no link that still reads posted buffers */
     struct amb_conn *conn;
-    struct amb_py_loan *loans; /* of publishers that went while it was being closed */
+    struct amb_py_loan *loans; /* of publishers that are gone, and whose buffers may be read yet */
     struct amb_py_news news;
 };
 

@@ -303,14 +303,16 @@ enum amb_status amb_py_subscription_end(void *sub, int64_t timeout_ns)
     return amb_sub_close(sub, timeout_ns);
 }
 
+static const struct amb_py_end ends = {.end = amb_py_subscription_end};
+
 static PyObject *subscription_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    return amb_py_handle_close(amb_py_handle_of(object), amb_py_subscription_end);
+    return amb_py_handle_close(amb_py_handle_of(object), &ends, AMB_NOWAIT);
 }
 
 static void subscription_dealloc(PyObject *object)
 {
-    (void)amb_py_handle_end(amb_py_handle_of(object), amb_py_subscription_end, AMB_NOWAIT);
+    (void)amb_py_handle_end(amb_py_handle_of(object), &ends, AMB_NOWAIT);
 }
 
 static PyMethodDef methods[] = {

@@ -136,8 +136,8 @@ static bool is_called_off(void)
 int amb_py_is_interrupted(void *arg)
 {
     struct amb_py_session *session = arg;
-    if (without_gil == NULL) {
-        return 0;
+    if (without_gil == NULL || session->is_hasty) {
+        return session->is_hasty;
     }
     if (amb_gate_is_closed(&session->gate) && !session->is_ending) {
         return 1;

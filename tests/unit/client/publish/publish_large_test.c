@@ -136,6 +136,42 @@ static void a_copy_that_may_not_wait_is_within_send_memory_max(void **state)
     free(bytes);
 }
 
+static void a_wait_for_what_a_post_has_borrowed_has_an_end(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    uint8_t *first = bytes_of('f', FIRST);
+    struct amb_pub *pub = open_stalled(&s, first);
+    assert_int_equal(amb_pub_wait_borrowed(pub, AMB_NOWAIT), AMB_EAGAIN);
+    assert_int_equal(amb_pub_wait_borrowed(pub, 20 * AMB_MS), AMB_ETIMEDOUT);
+    fake_broker_stall(s.fake, false);
+    assert_int_equal(amb_pub_wait_borrowed(pub, 10 * AMB_SEC), AMB_OK);
+    assert_int_equal(amb_pub_close(pub, AMB_NOWAIT), AMB_OK);
+    assert_int_equal(amb_pub_wait_borrowed(NULL, AMB_NOWAIT), AMB_EINVAL);
+    session_close(&s);
+    free(first);
+}
+
+static int is_called_off(void *arg)
+{
+    return *(const bool *)arg;
+}
+
+/* It waited for the link for ever. */
+static void a_close_that_is_called_off_leaves_no_payload_to_the_link(void **state)
+{
+    bool is_over = false;
+    struct session s;
+    session_open(&s, *state,
+                 AMB_OPTIONS(.is_interrupted = is_called_off, .interrupted_arg = &is_over));
+    uint8_t *first = bytes_of('f', FIRST);
+    (void)open_stalled(&s, first);
+    is_over = true;
+    assert_int_equal(amb_close(s.conn, AMB_NOWAIT), AMB_OK);
+    free(first);
+    fake_broker_stop(s.fake);
+}
+
 struct copying {
     struct amb_pub *pub;
     _Atomic bool has_returned;
@@ -286,6 +322,8 @@ int main(void)
         BOTH(large_messages_are_batches_of_their_own_and_keep_their_place),
         BOTH(pieces_are_one_message_and_the_callers_again_at_once),
         BOTH(a_copy_says_all_that_a_post_says),
+        WIDE(a_wait_for_what_a_post_has_borrowed_has_an_end),
+        WIDE(a_close_that_is_called_off_leaves_no_payload_to_the_link),
         WIDE(a_copy_that_may_not_wait_is_of_bytes_that_are_gone_at_once),
         WIDE(a_copy_that_may_not_wait_is_within_send_memory_max),
         WIDE(a_copy_that_may_wait_returns_when_the_link_has_read_it),
