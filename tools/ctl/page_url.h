@@ -5,5 +5,5 @@
  */
 #pragma once
 
-/* What is wrong with it. NULL: it is http or https, of a host, and has printable ASCII alone. */
+/* A fault of it, in words. NULL: it is http or https, of a host, and has printable ASCII alone. */
 const char *amb_page_url_fault(const char *url);

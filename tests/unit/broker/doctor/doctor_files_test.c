@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of the doctor, on a broker whose socket lies on a file system that hangs: the control
+ * Files of the doctor, on a broker whose socket lies on a file system that hangs. The control
  * thread goes on, the answer says what is missing, and the broker ends.
  */
 #include "broker/doctor/doctor_files.h"
