@@ -262,7 +262,8 @@ class Observer(Process):
     def does(self, word):
         """When this returns it has done that, and does not look."""
         self.begun()
-        self.tell(word)
+        with contextlib.suppress(BrokenPipeError):  # It has ended, and its line says why.
+            self.tell(word)
         line = self.line(patience(600))
         check(line == word, f"an observer: {line} {self.log()[-4000:]}")
 
