@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define URL_LIST_MAX (AMB_CLIENT_URLS_MAX + 1)
-#define WHERE_MAX 64u /* of a place in an error */
+#define WHERE_MAX 64u                       /* of a place in an error */
 #define FIRST_LEAST_NS (20 * AMB_NS_PER_MS) /* with less left no other attempt is begun */
 
 static void set_error(struct amb_error *error, enum amb_status status, const char *text)
