@@ -264,7 +264,7 @@ void amb_replies_timer(struct amb_conn *conn, int64_t now_ns)
     if (conn->replies == NULL || now_ns < conn->notify.reply_ns) {
         return;
     }
-    /* This process may have been stopped, or have had no core: what has come meanwhile counts. */
+    /* Replies that came while this process was stopped, or had no core, have come in time. */
     if (!conn->driver.is_taken) {
         (void)amb_conn_receive(conn);
     }
