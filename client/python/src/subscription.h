@@ -9,7 +9,7 @@
 
 /* GPU messages of it are for work on that stream. */
 void amb_py_subscription_set_stream(PyObject *object, void *stream);
-/* amb_sub_close, as an amb_py_end_fn. */
+/* amb_sub_close, as an amb_py_handle_fn. */
 enum amb_status amb_py_subscription_end(void *sub, int64_t timeout_ns);
 /* NULL: an exception is raised. */
 PyTypeObject *amb_py_subscription_type(PyObject *module);
