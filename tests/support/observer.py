@@ -158,7 +158,8 @@ class Observer:
     def samples(text):
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         found = scrape.samples(text)
-        check(len(found) == len(lines), f"{len(lines)} lines are {len(found)} samples")
+        twice = [name for name, count in collections.Counter(line.rsplit(" ", 1)[0] for line in lines).items() if count > 1]
+        check(len(found) == len(lines), f"{len(lines)} lines are {len(found)} samples; twice: {twice[:3]}")
         return found
 
     def objects(self, kind):

@@ -130,9 +130,16 @@ bool amb_pattern_is_inbox(const char *pattern, size_t len)
            (len == token || pattern[token] == '.');
 }
 
+static const char shown_inbox[] = AMB_INBOX_PREFIX "…";
+
 const char *amb_topic_shown(const char *name)
 {
-    return amb_pattern_is_inbox(name, strlen(name)) ? AMB_INBOX_PREFIX "…" : name;
+    return amb_pattern_is_inbox(name, strlen(name)) ? shown_inbox : name;
+}
+
+bool amb_topic_is_shown_inbox(const char *shown)
+{
+    return strcmp(shown, shown_inbox) == 0;
 }
 
 bool amb_topic_is_inbox(const char *topic, size_t len)

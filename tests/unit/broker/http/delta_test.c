@@ -68,6 +68,7 @@ static void test_topics_are_told_apart_by_three_columns(void **state)
         rows_of("topics", "{\"topics\":["
                           "{\"topic\":\"a\",\"priority\":\"normal\",\"tenant\":\"\"},"
                           "{\"topic\":\"a\",\"priority\":\"high\",\"tenant\":\"\"},"
+                          "{\"topic\":\"$INBOX.…\",\"priority\":\"normal\",\"tenant\":\"\"},"
                           "{\"topic\":\"a\",\"priority\":\"normal\",\"tenant\":\"x\"}]}");
     assert_int_equal(json_object_size(rows), 3);
     assert_non_null(json_object_get(rows, "a|high|"));

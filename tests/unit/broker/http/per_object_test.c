@@ -5,6 +5,7 @@
 #include "broker/count/counters.h"
 #include "broker/count/counters_slots.h"
 #include "broker/count/figures.h"
+#include "wire/codec/topic.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,6 +93,18 @@ static void test_an_answer_is_filtered_and_says_when_it_is_cut(void **state)
     free(text);
 }
 
+static void test_inboxes_have_no_series(void **state)
+{
+    (void)state;
+    put(4, amb_topic_shown("$INBOX.0123456789abcdef0123456789abcdef"), 1);
+    put(5, amb_topic_shown("$INBOX.fedcba9876543210fedcba9876543210"), 1);
+    put(6, "$DLQ.a", 1);
+    char *text = ask("topics", 10, AMB_EXPOSITION_PROMETHEUS);
+    assert_null(strstr(text, "$INBOX"));
+    assert_non_null(strstr(text, "{topic=\"$DLQ.a\""));
+    free(text);
+}
+
 static void test_wrong_queries_are_refused(void **state)
 {
     (void)state;
@@ -112,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_objects_have_labels_and_their_names_are_escaped),
         cmocka_unit_test(test_an_answer_is_filtered_and_says_when_it_is_cut),
+        cmocka_unit_test(test_inboxes_have_no_series),
         cmocka_unit_test(test_wrong_queries_are_refused),
     };
     return cmocka_run_group_tests(tests, fill, empty);
