@@ -241,6 +241,33 @@ def test_a_position_is_replaced_as_a_whole(rig, broker):
     check(sorted(path.name for path in rig.folder.glob("position*")) == ["position"], "and nothing lies beside it")
 
 
+def saves(rig, broker, path):
+    got = Lines(rig, broker, "t.a", "--count", 1, "--save", path)
+    pub(rig, broker, "t.a", "a text")
+    check(got.rows() == ["a text"], "one message")
+
+
+def test_a_position_goes_into_what_is_no_file(rig, broker):
+    """Of root a pipe's or a device's name was taken by a file, /dev/null too."""
+    pipe = rig.folder / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    saves(rig, broker, pipe)
+    check(pipe.is_fifo() and os.read(reader, 1 << 16) != b"", "the pipe has got it")
+    os.close(reader)
+
+
+def test_a_position_leaves_links_and_modes(rig, broker):
+    saved, link = rig.folder / "position", rig.folder / "link"
+    saved.write_bytes(b"former")
+    saved.chmod(0o646)
+    link.symlink_to(saved)
+    saves(rig, broker, link)
+    check(link.is_symlink() and saved.read_bytes() != b"former", "the link leads to the new position")
+    check(saved.stat().st_mode & 0o777 == 0o646, f"mode {saved.stat().st_mode:o}")
+    check(sorted(path.name for path in rig.folder.glob("position*")) == ["position"], "and nothing lies beside it")
+
+
 # ---- all bytes ----
 
 def patterned(number):

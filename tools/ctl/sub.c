@@ -10,10 +10,13 @@
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MANY 256u
@@ -152,6 +155,54 @@ static enum amb_exit receive(struct sub *s)
     return s->code;
 }
 
+/* A pipe, a terminal or a device is no file to be replaced. */
+static bool write_in_place(const char *path, const uint8_t *bytes, size_t len)
+{
+    FILE *file = fopen(path, "wb");
+    bool is_written = file != NULL && fwrite(bytes, 1, len, file) == len;
+    return (file == NULL || fclose(file) == 0) && is_written;
+}
+
+/* Beside it, so a disk that is full leaves the former position. Its mode stays. */
+static bool replace(const char *path, const struct stat *former, const uint8_t *bytes, size_t len)
+{
+    char young[SAVE_PATH_MAX];
+    int size = snprintf(young, sizeof(young), "%s.%d", path, (int)getpid());
+    if (size < 0 || (size_t)size >= sizeof(young)) {
+        return false;
+    }
+    (void)unlink(young); /* Of a command that was killed. */
+    int fd = open(young, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        /* Its folder is not ours to write to. */
+        return former != NULL && (errno == EACCES || errno == EPERM) &&
+               write_in_place(path, bytes, len);
+    }
+    bool is_written = (former == NULL || fchmod(fd, former->st_mode & 07777u) == 0) &&
+                      write(fd, bytes, len) == (ssize_t)len && fsync(fd) == 0;
+    is_written = close(fd) == 0 && is_written;
+    if (is_written && rename(young, path) == 0) {
+        return true;
+    }
+    bool is_mounted = is_written && errno == EBUSY; /* It keeps its name, as in a container. */
+    (void)unlink(young);
+    return is_mounted && write_in_place(path, bytes, len);
+}
+
+/* Links stay, and lead to the new position. */
+static bool write_position(const char *path, const uint8_t *bytes, size_t len)
+{
+    struct stat at, to;
+    if (lstat(path, &at) != 0) {
+        return replace(path, NULL, bytes, len);
+    }
+    char *real = stat(path, &to) == 0 && S_ISREG(to.st_mode) ? realpath(path, NULL) : NULL;
+    bool is_written =
+        real != NULL ? replace(real, &to, bytes, len) : write_in_place(path, bytes, len);
+    free(real);
+    return is_written;
+}
+
 /* Where this subscription was: --start file: goes on there. */
 static enum amb_exit save_position(const struct sub *s)
 {
@@ -161,17 +212,8 @@ static enum amb_exit save_position(const struct sub *s)
     if (status != AMB_OK) {
         return amb_ctl_fail(s->ctl, "position", status);
     }
-    /* Beside it, so a disk that is full leaves the former position. */
-    char young[SAVE_PATH_MAX];
-    int size = snprintf(young, sizeof(young), "%s.XXXXXX", s->save);
-    int fd = size > 0 && (size_t)size < sizeof(young) ? mkstemp(young) : -1;
-    bool is_written = fd >= 0 && write(fd, position, len) == (ssize_t)len && fsync(fd) == 0;
-    is_written = fd >= 0 && close(fd) == 0 && is_written;
-    if (!is_written || rename(young, s->save) != 0) {
+    if (!write_position(s->save, position, len)) {
         amb_tool_error("%s: cannot write", s->save);
-        if (fd >= 0) {
-            (void)unlink(young);
-        }
         return AMB_EXIT_SOFTWARE;
     }
     return AMB_EXIT_OK;
