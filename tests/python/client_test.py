@@ -596,13 +596,13 @@ def test_a_child_says_forked_and_hurts_nobody(ambroker, broker):
     pid = os.fork()
     if pid == 0:
         answers = 0
-        for call in (lambda: pub.send(b"x"), lambda: sub.next(1), lambda: conn.publish("a", b"")):
+        for call in (lambda: pub.send(b"x"), lambda: sub.next(1), lambda: conn.publish("a", b""), pub.close):
             try:
                 call()
             except ambroker.Forked:
                 answers += 1
         os._exit(answers)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
     pub.send(b"parent")
     assert bytes(sub.next(WAIT)) == b"parent"
     conn.close()

@@ -239,7 +239,7 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
             conn.flush(WAIT)
 
 
-def stalled(ambroker, rig):
+def stalled(ambroker, rig, kind=bytearray):
     """(broker, connection, publishers, {publisher: posted buffers}): more than a socket holds, of which the link
     has yet to read the last publisher's. The broker is stopped."""
     broker = rig.broker("-o", "memory.host.size=1G")
@@ -254,7 +254,7 @@ def stalled(ambroker, rig):
     for pub in pubs:
         try:
             while True:
-                buffer = bytearray(b"y") * (1 << 20)
+                buffer = kind(b"y" * (1 << 20))
                 pub.post(buffer, 0)
                 lent.setdefault(pub, []).append(buffer)
         except ambroker.WouldBlock:
@@ -321,6 +321,64 @@ def test_buffers_of_a_close_without_patience_are_the_connections(ambroker, rig):
             pass
     assert not is_lent
     conn.close()
+
+
+class Closes(bytearray):
+    """A buffer whose end closes a connection."""
+    conn, ends = None, []  # None: not yet
+
+    def __del__(self):
+        if self.conn is not None:
+            try:
+                self.conn.close()
+                self.ends.append("closed")
+            except TimeoutError as error:
+                self.ends.append(error)
+
+
+@pytest.fixture
+def arm():
+    """Has buffers close a connection from here on. One that waits for itself gets a TimeoutError."""
+    def late(*_):
+        raise TimeoutError("it waits for itself")
+
+    def begin(conn):
+        Closes.conn, Closes.ends = conn, []
+        signal.alarm(2 * WAIT)
+
+    former = signal.signal(signal.SIGALRM, late)
+    yield begin
+    Closes.conn = None
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, former)
+
+
+def test_a_buffer_that_is_settled_closes_the_connection(ambroker, broker, arm):
+    """The close used to wait for the call that had given the buffer back."""
+    conn = ambroker.connect(broker.url())
+    pub = conn.publisher("a")
+    arm(conn)
+    pub.post(Closes(b"x"))
+    pub.flush(WAIT)
+    with pytest.raises(ambroker.Closed):
+        pub.post(b"y")
+    assert Closes.ends == ["closed"]
+
+
+def test_a_buffer_that_was_left_closes_the_connection(ambroker, rig, arm):
+    """The close used to wait for the call that had found the buffer."""
+    broker, conn, pubs, lent = stalled(ambroker, rig, Closes)
+    try:
+        del lent[pubs[-1]]
+        arm(conn)
+        pubs.pop().close(0)
+        assert Closes.ends == []
+    finally:
+        broker.signal(signal.SIGCONT)
+    with pytest.raises(ambroker.Closed):
+        while True:
+            conn.publisher("other").close()  # It looks.
+    assert set(Closes.ends) == {"closed"}
 
 
 OTHER = """

@@ -224,11 +224,14 @@ static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject
     struct amb_pub_options options;
     const char *topic;
     if (!PyArg_ParseTuple(args, "s:publisher", &topic) ||
-        !amb_py_pub_keywords(keywords, &options) || !amb_py_enter(self)) {
+        !amb_py_pub_keywords(keywords, &options)) {
+        return NULL;
+    }
+    amb_py_left_look(self->session);
+    if (!amb_py_enter(self)) {
         return NULL;
     }
     struct amb_pub *pub;
-    amb_py_left_look(self->session);
     amb_py_release_gil();
     enum amb_status status = amb_pub_open(self->session->conn, topic, &options, &pub);
     amb_py_take_gil();

@@ -97,10 +97,10 @@ static void leave_both(struct amb_py_handle *self)
     amb_gate_leave(&self->session->gate);
 }
 
-/* In slices, for signals and the connection's close. False: it has not ended, and perhaps an
- * exception is raised. */
-static bool await_end(struct amb_py_handle *self, amb_py_handle_fn await, void *handle,
-                      int64_t patience_ns)
+/* In slices, for signals and the connection's close. Another answer than AMB_OK: it has not ended,
+ * and perhaps an exception is raised. */
+static enum amb_status await_end(struct amb_py_handle *self, amb_py_handle_fn await, void *handle,
+                                 int64_t patience_ns)
 {
     const struct amb_py_call call = {.run = await, .arg = handle};
     enum amb_status status;
@@ -112,7 +112,7 @@ static bool await_end(struct amb_py_handle *self, amb_py_handle_fn await, void *
         goes_on = !is_raised && (status == AMB_ETIMEDOUT || status == AMB_ECLOSED) &&
                   patience_ns > 0 && !amb_gate_is_closed(&self->session->gate);
     } while (goes_on);
-    return status == AMB_OK;
+    return status;
 }
 
 /* False: an exception is raised. */
@@ -124,13 +124,16 @@ static bool close_in_session(struct amb_py_handle *self, const struct amb_py_end
     }
     enum amb_status status = AMB_OK;
     void *handle = take_handle(self);
-    if (handle != NULL &&
-        (how->await == NULL || await_end(self, how->await, handle, patience_ns))) {
+    if (handle != NULL && how->await != NULL) {
+        status = await_end(self, how->await, handle, patience_ns);
+    }
+    if (handle != NULL && status == AMB_OK) {
         PyThreadState *thread = PyEval_SaveThread(); /* No signal may raise here. */
         status = how->end(handle, AMB_NOWAIT);
         PyEval_RestoreThread(thread);
     } else if (handle != NULL) {
         atomic_store_explicit(&self->handle, handle, memory_order_release);
+        status = status == AMB_EFORKED ? status : AMB_OK; /* The connection goes on with it. */
     }
     leave_both(self);
     if (status != AMB_OK && status != AMB_EAGAIN) {

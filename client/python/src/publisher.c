@@ -158,7 +158,7 @@ void amb_py_publisher_lease_mem(PyObject *publisher, enum amb_mem *mem, int32_t 
     *device = publisher_of(publisher)->lease_device;
 }
 
-/* Gives back what is settled; the caller is inside the gates. */
+/* Gives back what is settled. */
 static void settle(struct publisher *self, uint64_t settled)
 {
     while (self->oldest != NULL && self->oldest->seq <= settled) {
@@ -174,10 +174,9 @@ static void settle_known(struct publisher *self)
 {
     struct amb_pub_info info = AMB_INIT(amb_pub_info);
     if (self->oldest != NULL && amb_py_try_enter(&self->handle)) {
-        if (amb_pub_stat(pub_of(&self->handle), &info) == AMB_OK) {
-            settle(self, info.settled);
-        }
-        amb_py_leave(&self->handle);
+        bool is_known = amb_pub_stat(pub_of(&self->handle), &info) == AMB_OK;
+        amb_py_leave(&self->handle); /* Python that runs now may close the connection. */
+        settle(self, is_known ? info.settled : 0);
     }
 }
 
@@ -407,9 +406,10 @@ void amb_py_loans_end(struct amb_py_loan *loans)
     settle(&rest, UINT64_MAX);
 }
 
-void amb_py_left_look(struct amb_py_session *session)
+/* Ends publishers whose messages have left by now. Returns their loans. Inside the gate. */
+static struct amb_py_loan *end_left(struct amb_py_session *session)
 {
-    struct amb_py_loan **at = &session->loans;
+    struct amb_py_loan **at = &session->loans, *over = NULL;
     while (*at != NULL) {
         struct amb_py_loan *oldest = *at, *newest = oldest;
         while (newest->next != NULL && newest->next->left == NULL) {
@@ -420,10 +420,19 @@ void amb_py_left_look(struct amb_py_session *session)
             continue;
         }
         *at = newest->next;
-        newest->next = NULL;
+        newest->next = over;
+        over = oldest;
         (void)amb_pub_close(oldest->left, AMB_NOWAIT);
-        amb_py_loans_end(oldest); /* It may run Python, which may change the list. */
-        at = &session->loans;
+    }
+    return over;
+}
+
+void amb_py_left_look(struct amb_py_session *session)
+{
+    if (session->loans != NULL && amb_gate_enter(&session->gate)) {
+        struct amb_py_loan *over = end_left(session);
+        amb_gate_leave(&session->gate);
+        amb_py_loans_end(over); /* It may run Python, which may close the connection. */
     }
 }
 
@@ -452,10 +461,7 @@ static void publisher_dealloc(PyObject *object)
     /* Sent messages shall leave. */
     bool has_ended = amb_py_handle_end(&self->handle, &ends, self->is_left ? AMB_NOWAIT : AMB_SEC);
     leave_loans(session, oldest, newest, has_ended);
-    if (amb_gate_enter(&session->gate)) {
-        amb_py_left_look(session);
-        amb_gate_leave(&session->gate);
-    }
+    amb_py_left_look(session);
     amb_py_session_drop(session);
 }
 
