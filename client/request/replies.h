@@ -72,7 +72,8 @@ void amb_replies_leave(struct amb_conn *conn, struct amb_asked *asked);
 
 /* Gives replies that have come to their requests, and ends those whose time is over. */
 void amb_replies_turn(struct amb_conn *conn);
-/* The same if a deadline has passed, from timers; looks at the link first, if nobody drives. */
+/* The same if a deadline has passed, from timers; looks at the link first, unless a driver
+ * that is awake does. */
 void amb_replies_timer(struct amb_conn *conn, int64_t now_ns);
 /* Is a callback due? */
 bool amb_replies_is_due(const struct amb_conn *conn);

@@ -110,6 +110,45 @@ static void *poll_for_ever(void *arg)
     return NULL;
 }
 
+static bool is_driver_asleep(struct session *s)
+{
+    amb_conn_lock(s->conn);
+    bool is_asleep = s->conn->driver.is_asleep;
+    amb_conn_unlock(s->conn);
+    return is_asleep;
+}
+
+/* The same while another thread sleeps in amb_poll: behind a stop the timers may come first. */
+static void what_has_come_counts_also_beside_a_driver_that_sleeps(void **state)
+{
+    (void)state;
+    struct session s;
+    struct ends ends = {0};
+    pthread_t thread;
+    session_open(&s, &(struct fake_options){.heartbeat_ns = 60 * AMB_SEC}, NULL);
+    fake_broker_hold(s.fake, true);
+    int64_t late_ns = amb_clock_monotonic_ns() + 2 * AMB_SEC;
+    post(&s, 2 * AMB_SEC, &ends);
+    FAKE_WAIT(s.fake, &s.seen, s.seen.msgs[0] == 1);
+    assert_int_equal(pthread_create(&thread, NULL, poll_for_ever, &s), 0);
+    while (!is_driver_asleep(&s)) {
+        fake_broker_nap();
+    }
+    amb_conn_lock(s.conn);
+    settle(&s, 1, 0);
+    late_ns = late_ns > s.conn->notify.reply_ns ? late_ns : s.conn->notify.reply_ns;
+    while (amb_clock_monotonic_ns() <= late_ns) {
+        fake_broker_nap();
+    }
+    assert_true(s.conn->driver.is_asleep);
+    amb_replies_timer(s.conn, amb_clock_monotonic_ns());
+    amb_conn_unlock(s.conn);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(ends.count, 1);
+    assert_int_equal(ends.last, AMB_ENORESPONDERS);
+    session_close(&s);
+}
+
 /* Without a thread of the library, one that sleeps in amb_poll is all that looks at the clock. */
 static void a_time_out_wakes_a_poll_that_began_before(void **state)
 {
@@ -255,6 +294,7 @@ int main(void)
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &ring),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &stream),
         cmocka_unit_test(what_has_come_counts_however_late_it_is_looked_at),
+        cmocka_unit_test(what_has_come_counts_also_beside_a_driver_that_sleeps),
         cmocka_unit_test(a_time_out_wakes_a_poll_that_began_before),
         cmocka_unit_test_prestate(a_time_out_wakes_poll, &ring),
         cmocka_unit_test_prestate(what_answers_nothing_is_dropped, &ring),
