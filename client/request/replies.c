@@ -264,7 +264,7 @@ void amb_replies_timer(struct amb_conn *conn, int64_t now_ns)
     if (conn->replies == NULL || now_ns < conn->notify.reply_ns) {
         return;
     }
-    conn->notify.reply_ns = INT64_MAX; /* What the look wakes shall not look once more. */
+    conn->notify.reply_ns = INT64_MAX; /* Waits that the look wakes do not look once more. */
     /* Replies that came while this process was stopped, or had no core, have come in time. A driver
      * that sleeps is behind this thread then. */
     if (!conn->driver.is_taken || conn->driver.is_asleep) {
