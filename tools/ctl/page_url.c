@@ -20,7 +20,10 @@ const char *amb_page_url_fault(const char *url)
             return "has bytes that no address has";
         }
     }
-    /* A name or an address, "[::1]" too, and a port; no user before it. */
+    /* A name or an address, "[::1]" too, and a port. */
     size_t len = strcspn(host, "/?#");
-    return len > 0 && host[0] != ':' && memchr(host, '@', len) == NULL ? NULL : "has no host";
+    if (memchr(host, '@', len) != NULL) {
+        return "names a user, and may lead elsewhere";
+    }
+    return len > 0 && host[0] != ':' ? NULL : "has no host";
 }
