@@ -243,7 +243,7 @@ enum amb_status amb_http_create(const struct amb_config *config, struct amb_cont
     if (status == AMB_OK) {
         http->tables.inbox = &observer->inbox;
         observer->guest = (struct amb_observer_guest){
-            .fd = http->epoll_fd, .turn = turn, .arg = http, .page = amb_http_visit};
+            .fd = http->epoll_fd, .turn = turn, .arg = http, .visit = amb_http_visit};
         *out = http;
         return AMB_OK;
     }

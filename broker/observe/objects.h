@@ -32,9 +32,11 @@ struct amb_objects_ask {
  * this, or later. */
 void amb_objects_ask(struct amb_shard *shard, struct amb_objects_ask *ask);
 
-/* Part of a turn: a part of a pass, where one is due. */
+/* Part of a turn: a part of a pass, where one is due. Readers of traced batches are looked at, too.
+ */
 void amb_objects_turn(struct amb_shard *shard);
-/* When that is next; INT64_MAX: when something moves. Before a sleep: the memory in use is told. */
+/* When the next part is due; INT64_MAX: when something moves. It is asked before a sleep, and so
+ * tells the memory in use. */
 int64_t amb_objects_due(struct amb_shard *shard);
 /* Nobody runs the shard any more: questions are answered as things are. */
 void amb_objects_end(struct amb_shard *shard);

@@ -17,8 +17,8 @@
 static void ask_guest(struct amb_observer *observer, struct amb_observer_job *job)
 {
     const struct amb_observer_guest *guest = &observer->guest;
-    if (guest->page != NULL) {
-        job->status = guest->page(guest->arg, &job->text, job->why);
+    if (guest->visit != NULL) {
+        job->status = guest->visit(guest->arg, &job->text, job->why);
     } else {
         job->status = AMB_EINVAL;
         (void)snprintf(job->why, sizeof(job->why), "this broker has no HTTP (http.listen)");

@@ -27,8 +27,9 @@ struct amb_observer_guest {
     /* Does it, and returns how many ms later it wants to be called at the latest; -1: never. */
     int (*turn)(void *arg);
     void *arg;
-    /* The answer of a job whose query is "page", for free(). EINVAL, and `why`. ENOMEM. */
-    enum amb_status (*page)(void *arg, char **text, char why[AMB_COUNTERS_REFUSAL_MAX]);
+    /* The answer of a job whose query is "page", which asks for the page of HTTP: for free(). NULL:
+     * there is no such page. EINVAL, and `why`. ENOMEM. */
+    enum amb_status (*visit)(void *arg, char **text, char why[AMB_COUNTERS_REFUSAL_MAX]);
 };
 
 struct amb_observer {
@@ -63,6 +64,6 @@ AMB_MUST_CHECK enum amb_status amb_observer_start(struct amb_observer *observer,
                                                   const struct amb_counters *counters);
 /* Jobs that are there are answered before. Harmless twice, and on zeros. */
 void amb_observer_stop(struct amb_observer *observer);
-/* The job's next page; "page": an address of the guest's that works once. The job is the observer's
- * until `done`. */
+/* The next page of the job's view; of the query "page" an address that works once, by the guest's
+ * `visit`. The job is the observer's until `done`. */
 void amb_observer_page(struct amb_observer *observer, struct amb_observer_job *job);
