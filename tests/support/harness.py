@@ -239,7 +239,7 @@ PATIENT = ("-o", "limits.peer_timeout=60s")
 
 
 def starved(before, after):
-    """By two answers of waited(): of the thread that had to wait longest."""
+    """How long the thread that waited longest had no core, between two answers of waited()."""
     return max(after[thread] - before.get(thread, 0) for thread in after)
 
 

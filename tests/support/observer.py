@@ -4,15 +4,25 @@
 
     observer.py --ctl BROKER_CTL [--file COUNTERS] [--but KIND,...] [--least N] [--refused] [--seed N] SOCKET PID
 
-Ways are of these kinds: views, the counters file, HTTP with figures of each object, top, events, trace. Each answer
-must be well-formed, and no total may run backwards. Between two looks it waits twice as long as the first one took.
+A way to look is of one of these kinds; --but leaves some out:
 
-Standard input, a line each: `all` looks once in each way, at once; `pause` stops until `go`. The answer is the same
-word, and no look is under way then. It says `ready` once it hears SIGTERM, which ends it: one line of JSON with the
-number of looks in each way. Exit status 1: an answer was wrong, or there were fewer looks than N; the line says so.
+    view    broker-ctl asks the broker            top     broker-ctl top, twice
+    file    broker-ctl reads the counters file    events  broker-ctl events, for a moment
+    http    metrics, figures of each object,      trace   broker-ctl trace, for one batch
+            views, probes, a stream of events
 
-The end of the broker ends it well. --refused: of a broker that has no memory or no place, a refusal with a sentence is
-an answer, too.
+Each answer must be well-formed, and no total may run backwards. After each look the program waits twice as long as
+that look took. It writes `ready` first, and hears SIGTERM from then on.
+
+    standard input    what it does                           standard output
+    all               looks in each way once                 all
+    pause             looks no more                          pause
+    go                goes on                                go
+    SIGTERM           ends, and so it does with the broker   JSON: how many looks of each kind
+
+No look is under way when it has written a word. Exit status 1: an answer was wrong, or there were fewer looks than
+--least; the JSON says which. --refused: the broker may have no memory or no place, so that a refusal with a sentence
+is an answer, too.
 """
 import argparse
 import collections
@@ -41,12 +51,12 @@ PAGES = ("status", "workers", "metrics", "topics", "subs", "queues", "clients", 
          "paths?name=a")
 OBJECTS = ("topics", "subs", "queues", "clients")
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
-FINDINGS = (0, 1, 2)        # of doctor
+FINDINGS = (0, 1, 2)        # how doctor may exit
 LATE, REFUSED = 75, (69, 70, 75)
 LOOK_S = 60                 # the longest look
 STREAM_S = 0.3
 PATIENT = 'client = { connect_timeout = "50s"; timeout = "50s"; };'  # on a machine that is busy with others
-SHORTEST_S, LONGEST_S = 0.02, 0.5  # of a wait between two looks
+SHORTEST_S, LONGEST_S = 0.02, 0.5  # the wait between two looks
 GONE_S = 20                 # for a broker that is being killed: its end is known later than its sockets are closed
 
 
@@ -94,10 +104,10 @@ class Observer:
                 yield f"http {probe}", lambda probe=probe: self.probe(probe)
             yield "http /v1/events", self.stream
 
-    # Ways to look.
+    # Ways to look: each raises Wrong, or another error that look() knows.
 
     def ctl(self, *words, ends=(0,), at=None):
-        """What broker-ctl prints. at: another place than the broker's socket."""
+        """What broker-ctl prints; None: it was refused, as it may be. at: another place than the broker's socket."""
         at = at or ("--url", f"unix://{self.options.socket}", "--client-name", NAME)
         done = subprocess.run([self.options.ctl, *at, *words], capture_output=True, text=True, timeout=LOOK_S,
                               stdin=subprocess.DEVNULL, check=False, env=self.env, preexec_fn=_end_with_parent)
@@ -190,7 +200,7 @@ class Observer:
     # One after the other.
 
     def look(self, name, way):
-        """How long it took."""
+        """Looks in one way; returns how long that took."""
         begin = time.monotonic()
         try:
             way()
@@ -203,16 +213,16 @@ class Observer:
         self.looks[name.split()[0]] += 1
         return time.monotonic() - begin
 
-    def all(self):
+    def look_all(self):
         for name, way in self.ways:
             self.look(name, way)
 
-    def tally(self):
+    def summary(self):
         return {"looks": sum(self.looks.values()), "refused": self.refused, **self.looks}
 
 
-class Led:
-    """By lines of standard input, and by SIGTERM."""
+class Commands:
+    """What standard input and SIGTERM tell the program, which hears it while it waits."""
 
     def __init__(self, observer):
         self.observer, self.rest = observer, b""
@@ -230,13 +240,13 @@ class Led:
 
     def _do(self, word):
         if word == "all":
-            self.observer.all()
+            self.observer.look_all()
         elif word in ("pause", "go"):
             self.is_paused = word == "pause"
         print(word, flush=True)
 
     def wait(self, seconds):
-        """So long, or while it is paused; it does what it is told meanwhile."""
+        """Waits so long, or for as long as it is paused, and does what it is told meanwhile."""
         deadline = time.monotonic() + seconds
         while not self.is_over:
             left = None if self.is_paused else max(0, deadline - time.monotonic())
@@ -252,16 +262,16 @@ class Led:
 
 
 def watch(observer, dice):
-    led = Led(observer)
+    commands = Commands(observer)
     print("ready", flush=True)
-    led.wait(0)
-    while not led.is_over:
+    commands.wait(0)
+    while not commands.is_over:
         ways = list(observer.ways)
         dice.shuffle(ways)
         for name, way in ways:
             took = observer.look(name, way)
-            led.wait(min(max(SHORTEST_S, 2 * took), LONGEST_S))
-            if led.is_over:
+            commands.wait(min(max(SHORTEST_S, 2 * took), LONGEST_S))
+            if commands.is_over:
                 return
 
 
@@ -291,10 +301,10 @@ def main():
         if not has_ended(pidfd, GONE_S):
             wrong = str(error)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # Python's own end would not know what to do with it.
-    tally = observer.tally()
-    if wrong is None and tally["looks"] < options.least:
+    said = observer.summary()
+    if wrong is None and said["looks"] < options.least:
         wrong = f"fewer than {options.least} looks"
-    print(json.dumps(tally | ({"wrong": wrong, "seed": options.seed} if wrong else {})), flush=True)
+    print(json.dumps(said | ({"wrong": wrong, "seed": options.seed} if wrong else {})), flush=True)
     return 1 if wrong else 0
 
 
