@@ -218,7 +218,7 @@ class Publisher:
 
     async def close(self, timeout: float | None = None) -> None:
         """Cancels what has not left, and ends; flush comes before it. It waits until the link reads no posted
-        buffer; behind the timeout the connection keeps these."""
+        buffer; after the timeout the connection keeps these."""
         await self._conn.in_thread(self._pub.close, timeout)
         self.waiters.wake_all()
 
@@ -226,7 +226,7 @@ class Publisher:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        wait = 0.0  # for the link: none where it was waited for in vain
+        wait = 0.0  # for the link; none where the flush has waited in vain
         try:
             await self.flush(patience(kind))
             wait = patience(kind)

@@ -77,7 +77,7 @@ class Publisher:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        wait = 0.0  # for the link: none where it was waited for in vain
+        wait = 0.0  # for the link; none where the flush has waited in vain
         try:
             self.flush(patience(kind))
             wait = patience(kind)

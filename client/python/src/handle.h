@@ -14,7 +14,7 @@ typedef enum amb_status (*amb_py_handle_fn)(void *handle, int64_t timeout_ns);
 
 /* How a publisher or a subscription ends. */
 struct amb_py_end {
-    amb_py_handle_fn await; /* until the end need not wait; NULL: it never does */
+    amb_py_handle_fn await; /* waits until `end` need not wait; NULL: it never has to */
     amb_py_handle_fn end;   /* amb_pub_close, amb_sub_close */
 };
 
@@ -44,8 +44,8 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
  * reference ends it, or the close of the connection. */
 PyObject *amb_py_handle_close(struct amb_py_handle *self, const struct amb_py_end *how,
                               int64_t patience_ns);
-/* Its last reference is gone: ends it, and frees it. Another answer of how->await than AMB_OK
- * leaves it to the connection, and so does a close of that. False: so it is. */
+/* Its last reference is gone: ends it, and frees the object. False: its end is left to the
+ * connection, which is being closed, or how->await did not answer AMB_OK within timeout_ns. */
 bool amb_py_handle_end(struct amb_py_handle *self, const struct amb_py_end *how,
                        int64_t timeout_ns);
 /* Frees one whose handle is closed. */

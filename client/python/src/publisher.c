@@ -22,7 +22,7 @@ struct amb_py_loan {
     struct amb_py_loan *next;
     uint64_t seq;
     struct amb_py_hold hold;
-    struct amb_pub *left; /* the oldest of one that was left to the session: its publisher */
+    struct amb_pub *left; /* of the oldest loan of a publisher that the session has to end */
 };
 
 struct publisher {
@@ -484,8 +484,7 @@ static PyMethodDef methods[] = {
     {"stat", publisher_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", (PyCFunction)(void (*)(void))publisher_close, METH_FASTCALL,
      "close(timeout=None): cancel what has not left, wait until the link reads no posted buffer, "
-     "and "
-     "end; flush comes before it. Behind the timeout the connection keeps these buffers."},
+     "and end; flush comes before it. After the timeout the connection keeps these buffers."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -54,7 +54,7 @@ struct amb_py_session {
     bool is_over;    /* libamb has nothing of it any more */
     bool is_hasty;   /* its close waits for no link that still reads posted buffers */
     struct amb_conn *conn;
-    struct amb_py_loan *loans; /* of publishers that are gone, and whose buffers may be read yet */
+    struct amb_py_loan *loans; /* of publishers that are gone; the link may still read these */
     struct amb_py_news news;
 };
 
