@@ -69,7 +69,7 @@ static void *look_main(void *arg)
     return NULL;
 }
 
-/* Has it been counted as one more? */
+/* False: AMB_DOCTOR_LOOKS_MAX are under way. */
 static bool take_place(void)
 {
     if (atomic_fetch_add_explicit(&looks, 1, memory_order_relaxed) < AMB_DOCTOR_LOOKS_MAX) {

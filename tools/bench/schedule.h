@@ -9,6 +9,5 @@
 
 #define AMB_SCHEDULE_MAX_NS INT64_C(1000000000000000000) /* 31 years: later is never */
 
-/* So long take so many messages, of so many a second; at most AMB_SCHEDULE_MAX_NS. rate: above 0.
- */
+/* How long that many messages take, at most AMB_SCHEDULE_MAX_NS. rate: a second, above 0. */
 int64_t amb_schedule_ns(double messages, double rate);

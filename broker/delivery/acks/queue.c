@@ -112,8 +112,8 @@ static void count_gap(struct amb_queue *queue, const struct amb_gap *gap)
     }
 }
 
-/* Gives a take that begins at `seq`, with the gap before it. False: it is gone, and that gap stands
- * before the next try. */
+/* Gives a take that begins at `seq`, with the gap before it. False: the take is dropped, and the
+ * next one tells the same gap. */
 static bool feed_take(struct amb_queue *queue, struct amb_cursor *cursor, struct amb_seat *seat,
                       struct amb_take *take, uint64_t seq)
 {

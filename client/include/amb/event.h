@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * <amb/event.h>: the events of a connection, which amb_options.on_event hears inside amb_poll.
- * It has the state of a publisher as well. <amb/amb.h> includes it.
+ * <amb/event.h>: the events of a connection, which amb_options.on_event hears inside amb_poll; and
+ * how a publisher stands, which amb_pub_stat tells. <amb/amb.h> includes it.
  */
 #ifndef AMB_EVENT_H
 #define AMB_EVENT_H
