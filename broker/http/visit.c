@@ -37,6 +37,12 @@ enum amb_status amb_http_visit(void *arg, char **text, char why[AMB_COUNTERS_REF
         (void)snprintf(url, sizeof(url), "http://%s%s%s:%u/?key=%s", is_v6 ? "[" : "", tcp->host,
                        is_v6 ? "]" : "", (unsigned)tcp->port, key);
     }
+    if (http->listener_count == 0) {
+        (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX,
+                       "no listener for the page: http.listen has none, or none could be opened "
+                       "(the log says why)");
+        return AMB_EINVAL;
+    }
     if (url[0] == '\0' && local == NULL) {
         (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX,
                        "with http.insecure or users the page is on a Unix socket alone: add one to "

@@ -194,3 +194,11 @@ def test_where_there_is_no_page_it_says_why(rig):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = run_page(rig, broker.url("ring"), "--port", str(taken.getsockname()[1]))
         check(done.returncode == 69 and "in use" in done.stderr, done.stderr)
+
+
+def test_where_no_listener_could_be_opened_users_are_not_blamed(rig):
+    taken = rig.folder / f"broker-{rig.started}.sock.http"
+    taken.mkdir()  # where the broker would have its socket
+    broker = rig.broker()
+    done = run_page(rig, broker.url("ring"))
+    check(done.returncode != 0 and "no listener for the page" in done.stderr, done.stderr)
