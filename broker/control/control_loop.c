@@ -149,7 +149,10 @@ enum amb_status amb_control_init(struct amb_control *control, const struct amb_c
     if (control->indices == NULL) {
         return AMB_ENOMEM;
     }
-    enum amb_status status = amb_inbox_init(&control->inbox, control);
+    enum amb_status status = amb_half_open_init(&control->half_open);
+    if (status == AMB_OK) {
+        status = amb_inbox_init(&control->inbox, control);
+    }
     if (status == AMB_OK) {
         status = control_open(control, error, error_size);
         control->directory.owner_text = amb_client_owner_text;
@@ -173,6 +176,7 @@ void amb_control_fini(struct amb_control *control)
     amb_queues_forget(&control->directory);
     amb_directory_fini(&control->directory);
     amb_identities_fini(&control->identities);
+    amb_half_open_fini(&control->half_open);
     amb_parties_fini(&control->parties);
     amb_tenants_fini(&control->tenants);
     amb_inbox_fini(&control->inbox);
@@ -248,7 +252,7 @@ static void control_count(struct amb_control *control)
     amb_stat_set(&stats->workers, control->shard_count);
     amb_stat_set(&stats->clients, amb_control_sessions(control));
     amb_stat_set(&stats->clients_limit, config->server.max_connections);
-    amb_stat_set(&stats->connecting, control->half_open_count + control->opening_count);
+    amb_stat_set(&stats->connecting, control->half_open.count + control->opening_count);
     amb_stat_set(&stats->topics, directory->topic_count);
     amb_stat_set(&stats->topics_limit, config->limits.max_topics);
     amb_stat_set(&stats->subscriptions, directory->sub_count);

@@ -7,6 +7,7 @@
 #include "broker/control/portowner.h"
 #include "broker/tls/handshaker.h"
 #include "broker/worker/porter.h"
+#include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/tls/tls.h"
@@ -281,29 +282,19 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* The oldest connection that has not said who it is goes. One that has said nothing goes first, so
- * that a crowd of those does not push out a client that is half through. If more than half are half
- * through, the crowd is one of those, and its oldest goes. False: there is none. *is_at_once: its
- * descriptor is free. */
+/* A connection that has not said who it is goes. One that has failed is told so, and was counted
+ * when it failed. False: there is none. *is_at_once: its descriptor is free. */
 static bool door_evict(struct amb_control *control, bool *is_at_once)
 {
-    struct amb_client *silent = NULL, *halfway = NULL;
-    uint32_t halfway_count = 0;
-    AMB_LIST_FOR_EACH (node, &control->clients) {
-        struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->state == AMB_CLIENT_HELLO && silent == NULL) {
-            silent = client;
-        } else if (client->state == AMB_CLIENT_AUTH) {
-            halfway = halfway == NULL ? client : halfway;
-            halfway_count++;
-        }
-    }
-    bool is_halfway = silent == NULL || halfway_count > control->config->server.max_half_open / 2;
-    struct amb_client *client = is_halfway ? halfway : silent;
+    struct amb_client *client = amb_half_open_next(&control->half_open);
     if (client == NULL) {
         return false;
     }
     *is_at_once = !client->is_unix || control->porter == NULL;
+    if (client->refusal_ns != 0) {
+        amb_client_tell_refusal(client);
+        return true;
+    }
     amb_stat_add(&control->stats->refused_limit, 1);
     amb_client_end(client, "too many connections that have not said who they are");
     return true;
@@ -340,20 +331,35 @@ static uint32_t door_shaking(const struct amb_control *control)
                : atomic_load_explicit(&control->handshakers->half_open, memory_order_relaxed);
 }
 
+/* Is it one in a handshake of TLS that goes? They are the larger part, and nobody has failed. */
+static bool door_evicts_shaking(const struct amb_control *control)
+{
+    return control->half_open.refused_count == 0 &&
+           door_shaking(control) > control->half_open.count;
+}
+
 /* One more has come that has not said who it is. Past the limit another one goes: those in a
- * handshake count, too, and where they are the larger part it is one of them. */
+ * handshake count, too. One of these goes a moment later, so clients alone never pass the limit. */
 static void door_hold_limit(struct amb_control *control)
 {
-    uint32_t shaking = door_shaking(control);
+    const uint32_t most = control->config->server.max_half_open;
     bool is_at_once;
-    if (control->half_open_count + shaking < control->config->server.max_half_open) {
+    if (control->half_open.count + door_shaking(control) < most) {
         return;
     }
-    if (shaking > control->half_open_count) {
+    if (control->half_open.count < most && door_evicts_shaking(control)) {
         amb_handshakers_evict(control->handshakers);
     } else {
         (void)door_evict(control, &is_at_once);
     }
+}
+
+/* Of a client that is new. A crowd has room: no more are half open than there are crowds. */
+static void door_place(struct amb_client *client, const struct sockaddr_storage *from)
+{
+    client_describe_peer(client, from);
+    bool is_placed = amb_half_open_place(client, from);
+    amb_assert(is_placed);
 }
 
 static void tcp_prepare(int fd)
@@ -383,7 +389,7 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
     if (listener->url.scheme == AMB_URL_TLS) {
         door_shake(control, fd, from);
     } else if (amb_client_create(control, fd, is_unix, &client) == AMB_OK) {
-        client_describe_peer(client, from);
+        door_place(client, from);
     }
 }
 
@@ -397,7 +403,7 @@ void amb_door_shaken(struct amb_mail *mail, void *owner)
         amb_handshake_way_close(way);
         return;
     }
-    if (control->half_open_count >= control->config->server.max_half_open) {
+    if (control->half_open.count >= control->config->server.max_half_open) {
         (void)door_evict(control, &is_at_once); /* A crowd may come through its handshakes. */
     }
     if (amb_client_create(control, way->fd, false, &client) != AMB_OK) {
@@ -405,7 +411,7 @@ void amb_door_shaken(struct amb_mail *mail, void *owner)
         amb_handshake_way_free(way);
         return;
     }
-    client_describe_peer(client, &way->from);
+    door_place(client, &way->from);
     client->deadline_ns = way->deadline_ns; /* It began at the door. */
     if (amb_client_use_tls(client, way->tls) != AMB_OK) {
         amb_tls_destroy(&way->tls);
@@ -451,7 +457,7 @@ static bool door_make_room(struct amb_control *control)
     bool is_at_once = false;
     if (amb_porter_is_behind(control->porter, 0)) {
         door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS); /* It is on its way still. */
-    } else if (door_shaking(control) > control->half_open_count) {
+    } else if (door_evicts_shaking(control)) {
         amb_handshakers_evict(control->handshakers);
         door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
     } else if (!door_evict(control, &is_at_once)) {

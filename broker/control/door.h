@@ -3,7 +3,7 @@
  * The front door: listening sockets, and the acceptance of connections.
  *
  * Acceptance survives the end of descriptors: it pauses and goes on. Connections that have not said
- * who they are are limited; where there are too many the oldest of them goes.
+ * who they are are limited; where there are too many one of them goes (half_open.h).
  * Threads: the control thread; open and close at start and end.
  */
 #pragma once

@@ -23,7 +23,7 @@ void amb_crowds_fini(struct amb_crowds *crowds)
 }
 
 /* The family is in front of an IPv4 address: no IPv6 address is mistaken for one. */
-static void key_of(const struct sockaddr_storage *from, uint8_t key[AMB_CROWD_KEY_SIZE])
+void amb_crowd_key_of(const struct sockaddr_storage *from, uint8_t key[AMB_CROWD_KEY_SIZE])
 {
     memset(key, 0, AMB_CROWD_KEY_SIZE);
     if (from->ss_family == AF_INET) {
@@ -36,6 +36,13 @@ static void key_of(const struct sockaddr_storage *from, uint8_t key[AMB_CROWD_KE
         key[AMB_CROWD_KEY_SIZE - 1] = is_v4 ? 4 : 6;
         memcpy(key, v6->sin6_addr.s6_addr + (is_v4 ? 12 : 0), is_v4 ? 4 : IPV6_PREFIX);
     }
+}
+
+void amb_crowd_key_of_uid(uid_t uid, uint8_t key[AMB_CROWD_KEY_SIZE])
+{
+    memset(key, 0, AMB_CROWD_KEY_SIZE);
+    key[AMB_CROWD_KEY_SIZE - 1] = 1;
+    memcpy(key, &uid, sizeof(uid));
 }
 
 /* The one of that key, else one that is nobody's; NULL: there is neither. */
@@ -56,17 +63,15 @@ static struct amb_crowd *find(struct amb_crowds *crowds, const uint8_t *key)
     return unused;
 }
 
-struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const struct sockaddr_storage *from,
+struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const uint8_t key[AMB_CROWD_KEY_SIZE],
                                  struct amb_crowd_member *member)
 {
-    uint8_t key[AMB_CROWD_KEY_SIZE];
-    key_of(from, key);
     struct amb_crowd *crowd = find(crowds, key);
     if (crowd == NULL) {
         return NULL;
     }
     if (crowd->count == 0) {
-        memcpy(crowd->key, key, sizeof(key));
+        memcpy(crowd->key, key, sizeof(crowd->key));
         amb_list_init(&crowd->oldest);
     }
     crowd->count++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections by where they come from: an IPv4 address, or the first 64 bits of an IPv6 address.
- * One host has all addresses that begin so. Threads: owner. Memory: a table for as many crowds as
- * there are connections, made at the start.
+ * One host has all addresses that begin so. On a Unix socket it is a uid. Threads: owner. Memory: a
+ * table for as many crowds as there are connections, made at the start.
  */
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #define AMB_CROWD_KEY_SIZE 16u
 
@@ -38,8 +39,10 @@ struct amb_crowds {
 AMB_MUST_CHECK enum amb_status amb_crowds_init(struct amb_crowds *crowds, uint32_t capacity);
 /* Harmless twice, and on zeros. */
 void amb_crowds_fini(struct amb_crowds *crowds);
-/* One more connection of that address. NULL: there are too many. */
-struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const struct sockaddr_storage *from,
+void amb_crowd_key_of(const struct sockaddr_storage *from, uint8_t key[AMB_CROWD_KEY_SIZE]);
+void amb_crowd_key_of_uid(uid_t uid, uint8_t key[AMB_CROWD_KEY_SIZE]);
+/* One more connection of that crowd. NULL: there are too many crowds. */
+struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const uint8_t key[AMB_CROWD_KEY_SIZE],
                                  struct amb_crowd_member *member);
 void amb_crowds_remove(struct amb_crowd *crowd, struct amb_crowd_member *member);
 /* The oldest connection of the crowd that has most of them. Of several such crowds it is the oldest

@@ -112,10 +112,12 @@ static void way_arrived(struct amb_mail *mail, void *owner)
     struct amb_handshaker *handshaker = owner;
     struct amb_handshakers *all = handshaker->all;
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
+    uint8_t key[AMB_CROWD_KEY_SIZE];
     if (handshaker->count >= all->most) {
         evict_one(handshaker);
     }
-    way->crowd = amb_crowds_add(&handshaker->crowds, &way->from, &way->by_crowd);
+    amb_crowd_key_of(&way->from, key);
+    way->crowd = amb_crowds_add(&handshaker->crowds, key, &way->by_crowd);
     if (handshaker->is_stopping || way->crowd == NULL ||
         amb_tls_create_accepting(way->context, way->fd, &way->tls) != AMB_OK) {
         if (way->crowd != NULL) {

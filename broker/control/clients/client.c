@@ -11,6 +11,7 @@
 #include "broker/control/clients/client_session.h"
 #include "broker/control/clients/client_share.h"
 #include "broker/control/clients/control.h"
+#include "broker/control/clients/half_open.h"
 #include "broker/control/clients/quotas.h"
 #include "broker/control/clients/renew.h"
 #include "broker/control/directory/directory_accounts.h"
@@ -85,7 +86,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     }
     amb_list_push_back(&control->clients, &client->node);
     control->client_count++;
-    control->half_open_count++;
+    control->half_open.count++;
     *out = client;
     return AMB_OK;
 }
@@ -119,7 +120,7 @@ void amb_client_opening(struct amb_client *client)
     client->has_session = true;
     client->state = AMB_CLIENT_OPENING;
     amb_client_list(client);
-    client->control->half_open_count--;
+    amb_half_open_leave(client);
     client->control->opening_count++;
 }
 
@@ -300,7 +301,9 @@ void amb_client_end(struct amb_client *client, const char *why)
         amb_client_gone(client, why);
         amb_client_closed(client, amb_client_end_kind(client), why);
     } else {
-        client->control->half_open_count -= client->state != AMB_CLIENT_OPENING;
+        if (client->state != AMB_CLIENT_OPENING) {
+            amb_half_open_leave(client);
+        }
         amb_debug("connection %" PRIu64 ": ended: %s", client->id, why);
     }
     bool is_opening = client->state == AMB_CLIENT_OPENING;
@@ -357,7 +360,7 @@ static void client_on_pidfd(struct amb_watch *watch, uint32_t events)
     amb_client_end_quarantine(client);
 }
 
-static void client_tell_refusal(struct amb_client *client)
+void amb_client_tell_refusal(struct amb_client *client)
 {
     amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
 }
@@ -368,10 +371,11 @@ void amb_client_refuse(struct amb_client *client)
     amb_stat_add(&control->stats->refused_auth, 1);
     int64_t delay_ns = amb_failures_note(&control->failures, client->address, control->now_ns);
     if (delay_ns == 0) {
-        client_tell_refusal(client);
+        amb_client_tell_refusal(client);
         return;
     }
-    /* It counts as half open meanwhile, and nothing more of it is read. */
+    /* It counts as half open meanwhile, and nothing more of it is read. It is the first to go. */
+    amb_half_open_refuse(client);
     client->refusal_ns = amb_deadline_ns(control->now_ns, delay_ns);
     client->paused |= AMB_PAUSE_LOGIN;
 }
@@ -394,7 +398,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
     case AMB_CLIENT_AUTH:
         if (client->refusal_ns != 0) {
             if (now_ns >= client->refusal_ns) {
-                client_tell_refusal(client);
+                amb_client_tell_refusal(client);
             }
         } else if (now_ns >= client->deadline_ns) {
             amb_stat_add(&client->control->stats->handshake_timeout, 1);
@@ -411,7 +415,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         } else if (amb_login_is_over(&client->login, (int64_t)time(NULL))) {
             client->loses_maps = true;
-            client_tell_refusal(client); /* `until` of its user has come. */
+            amb_client_tell_refusal(client); /* `until` of its user has come. */
         }
         break;
     case AMB_CLIENT_ENDING:

@@ -23,6 +23,7 @@
 #include "broker/control/clients/watch.h"
 #include "broker/control/directory/directory.h"
 #include "broker/rights/rights.h"
+#include "broker/tls/crowds.h"
 #include "wire/base/idmap.h"
 #include "wire/codec/control.h"
 #include "wire/codec/frame.h"
@@ -135,6 +136,8 @@ struct amb_client {
                                   * must not need memory */
     int64_t deadline_ns, seen_ns, connected_ns;
     int64_t peer_timeout_ns; /* that it was told */
+    struct amb_crowd_member by_crowd;
+    struct amb_crowd *crowd; /* while it is half open; NULL: none */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t quarantined_bytes;
     struct amb_party *party;    /* that is charged: from Auth on */
@@ -200,6 +203,8 @@ bool amb_client_opened(struct amb_client *client, enum amb_status status);
 /* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
  */
 void amb_client_refuse(struct amb_client *client);
+/* One whose refusal waits is told it now, and ends. */
+void amb_client_tell_refusal(struct amb_client *client);
 /* Its line in the log, once: it has done something, or has been here for a while. Not for those
  * that but look at the broker. */
 void amb_client_log(struct amb_client *client);

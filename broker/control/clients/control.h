@@ -16,6 +16,7 @@
 #include "broker/control/clients/client_closed.h"
 #include "broker/control/clients/expiry.h"
 #include "broker/control/clients/failures.h"
+#include "broker/control/clients/half_open.h"
 #include "broker/control/clients/hooks.h"
 #include "broker/control/clients/left_maps.h"
 #include "broker/control/clients/watch.h"
@@ -130,7 +131,8 @@ struct amb_control {
     bool has_fallen;                /* amb_user.has_fallen of some user */
     struct amb_control_network networks[AMB_CONTROL_NETWORKS];
     struct amb_idmap by_id; /* struct amb_client.known: those and the dead */
-    uint32_t client_count, half_open_count;
+    uint32_t client_count;
+    struct amb_half_open half_open;
     uint32_t opening_count; /* orders that make a session; their clients may have gone */
     struct amb_session_indices *indices; /* one for each shard */
     uint64_t config_number;              /* of the configuration: each reload brings another one */

@@ -28,8 +28,10 @@ static struct amb_crowd *add(struct amb_crowds *crowds, const char *text,
                              struct amb_crowd_member *member)
 {
     struct sockaddr_storage from = address(text);
+    uint8_t key[AMB_CROWD_KEY_SIZE];
+    amb_crowd_key_of(&from, key);
     amb_list_init(&member->node);
-    return amb_crowds_add(crowds, &from, member);
+    return amb_crowds_add(crowds, key, member);
 }
 
 static void test_an_address_or_a_network_of_ipv6_is_one_crowd(void **state)
@@ -45,6 +47,14 @@ static void test_an_address_or_a_network_of_ipv6_is_one_crowd(void **state)
     assert_ptr_equal(add(&crowds, "2001:db8:1:2:ffff::1", &nodes[4]), v6);
     assert_ptr_not_equal(add(&crowds, "2001:db8:1:3::7", &nodes[5]), v6);
     assert_int_equal(v6->count, 2);
+    amb_crowds_remove(v6, &nodes[4]);
+    uint8_t v4_key[AMB_CROWD_KEY_SIZE], uid_key[AMB_CROWD_KEY_SIZE];
+    struct sockaddr_storage from = address("192.0.2.1");
+    uid_t uid;
+    amb_crowd_key_of(&from, v4_key);
+    memcpy(&uid, v4_key, sizeof(uid)); /* The same bytes, of another kind. */
+    amb_crowd_key_of_uid(uid, uid_key);
+    assert_ptr_not_equal(amb_crowds_add(&crowds, uid_key, &nodes[4]), v4);
     amb_crowds_fini(&crowds);
     amb_crowds_fini(&crowds);
 }

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * broker/door: who goes where too many stand in front of it. The address with most of them pays,
+ * and refusals that wait to be told go before anybody who has not failed yet.
+ */
+#include "broker/control/door.h"
+#include "tests/support/door/door_harness.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define TOKEN "open sesame"
+#define MORE 88u /* than may be half open */
+#define CROWD_MAX (AMB_HALF_OPEN_MAX + MORE)
+#define FEW_FILES 400 /* few descriptors, and so few that are half open */
+#define HOST(n) (0x7f000000u + (n))
+
+static const char *const with_token[] = {"auth.token=" TOKEN, NULL};
+static struct door_client crowd[CROWD_MAX];
+
+static void open_with_files(struct door *door, const char *const *options, rlim_t count)
+{
+    struct rlimit files, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = count != 0 ? count : files.rlim_cur;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    door_open(door, options);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0); /* We need some for the crowd. */
+}
+
+/* ---- a login in two halves ---- */
+
+struct halfway {
+    struct door_client client;
+    uint8_t proof[32];
+};
+
+static void take_challenge(struct halfway *half)
+{
+    Amb__Control__Control *message =
+        door_expect(&half->client, AMB__CONTROL__CONTROL__BODY_CHALLENGE);
+    const ProtobufCBinaryData *nonce = &message->challenge->nonce;
+    assert_non_null(HMAC(EVP_sha256(), TOKEN, (int)strlen(TOKEN), nonce->data, nonce->len,
+                         half->proof, &(unsigned){0}));
+    amb_control_free(message);
+}
+
+static void begin(struct halfway *half)
+{
+    door_send_hello(&half->client, "");
+    take_challenge(half);
+}
+
+static void finish(struct halfway *half)
+{
+    door_send_auth(&half->client, half->proof);
+    amb_control_free(door_expect(&half->client, AMB__CONTROL__CONTROL__BODY_WELCOME));
+}
+
+/* ---- counters ---- */
+
+static uint64_t counter(struct door_client *asker, const char *name)
+{
+    char *text = door_admin(asker, "status");
+    char key[64];
+    (void)snprintf(key, sizeof(key), "\"%s\":", name);
+    const char *at = strstr(text, key);
+    assert_non_null(at);
+    uint64_t count = strtoull(at + strlen(key), NULL, 10);
+    free(text);
+    return count;
+}
+
+/* By one more client, for which there is room. */
+static uint64_t limit_refusals(const struct door *door)
+{
+    struct halfway asker;
+    door_connect_unix(door, &asker.client);
+    begin(&asker);
+    finish(&asker);
+    uint64_t count = counter(&asker.client, "refused_limit");
+    door_disconnect(&asker.client);
+    return count;
+}
+
+/* ---- tests ---- */
+
+/* A few at a time: their Auth is heard before so many have come that one has to go. */
+static void fail_in_a_crowd(const struct door *door, unsigned count)
+{
+    const uint8_t wrong[32] = {1};
+    for (unsigned i = 0; i < count; i++) {
+        door_connect_tcp(door, &crowd[i]);
+        door_send_hello(&crowd[i], "");
+        door_send_auth(&crowd[i], wrong);
+        for (unsigned j = i & ~7u; (i & 7u) == 7 && j <= i; j++) {
+            amb_control_free(door_expect(&crowd[j], AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+        }
+    }
+    for (unsigned j = count & ~7u; j < count; j++) {
+        amb_control_free(door_expect(&crowd[j], AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    }
+}
+
+static void disconnect_crowd(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        door_disconnect(&crowd[i]);
+    }
+}
+
+/* Honest clients come first, and so are the oldest: one over TCP, one that has said nothing yet,
+ * and one over the Unix socket. */
+static void stand_against_wrong_logins(rlim_t files, uint32_t crowd_host, uint32_t honest_host)
+{
+    struct door door;
+    struct halfway spoken, silent, local;
+    open_with_files(&door, with_token, files);
+    const unsigned count = door.config->server.max_half_open + MORE;
+    door.from = honest_host;
+    door_connect_tcp(&door, &spoken.client);
+    begin(&spoken);
+    door_connect_tcp(&door, &silent.client);
+    door_connect_unix(&door, &local.client);
+    begin(&local);
+    door.from = crowd_host;
+    fail_in_a_crowd(&door, count);
+    finish(&spoken);
+    begin(&silent);
+    finish(&silent);
+    finish(&local);
+    for (unsigned i = 0; i < count; i++) {
+        door_expect_error(&crowd[i], 0, AMB_EAUTH, "not authenticated");
+        door_expect_closed(&crowd[i]);
+    }
+    /* Each of them has been counted once. */
+    assert_int_equal(counter(&local.client, "refused_auth"), count);
+    assert_int_equal(counter(&local.client, "refused_limit"), 0);
+    disconnect_crowd(count);
+    door_disconnect(&spoken.client);
+    door_disconnect(&silent.client);
+    door_disconnect(&local.client);
+    door_close(&door);
+}
+
+static void test_wrong_logins_of_an_address_push_out_none_of_another(void **state)
+{
+    (void)state;
+    stand_against_wrong_logins(0, HOST(2), HOST(3));
+}
+
+/* The same, with a crowd that is there within the delay on any machine. */
+static void test_with_few_descriptors_neither(void **state)
+{
+    (void)state;
+    stand_against_wrong_logins(FEW_FILES, HOST(2), HOST(3));
+}
+
+static void test_wrong_logins_go_before_others_of_the_same_address(void **state)
+{
+    (void)state;
+    stand_against_wrong_logins(FEW_FILES, HOST(1), HOST(1));
+}
+
+static void test_silent_ones_of_an_address_push_out_none_of_another(void **state)
+{
+    (void)state;
+    struct door door;
+    struct halfway silent, spoken;
+    open_with_files(&door, with_token, FEW_FILES);
+    const unsigned count = door.config->server.max_half_open + MORE;
+    door.from = HOST(3);
+    door_connect_tcp(&door, &silent.client);
+    door_connect_tcp(&door, &spoken.client);
+    begin(&spoken);
+    door.from = HOST(2);
+    for (unsigned i = 0; i < count; i++) {
+        door_connect_tcp(&door, &crowd[i]);
+    }
+    for (unsigned i = 0; i < MORE + 2; i++) {
+        door_expect_closed(&crowd[i]);
+    }
+    begin(&silent);
+    finish(&silent);
+    finish(&spoken);
+    assert_int_equal(limit_refusals(&door), MORE + 2);
+    disconnect_crowd(count);
+    door_disconnect(&silent.client);
+    door_disconnect(&spoken.client);
+    door_close(&door);
+}
+
+/* Hello costs nothing, and so helps no crowd. */
+static void test_halfway_ones_of_an_address_push_out_none_of_another(void **state)
+{
+    (void)state;
+    struct door door;
+    struct halfway spoken;
+    open_with_files(&door, with_token, FEW_FILES);
+    const unsigned count = door.config->server.max_half_open + MORE;
+    door.from = HOST(3);
+    door_connect_tcp(&door, &spoken.client);
+    begin(&spoken);
+    door.from = HOST(2);
+    for (unsigned i = 0; i < count; i++) {
+        door_connect_tcp(&door, &crowd[i]);
+        door_send_hello(&crowd[i], "");
+        amb_control_free(door_expect(&crowd[i], AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    }
+    for (unsigned i = 0; i < MORE + 1; i++) {
+        door_expect_closed(&crowd[i]);
+    }
+    finish(&spoken);
+    assert_int_equal(limit_refusals(&door), MORE + 1);
+    disconnect_crowd(count);
+    door_disconnect(&spoken.client);
+    door_close(&door);
+}
+
+#define T(test) cmocka_unit_test(test)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        T(test_wrong_logins_of_an_address_push_out_none_of_another),
+        T(test_with_few_descriptors_neither),
+        T(test_wrong_logins_go_before_others_of_the_same_address),
+        T(test_silent_ones_of_an_address_push_out_none_of_another),
+        T(test_halfway_ones_of_an_address_push_out_none_of_another),
+    };
+    return cmocka_run_group_tests_name("broker/door_crowds", tests, NULL, NULL);
+}
