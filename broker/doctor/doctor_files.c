@@ -33,6 +33,9 @@ struct amb_doctor_look {
     struct amb_doctor_files files;
     struct amb_doctor_socket sockets[AMB_LISTENERS_MAX];
     char paths[AMB_LISTENERS_MAX][sizeof(((struct amb_url *)NULL)->path)];
+    struct amb_ucx_places places;
+    struct amb_ucx_libraries found;
+    char ucx_why[AMB_DOCTOR_UCX_WHY_MAX];
     json_t *rows;
 };
 
@@ -48,6 +51,15 @@ static void look_free(struct amb_doctor_look *look)
     atomic_fetch_sub_explicit(&looks, 1, memory_order_relaxed);
 }
 
+static void look_at_host(struct amb_doctor_look *look)
+{
+    if (look->files.places != NULL) {
+        amb_ucx_libraries_find(look->files.places, &look->found);
+    }
+    look->files.host.found = &look->found;
+    amb_doctor_host(&look->files.host, look->rows);
+}
+
 static void *look_main(void *arg)
 {
     struct amb_doctor_look *look = arg;
@@ -60,6 +72,7 @@ static void *look_main(void *arg)
     amb_doctor_service(&service, look->rows);
     amb_doctor_tls(config->tls.context, files->now_s, look->rows);
     amb_doctor_users(files->users, config->auth.users_file, files->now_s, look->rows);
+    look_at_host(look);
     int state = LOOKING;
     if (atomic_compare_exchange_strong(&look->state, &state, SEEN)) {
         amb_mail_post(look->to, &look->mail, look->done); /* It is the taker's from here. */
@@ -89,6 +102,20 @@ static void copy_sockets(struct amb_doctor_look *look)
     look->files.sockets = look->sockets;
 }
 
+/* The asker's may go before a look that hangs. */
+static void copy_host(struct amb_doctor_look *look)
+{
+    struct amb_doctor_files *files = &look->files;
+    if (files->places != NULL) {
+        look->places = *files->places;
+        files->places = &look->places;
+    }
+    if (files->host.ucx_why != NULL) {
+        (void)snprintf(look->ucx_why, sizeof(look->ucx_why), "%s", files->host.ucx_why);
+        files->host.ucx_why = look->ucx_why;
+    }
+}
+
 struct amb_doctor_look *amb_doctor_look_begin(const struct amb_doctor_files *files,
                                               struct amb_inbox *to, amb_mail_fn done, void *context)
 {
@@ -112,6 +139,7 @@ struct amb_doctor_look *amb_doctor_look_begin(const struct amb_doctor_files *fil
     look->files.users = amb_auth_users_ref(files->users);
     look->rows = rows;
     copy_sockets(look);
+    copy_host(look);
     if (pthread_create(&look->thread, NULL, look_main, look) != 0) {
         look_free(look);
         return NULL;

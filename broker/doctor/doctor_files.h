@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that the doctor of a running broker looks at: sockets, tokens, configuration, TLS and
- * users. A file system may hang, as one of a network does. So a thread of its own looks, and its
- * asker waits for at most AMB_DOCTOR_FILES_NS.
+ * The files that the doctor of a running broker looks at: sockets, tokens, configuration, TLS,
+ * users, UCX libraries, and what this host shows of drivers and devices. A file system may hang, as
+ * one of a network does. So a thread of its own looks, and its asker waits for at most
+ * AMB_DOCTOR_FILES_NS.
  *
  *   control ── begin ──► thread: rows ── mail ──► control: take
  *                 └─ leave: the thread frees all of it, once the file system has answered
@@ -15,6 +16,7 @@
 #include "broker/base/mail.h"
 #include "broker/config/config.h"
 #include "broker/doctor/doctor_doors.h"
+#include "broker/doctor/doctor_host.h"
 #include "wire/base/clock.h"
 
 #include <jansson.h>
@@ -31,7 +33,9 @@ struct amb_doctor_files {
     struct amb_auth_users *users;            /* in force; NULL: there are none */
     const struct amb_doctor_socket *sockets; /* that the broker has made; they are copied */
     size_t count;                            /* at most AMB_LISTENERS_MAX */
-    int64_t now_s;                           /* since 1970 */
+    struct amb_doctor_host host; /* without `found`; ucx_why is copied, other texts are static */
+    const struct amb_ucx_places *places; /* to look for UCX in; it is copied. NULL: nobody looks */
+    int64_t now_s;                       /* since 1970 */
 };
 
 /* done: has to take the look. NULL: there is no room, no memory or no thread for one more. */

@@ -2,7 +2,8 @@
 /*
  * The facts of this host that decide how payloads can travel, for the doctor. They are about the
  * GPU driver, UCX and its modules, RDMA devices, MPS, modes of devices, GPUDirect. Nothing is
- * loaded. Threads: the control thread, or the main one before a start. Memory: JSON, the caller's.
+ * loaded. Threads: that of doctor_files.h, or the main one before a start; modes of devices are
+ * the control thread's. It waits for the file system. Memory: JSON, the caller's.
  */
 #pragma once
 
@@ -11,6 +12,8 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+
+#define AMB_DOCTOR_UCX_WHY_MAX 256u /* bytes of a sentence about UCX, with its NUL */
 
 enum amb_ucx_cuda {
     AMB_UCX_CUDA_UNLOADED, /* no UCX in this process */

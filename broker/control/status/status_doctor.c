@@ -244,6 +244,24 @@ static void look_at_machine(json_t *rows, const struct amb_control *control)
     }
 }
 
+static struct amb_doctor_host facts_of_host(const struct amb_control *control)
+{
+    const struct amb_gpus *gpus = amb_status_gpus(control);
+    bool wants_ucx = control->transports != NULL && control->config->transports.trusted.count != 0;
+    return (struct amb_doctor_host){
+        .root = amb_doctor_root(),
+        .has_pools = gpus != NULL,
+        .has_rdma = control->transports != NULL && control->transports->has_rdma,
+        .ucx = amb_doctor_ucx(),
+        .mps = gpus != NULL ? amb_cuda_info(gpus->pools[0].cuda)->mps : AMB_CUDA_MPS_UNKNOWN,
+        .mps_folder = getenv("CUDA_MPS_PIPE_DIRECTORY"),
+        .library = amb_ucx_library(),
+        .ucx_why = wants_ucx && control->transports->ucx_status != AMB_OK
+                       ? control->transports->ucx_why
+                       : NULL,
+        .left_out = amb_status_gpu_left_out(control)};
+}
+
 struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_mail_fn done,
                                                void *context)
 {
@@ -256,10 +274,14 @@ struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_
                 (struct amb_doctor_socket){listener->url.path, listener->socket_inode};
         }
     }
+    struct amb_ucx_places places;
+    amb_ucx_places_init(&places);
     const struct amb_doctor_files files = {.config = control->config,
                                            .users = control->users,
                                            .sockets = sockets,
                                            .count = count,
+                                           .host = facts_of_host(control),
+                                           .places = amb_ucx_library() == NULL ? &places : NULL,
                                            .now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC};
     return amb_doctor_look_begin(&files, &control->inbox, done, context);
 }
@@ -271,32 +293,6 @@ static void look_at_service(json_t *rows, const struct amb_control *control)
                                                 (getppid() == 1 && getenv("INVOCATION_ID") != NULL),
                                             .has_watchdog = getenv("WATCHDOG_USEC") != NULL};
     amb_doctor_service(&look, rows);
-}
-
-static void look_at_host(json_t *rows, const struct amb_control *control,
-                         const struct amb_gpus *gpus)
-{
-    struct amb_ucx_libraries found = {.count = 0};
-    if (amb_ucx_library() == NULL) {
-        struct amb_ucx_places places;
-        amb_ucx_places_init(&places);
-        amb_ucx_libraries_find(&places, &found);
-    }
-    bool wants_ucx = control->transports != NULL && control->config->transports.trusted.count != 0;
-    const struct amb_doctor_host look = {
-        .root = amb_doctor_root(),
-        .has_pools = gpus != NULL,
-        .has_rdma = control->transports != NULL && control->transports->has_rdma,
-        .ucx = amb_doctor_ucx(),
-        .mps = gpus != NULL ? amb_cuda_info(gpus->pools[0].cuda)->mps : AMB_CUDA_MPS_UNKNOWN,
-        .mps_folder = getenv("CUDA_MPS_PIPE_DIRECTORY"),
-        .library = amb_ucx_library(),
-        .found = &found,
-        .ucx_why = wants_ucx && control->transports->ucx_status != AMB_OK
-                       ? control->transports->ucx_why
-                       : NULL,
-        .left_out = amb_status_gpu_left_out(control)};
-    amb_doctor_host(&look, rows);
 }
 
 static void add_files(json_t *rows, const json_t *files)
@@ -321,7 +317,6 @@ json_t *amb_status_doctor(const struct amb_control *control, const json_t *files
     amb_doctor_audit(control->audit, rows);
     look_at_near(rows, control);
     look_at_clients(rows, control, gpus != NULL);
-    look_at_host(rows, control, gpus);
     if (gpus != NULL) {
         look_at_gpus(rows, control, gpus);
     } else {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of the doctor, on a broker whose socket lies on a file system that hangs. The control
+ * Files of the doctor, on a broker whose socket, or a folder of UCX, lies on a file system that
+ * hangs. The control
  * thread goes on, the answer says what is missing, and the broker ends.
  */
 #include "broker/doctor/doctor_files.h"
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 
 #define SILENT "\"files-silent\""
+#define UCX_FOLDER "/no/such/ucx"
 
 /* ---- a file system ---- */
 
@@ -23,8 +25,10 @@ static unsigned waiting, most;
 
 int __real_stat(const char *path, struct stat *out);
 int __wrap_stat(const char *path, struct stat *out);
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
 
-int __wrap_stat(const char *path, struct stat *out)
+static void pass(const char *path)
 {
     (void)pthread_mutex_lock(&lock);
     if (strcmp(path, hangs) == 0) {
@@ -38,7 +42,18 @@ int __wrap_stat(const char *path, struct stat *out)
         (void)pthread_cond_broadcast(&changed);
     }
     (void)pthread_mutex_unlock(&lock);
+}
+
+int __wrap_stat(const char *path, struct stat *out)
+{
+    pass(path);
     return __real_stat(path, out);
+}
+
+int __wrap_access(const char *path, int mode)
+{
+    pass(path);
+    return __real_access(path, mode);
 }
 
 static void hang(const char *path)
@@ -69,15 +84,15 @@ static bool answers(struct door_client *client, const char *query, const char *p
 
 /* ---- tests ---- */
 
-static void test_the_control_thread_goes_on(void **state)
+/* NULL: the socket's folder. */
+static void go_on_while_it_hangs(const char *path)
 {
     struct door door;
     struct door_client asker, other;
-    (void)state;
     door_open(&door, NULL);
     door_login_unix(&door, &asker);
     door_login_unix(&door, &other);
-    hang(door.folder);
+    hang(path == NULL ? door.folder : path);
     uint64_t id = door_ask_admin(&asker, "doctor");
     await_waiting(1);
     assert_true(answers(&other, "ping", "[]"));
@@ -92,6 +107,28 @@ static void test_the_control_thread_goes_on(void **state)
     door_disconnect(&asker);
     door_disconnect(&other);
     door_close(&door);
+}
+
+static void test_the_control_thread_goes_on(void **state)
+{
+    (void)state;
+    go_on_while_it_hangs(NULL);
+}
+
+/* UCX is not loaded, so the doctor looks for one that could be. */
+static void test_it_goes_on_without_a_folder_of_ucx(void **state)
+{
+    (void)state;
+    const char *before = getenv("LD_LIBRARY_PATH");
+    char kept[4096] = "";
+    if (before != NULL) {
+        assert_true(strlen(before) < sizeof(kept));
+        (void)strcpy(kept, before);
+    }
+    assert_int_equal(setenv("LD_LIBRARY_PATH", UCX_FOLDER, 1), 0);
+    go_on_while_it_hangs(UCX_FOLDER "/libucp.so.0");
+    assert_int_equal(
+        before == NULL ? unsetenv("LD_LIBRARY_PATH") : setenv("LD_LIBRARY_PATH", kept, 1), 0);
 }
 
 static void test_looks_that_hang_have_a_limit(void **state)
@@ -138,6 +175,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         T(test_the_control_thread_goes_on),
+        T(test_it_goes_on_without_a_folder_of_ucx),
         T(test_looks_that_hang_have_a_limit),
         T(test_a_broker_ends_that_has_one),
     };
