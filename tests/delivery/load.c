@@ -30,6 +30,7 @@
 /* Not yet settled, of a publisher that waits for delivery. The broker keeps 65,536 such batches for
  * a worker, those lent to another one twice, and refuses others. */
 #define UNDELIVERED_MAX 4096u
+#define AT_WORK_NS (600 * AMB_SEC) /* the slowest is behind for less, sanitizers and all */
 #define PATIENCE_NS (60 * AMB_SEC) /* a broker may be away that long where cores are few */
 
 static struct delivery_head *log_head;
@@ -286,9 +287,9 @@ static int publish(const char *url, const char *path, const struct delivery_head
         publish_one(&streams[random % DELIVERY_TOPICS], size_of(mix(random), max), bytes);
     }
     for (uint32_t i = 0; i < DELIVERY_TOPICS; i++) {
-        close_is("close", amb_pub_close(streams[i].pub, 60 * AMB_SEC)); /* The last on_settled. */
+        close_is("close", amb_pub_close(streams[i].pub, AT_WORK_NS)); /* The last on_settled. */
     }
-    close_is("close", amb_close(conn, 60 * AMB_SEC));
+    close_is("close", amb_close(conn, AT_WORK_NS));
     note(&(struct delivery_record){.kind = DELIVERY_END});
     free(bytes);
     (void)puts("done");
@@ -405,9 +406,10 @@ static int subscribe(const char *url, const char *path, struct delivery_head *he
             check("subscribe",
                   amb_subscribe(conn, pattern,
                                 AMB_SUB(.slow = drops ? AMB_SLOW_DROP_OLDEST : AMB_SLOW_BLOCK,
-                                        .slow_block_ns = 600 * AMB_SEC, .on_message = on_message,
-                                        .ack = ack, .group = is_group ? "load" : NULL,
-                                        .arg = &has_come),
+                                        .slow_block_ns = AT_WORK_NS, .on_message = on_message,
+                                        .ack = ack,
+                                        .ack_wait_ns = ack == AMB_ACK_NONE ? 0 : AT_WORK_NS,
+                                        .group = is_group ? "load" : NULL, .arg = &has_come),
                                 &sub));
         }
     }
