@@ -27,6 +27,7 @@ import tty
 
 import observer
 import state
+from patience import patience
 
 SKIPPED = 77
 SHARED_MEMORY = pathlib.Path("/dev/shm")
@@ -54,11 +55,6 @@ def check(condition, text):
 def check_time(condition, text):
     if not condition:
         raise Late(text)
-
-
-def patience(seconds):
-    """A limit on this machine now: promises are for one whose processes need not wait for a core."""
-    return seconds * max(1.0, os.getloadavg()[0] / (2 * os.cpu_count()))
 
 
 def until(seconds, condition, text):
@@ -331,7 +327,7 @@ class Broker(Process):
         if self.asker is None:
             self.asker = self.rig.client("test-asker", self.unix_url)
         self.asker.tell(what)
-        answer = json.loads(self.asker.line())
+        answer = json.loads(self.asker.line(patience(20)))
         rows = answer.get(what, answer)
         if what == "topics":  # One that was made a moment ago has no figures yet.
             rows = [dict.fromkeys(TOPIC_FIGURES, 0) | row for row in rows]

@@ -40,6 +40,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import scrape
+from patience import patience
 
 NAME = "observer"           # of its clients: harness.Broker leaves them out
 EVENTS = "*.>"              # below $SYS, which no test reads by this pattern
@@ -55,7 +56,8 @@ FINDINGS = (0, 1, 2)        # how doctor may exit
 LATE, REFUSED = 75, (69, 70, 75)
 LOOK_S = 60                 # the longest look
 STREAM_S = 0.3
-PATIENT = 'client = { connect_timeout = "50s"; timeout = "50s"; };'  # on a machine that is busy with others
+ASK_S = 50                  # of broker-ctl for one question, less than that
+PATIENT = 'client = { connect_timeout = "%ds"; timeout = "%ds"; };'
 SHORTEST_S, LONGEST_S = 0.02, 0.5  # the wait between two looks
 GONE_S = 20                 # for a broker that is being killed: its end is known later than its sockets are closed
 
@@ -79,7 +81,7 @@ class Observer:
         self.looks, self.refused = collections.Counter(), 0
         self.totals = {}
         config = os.memfd_create("client.conf")
-        os.write(config, PATIENT.encode())
+        os.write(config, (PATIENT % (2 * (patience(ASK_S),))).encode())
         self.env = {**os.environ, "AMB_CONFIG": f"/proc/{os.getpid()}/fd/{config}"}
         self.ways = [(name, way) for name, way in self._ways() if name.split()[0] not in options.but.split(",")]
 
@@ -109,7 +111,7 @@ class Observer:
     def ctl(self, *words, ends=(0,), at=None):
         """What broker-ctl prints; None: it was refused, as it may be. at: another place than the broker's socket."""
         at = at or ("--url", f"unix://{self.options.socket}", "--client-name", NAME)
-        done = subprocess.run([self.options.ctl, *at, *words], capture_output=True, text=True, timeout=LOOK_S,
+        done = subprocess.run([self.options.ctl, *at, *words], capture_output=True, text=True, timeout=patience(LOOK_S),
                               stdin=subprocess.DEVNULL, check=False, env=self.env, preexec_fn=_end_with_parent)
         if self.options.refused and done.returncode in REFUSED and done.stderr.strip():
             self.refused += 1
@@ -118,7 +120,7 @@ class Observer:
         return done.stdout
 
     def view(self, words, at=None):
-        text = self.ctl(*words, "-o", "json", *([] if at else ["--timeout", "50s"]),
+        text = self.ctl(*words, "-o", "json", *([] if at else ["--timeout", f"{patience(ASK_S):.0f}s"]),
                         ends=FINDINGS if words[0] == "doctor" else (0,), at=at)
         if text is None:
             return
@@ -159,10 +161,13 @@ class Observer:
             check(all(row["stage"] for row in answer["trace"]), text[:200])
 
     def metrics(self, accept):
-        text = scrape.get(self.http, "/metrics", accept)
+        text = self.get("/metrics", accept)
         check(not accept or text.endswith("# EOF\n"), f"it is cut: {text[-100:]}")
         samples = self.samples(text)
         self.forward(f"scrape {accept}", samples)
+
+    def get(self, target, accept=""):
+        return scrape.get(self.http, target, accept, patience(LOOK_S))
 
     @staticmethod
     def samples(text):
@@ -173,25 +178,25 @@ class Observer:
         return found
 
     def objects(self, kind):
-        self.samples(scrape.get(self.http, f"/metrics/per-object?kind={kind}"))
+        self.samples(self.get(f"/metrics/per-object?kind={kind}"))
 
     def page(self, name):
-        answer = json.loads(scrape.get(self.http, f"/v1/{name}"))
+        answer = json.loads(self.get(f"/v1/{name}"))
         check(isinstance(answer, dict) and answer, str(answer)[:200])
 
     def probe(self, path):
         """That a broker is not ready is an answer, and that it hangs is none."""
         try:
-            scrape.get(self.http, path)
+            self.get(path)
         except scrape.Refused as refused:
             check(path == "/readyz" and str(refused).startswith("HTTP/1.1 503 "), f"{path}: {refused}")
 
     def stream(self):
         data, deadline = b"", time.monotonic() + STREAM_S
-        with scrape.opened(self.http, "/v1/events?view=status") as conn:
+        with scrape.opened(self.http, "/v1/events?view=status", seconds=patience(LOOK_S)) as conn:
             with contextlib.suppress(TimeoutError):
                 while b"\ndata:" not in data or time.monotonic() < deadline:
-                    conn.settimeout(max(0.01, deadline - time.monotonic()) if b"\ndata:" in data else LOOK_S)
+                    conn.settimeout(max(0.01, deadline - time.monotonic()) if b"\ndata:" in data else patience(LOOK_S))
                     piece = conn.recv(65536)
                     check(piece, "the stream has ended")
                     data += piece

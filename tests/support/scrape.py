@@ -10,10 +10,10 @@ class Refused(ValueError):
     """Another answer than 200, or none."""
 
 
-def opened(path, target, accept=""):
+def opened(path, target, accept="", seconds=30):
     """A connection to that Unix socket whose first bytes are the answer's."""
     conn = socket.socket(socket.AF_UNIX)
-    conn.settimeout(30)
+    conn.settimeout(seconds)
     try:
         conn.connect(str(path))
         conn.sendall(f"GET {target} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n".encode())
@@ -23,9 +23,9 @@ def opened(path, target, accept=""):
     return conn
 
 
-def get(path, target="/metrics", accept=""):
+def get(path, target="/metrics", accept="", seconds=30):
     """The body of the answer on that Unix socket."""
-    with opened(path, target, accept) as conn:
+    with opened(path, target, accept, seconds) as conn:
         data = b"".join(iter(lambda: conn.recv(65536), b""))
     head, _, body = data.partition(b"\r\n\r\n")
     if not head.startswith(b"HTTP/1.1 200 "):
