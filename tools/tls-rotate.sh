@@ -4,10 +4,11 @@
 # another authority by SIGHUP, while a publisher and a subscriber stay connected over TLS. A spoilt
 # file changes nothing, and `broker-ctl doctor` tells of it.
 #
-#   tools/tls-rotate.sh [--build FOLDER] [--changes N] [--keep]
+#   tools/tls-rotate.sh [--build FOLDER] [--changes N] [--observer FILE] [--keep]
 #
 #   --build FOLDER   of a build (build/release, else build/dev)
 #   --changes N      changes of all files (20); before every fourth a spoilt file
+#   --observer FILE  tests/support/observer.py: it looks at the broker meanwhile, and every answer must be right
 #   --keep           leave the temporary folder
 # Exit: 0 no session was lost and each change was in force, 1 something was not so, 64 usage.
 set -euo pipefail
@@ -25,13 +26,17 @@ die() {
     exit 1
 }
 
-build='' changes=20 keep=''
+build='' changes=20 observer='' keep=''
 while [ $# -gt 0 ]; do
     case $1 in
     --keep) keep=1 ;;
-    --build | --changes)
+    --build | --changes | --observer)
         [ $# -ge 2 ] || usage
-        if [ "$1" = --build ]; then build=$2; else changes=$2; fi
+        case $1 in
+        --build) build=$2 ;;
+        --changes) changes=$2 ;;
+        --observer) observer=$2 ;;
+        esac
         shift
         ;;
     *) usage ;;
@@ -118,6 +123,13 @@ sessions() {
 both() { [ "$(sessions | wc -l)" = 2 ]; }
 until_true 60 "both clients have a session" both
 before=$(sessions)
+observer_pid=''
+if [ -n "$observer" ]; then
+    python3 "$observer" --ctl "$ctl" --least 10 "$tmp/sock" "$broker_pid" >"$tmp/looks" 2>"$tmp/observer" &
+    observer_pid=$!
+    pids+=("$observer_pid")
+    until_true 60 "the observer looks" grep -qx ready "$tmp/looks"
+fi
 
 # ---- changes ----
 
@@ -176,9 +188,15 @@ kill "${pids[1]}"
 wait "${pids[1]}" || true
 kill "${pids[0]}"
 wait "${pids[0]}" || die "the subscriber has failed: $(cat "$tmp/reader")"
-pids=()
+pids=(${observer_pid:+"$observer_pid"})
 lost=$(grep -E '^ *lost' "$tmp/stats" | grep -oE '[0-9]+$' || echo 0)
 messages=$(grep -E '^ *messages ' "$tmp/stats" | grep -oE '[0-9]+$' || echo 0)
+if [ -n "$observer_pid" ]; then
+    kill "$observer_pid" 2>/dev/null || true
+    wait "$observer_pid" || die "an observer: $(tail -n 1 "$tmp/looks") $(tail -n 5 "$tmp/observer")"
+    pids=()
+    say "an observer: $(tail -n 1 "$tmp/looks")"
+fi
 [ "$lost" = 0 ] && [ "$messages" -gt 0 ] || die "messages were lost: $(cat "$tmp/stats")"
 kill "$broker_pid"
 wait "$broker_pid" || die "the broker has failed: $(tail -n 5 "$tmp/log")"

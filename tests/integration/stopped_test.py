@@ -3,7 +3,7 @@
 
     stopped_test.py [--time SECONDS] [--links ring,stream,ucx]
 
---time 10 is the long form (stress-stopped).
+--time 10 is the long form (stress-stopped). An observer looks at each broker that is not stopped.
 
 The subscriber is noticed within peer_timeout + 1 s; when it goes on it is told, comes back, and what it
 got and what it was told that it lost add up to what was published, to the message: where the topic
@@ -156,9 +156,10 @@ def test_a_stopped_broker(rig, broker, link, seconds):
         # Before its first message a reader has no position, and could not count what it missed.
         await_all_read(broker, topic)
     expired = broker.ask("status")["expired"]
-    broker.signal(signal.SIGSTOP)
-    time.sleep(seconds)
-    broker.signal(signal.SIGCONT)
+    with broker.unobserved():  # It would give the broker up, too.
+        broker.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        broker.signal(signal.SIGCONT)
     broker.asker.kill()  # It has given the broker up, and does not come back.
     broker.asker = None
     for topic, stats in check_sum(rig, broker, subscribers, 100):
@@ -174,6 +175,7 @@ def seconds(options):
 
 @pytest.fixture
 def broker(rig):
+    rig.observe()
     broker = rig.broker(
         *("-o", f"limits.peer_timeout={PEER_TIMEOUT}s", "-o", "limits.heartbeat=500ms"),
         *("-o", "server.workers=2"),

@@ -6,13 +6,14 @@
 Two network namespaces stand for a broker's machine and for its clients'. Again and again their switch
 drops all frames, in both directions, for longer than limits.peer_timeout. The broker must end the sessions
 within peer_timeout + 1 s, and so must the clients, by their own clock. When frames pass again all come back. A
-reader's gap is exact, and what a publisher with a name sent comes once and whole. One line for each link.
+reader's gap is exact, and what a publisher with a name sent comes once and whole. One line for each link. An observer
+on the broker's machine looks at it all the time.
 """
 import json
 import time
 
 import pytest
-from harness import check, patience, until
+from harness import LOOKS_MIN, Observer, check, patience, until
 from machine import need_root, switched
 
 SECONDS = 900
@@ -49,6 +50,7 @@ class Cloud:
         self.tcp, self.tls = (next(word for word in words if word.startswith(scheme))
                               for scheme in ("tcp:", "tls:"))
         self.asker = self.head.start("test-asker", self.unix)
+        self.observer = Observer(rig, self.broker.pid, rig.folder / "broker.sock")
 
     def url(self, link):
         return f"{self.tls}?link=stream" if link == "tls" else f"{self.tcp}?link={link}"
@@ -69,6 +71,10 @@ class Cloud:
         check(problem is None, f"the switch: {problem}")
 
     def stop(self):
+        if self.rig.looks < LOOKS_MIN:
+            self.observer.does("all")
+        self.observer.end()
+        check(self.rig.looks >= LOOKS_MIN, f"the observer has looked {self.rig.looks} times")
         self.asker.end_input()
         self.asker.wait()
         self.broker.signal(15)

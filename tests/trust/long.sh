@@ -126,7 +126,8 @@ else
     step cap P7 1 'most memory' "${python[@]}" tests/trust/cap.py "$build" --time 180 --topics 1000
     step doors 'P8, P18' 1 'rounds|honest|p99' "${python[@]}" tests/trust/doors.py "$build" --rounds 5000
     step wire T1 1 'MiB|noticed' "${python[@]}" tests/trust/wire.py "$build" --megabytes 512 --changes 450
-    step rotate P14 1 'in force' tools/tls-rotate.sh --build "$build" --changes 1000
+    step rotate P14 1 'in force' tools/tls-rotate.sh --build "$build" --changes 1000 \
+        --observer tests/support/observer.py
     step reloads P14 1 'reloads:' "${python[@]}" tests/trust/reloads.py "$build" --rounds 1000
     step attach P9 1 swapped env AMB_ATTACH_TRIES=1000 "$build/tests/unit-broker-handshake_tls"
     step prove P9 1 'replayed|refusals of' env AMB_RELAYS=1000 AMB_REFUSALS=1000 "$build/tests/unit-broker-prove"
