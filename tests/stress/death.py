@@ -23,6 +23,7 @@ WORKERS = 2
 PHASES = ("connect", "close", "publish", "lease", "lease", "hold", "hold")
 # Seconds from fork to death: connect and handshake, first messages, full traffic.
 MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
+STILL_S = 1.0  # so long nothing has come and nothing gone: it is what stays
 STOPPED = 0.15  # of the rounds: stopped for a while first, and some of them going on then
 WARM_MAX = 20  # victims a link
 LATE_MS = 3000  # two cores, a debug build and publishers at full rate beside it
@@ -34,6 +35,20 @@ def standing(broker):
     names = broker.descriptors()
     check(names.count("anon_inode:[timerfd]") <= WORKERS, f"too many timers: {names}")
     return [name for name in names if "segment" not in name and "timerfd" not in name]
+
+
+def at_rest(broker):
+    """standing(), once all have gone. A session's end is known before its last descriptor is closed."""
+    seen = {"names": None, "since": 0.0}
+
+    def is_still():
+        names = standing(broker) if broker.is_left() else None
+        if names is None or names != seen["names"]:
+            seen.update(names=names, since=time.monotonic())
+        return names is not None and time.monotonic() - seen["since"] >= patience(STILL_S)
+
+    until(30, is_still, "all have gone, and what is left stays")
+    return seen["names"]
 
 
 def kill_all(victims, pids):
@@ -145,9 +160,7 @@ def test(rig, options):
     broker.looked_at()
     with broker.unobserved():  # Sessions of others would change which worker a victim gets.
         kill_all(victims, warm_up(victims, broker, links))
-        broker.ask("status")  # The one who asks stays connected from here on.
-        time.sleep(1)
-        before = standing(broker)
+        before = at_rest(broker)  # The one who asks stays connected from here on.
         check_returned(broker, before)
 
     pairs = [(links[i], links[(i + 1) % len(links)]) for i in range(len(links))]

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from death import LATE_MS, check_returned, standing
+from death import LATE_MS, at_rest, check_returned
 from harness import check, main, patience
 
 PAIRS = (("ring", "ring"), ("stream", "ring"))
@@ -79,10 +79,8 @@ def test(rig, options):
     # Each link's first use may leave something behind for good, once.
     attack(rig, broker, ["--rounds", "10", "--seed", str(seed - 10), *arguments])
     broker.looked_at()
-    broker.ask("status")  # The one who asks stays connected from here on.
     with broker.unobserved():
-        time.sleep(0.5)
-        before = standing(broker)
+        before = at_rest(broker)  # The one who asks stays connected from here on.
         check_returned(broker, before)
 
     checkers = start_checkers(rig, broker, int(options.get("rate", 200)))

@@ -343,6 +343,11 @@ class Broker(Process):
         """Nobody looks meanwhile: for descriptors, memory and figures that are compared."""
         return self.observer.paused() if self.observer is not None else contextlib.nullcontext()
 
+    def is_left(self):
+        """Nobody is there but the one who asks: no client, nor an observer's, and nobody at its HTTP."""
+        http = [row["value"] for row in self.ask("metrics") if row["metric"] == "ambroker_http_connections"]
+        return not any(http) and all(row["name"] == "asker" for row in self.ask("clients"))
+
     def looked_at(self):
         """It has been looked at in each way once, so that what a first look leaves behind is there."""
         if self.observer is not None:
