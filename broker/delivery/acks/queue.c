@@ -17,8 +17,9 @@
 #include "broker/topic/topic.h"
 #include "wire/base/assert.h"
 
-/* False: no memory for it; it is still the caller's. */
-static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct amb_take *take)
+/* The entry for the member's worker. False: no memory for it, and nothing has happened. */
+static bool queue_lend(const struct amb_queue *queue, const struct amb_seat *seat,
+                       struct amb_take *take)
 {
     struct amb_shard *shard = queue->shard;
     if (seat->shard == shard) {
@@ -26,10 +27,14 @@ static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct am
         amb_entry_ref(take->entry);
     } else {
         take->lent = amb_entry_lend(take->entry, shard);
-        if (take->lent == NULL) {
-            return false;
-        }
     }
+    return take->lent != NULL;
+}
+
+/* A take whose entry is lent. It is the member's from here on. */
+static void queue_give(struct amb_queue *queue, struct amb_seat *seat, struct amb_take *take)
+{
+    struct amb_shard *shard = queue->shard;
     seat->given_msgs += take->left;
     seat->given_bytes += take->bytes;
     queue->given += take->left;
@@ -40,7 +45,6 @@ static bool queue_give(struct amb_queue *queue, struct amb_seat *seat, struct am
         amb_list_push_back(&queue->seats, &seat->node);
     }
     amb_take_post(shard, seat->shard, &take->mail, amb_taker_arrived);
-    return true;
 }
 
 static bool is_by_nearness(const struct amb_topic *topic)
@@ -84,14 +88,15 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
         } else {
             amb_list_remove(&take->node);
         }
+        if (!queue_lend(queue, seat, part)) {
+            amb_queue_keep(queue, part, 0);
+            return false;
+        }
         if (part->attempt > 0) {
             queue->redelivered += part->left;
             amb_stat_add(&queue->shard->stats->msgs_redelivered, part->left);
         }
-        if (!queue_give(queue, seat, part)) {
-            amb_queue_keep(queue, part, 0);
-            return false;
-        }
+        queue_give(queue, seat, part);
     }
     return true;
 }
@@ -102,34 +107,35 @@ static bool queue_may_feed(const struct amb_queue *queue)
            (queue->kept_msgs < queue->credit_msgs && queue->kept_bytes < queue->credit_bytes);
 }
 
-/* The messages that are missing before a take have been told. */
-static void count_gap(struct amb_queue *queue, const struct amb_gap *gap)
+/* The messages that are missing before `seq`. */
+static void feed_gap(struct amb_queue *queue, struct amb_cursor *cursor, uint64_t seq,
+                     struct amb_take *take)
 {
-    if (gap->lost != UINT64_MAX) {
-        queue->lost += gap->lost;
-        amb_stat_lost(queue->shard->stats, amb_gap_others(gap), gap->expired, gap->purged,
-                      gap->other == AMB_LOSS_SLOW);
+    struct amb_gap gap;
+    amb_pick_loss(cursor, seq, &gap);
+    take->lost = gap.lost;
+    take->loss = gap.why;
+    if (gap.lost != UINT64_MAX) {
+        queue->lost += gap.lost;
+        amb_stat_lost(queue->shard->stats, amb_gap_others(&gap), gap.expired, gap.purged,
+                      gap.other == AMB_LOSS_SLOW);
     }
 }
 
-/* Gives a take that begins at `seq`, with the gap before it. False: the take is dropped, and the
- * next one tells the same gap. */
+/* Gives a take that begins at `seq`, with the gap before it. False: it is gone without a trace, and
+ * that gap stands before the next try. */
 static bool feed_take(struct amb_queue *queue, struct amb_cursor *cursor, struct amb_seat *seat,
                       struct amb_take *take, uint64_t seq)
 {
-    const struct amb_cursor_loss former = cursor->loss;
-    struct amb_gap gap = {0};
-    if (seq > cursor->loss.expected_seq) {
-        amb_pick_loss(cursor, seq, &gap);
-        take->lost = gap.lost;
-        take->loss = gap.why;
-    }
-    if (!queue_give(queue, seat, take)) {
-        cursor->loss = former;
+    if (!queue_lend(queue, seat, take)) {
         amb_queue_take_drop(take);
         return false;
     }
-    count_gap(queue, &gap);
+    amb_queue_take_given(take, amb_tally_of(take->entry, cursor->counts_from));
+    if (seq > cursor->loss.expected_seq) {
+        feed_gap(queue, cursor, seq, take);
+    }
+    queue_give(queue, seat, take);
     return true;
 }
 
@@ -156,7 +162,6 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
             }
             return false;
         }
-        amb_queue_take_given(take, amb_tally_of(entry, cursor->counts_from));
         uint64_t seq = entry->first_seq + cursor->within;
         if (!feed_take(queue, cursor, seat, take, seq)) {
             return false;

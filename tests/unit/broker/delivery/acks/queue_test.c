@@ -3,6 +3,7 @@
  * Queues: groups, redelivery, what outlives a member; on one worker and on several.
  */
 #include "tests/support/shard/shard_lease.h"
+#include "tests/support/shard/shard_trace.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
 
 static void test_a_nak_comes_again_at_once_or_after_its_delay(void **state)
@@ -290,6 +291,27 @@ static void test_a_gap_counts_once_where_no_memory_lends_what_is_behind(void **s
     client_drain(w->c, 0);
 }
 
+static void test_a_take_that_no_memory_lends_is_none_in_a_trace(void **state)
+{
+    struct world *w = *state;
+    struct amb_trace_record record;
+    open_with(w, NULL);
+    struct amb_trace *trace = harness_arm(&w->h, "t", 1, 1);
+    publish(w, 1, 2, 16);
+    has_no_memory = true;
+    client_join(w->c, 0, &w->q, NULL);
+    has_no_memory = false;
+    publish(w, 1, 1, 16); /* The topic is walked again. */
+    assert_int_equal(w->c->subs[0].msgs, 3);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_GIVEN, 1, &record), 1);
+    assert_int_equal(record.msgs, 2);
+    uint64_t from = 0;
+    ack_all(w->c, &from);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_DROPPED, 1, NULL), 0);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_OVER, 1, NULL), 1);
+    harness_disarm(&w->h, &trace);
+}
+
 static void test_a_leased_batch_goes_out_message_by_message(void **state)
 {
     struct world *w = *state;
@@ -328,6 +350,7 @@ int main(void)
         BOTH(test_a_queue_outlives_its_member_and_goes_on),
         BOTH(test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap),
         BOTH(test_a_gap_counts_once_where_no_memory_lends_what_is_behind),
+        BOTH(test_a_take_that_no_memory_lends_is_none_in_a_trace),
         BOTH(test_a_leased_batch_goes_out_message_by_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
