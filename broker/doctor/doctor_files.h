@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that the doctor of a running broker looks at: sockets, tokens, configuration, TLS,
- * users, UCX libraries, and what this host shows of drivers and devices. A file system may hang, as
+ * The files that the doctor of a running broker reads: sockets, tokens, configuration, TLS, users,
+ * UCX libraries, and those of drivers and devices. A file system may hang, as
  * one of a network does. So a thread of its own looks, and its asker waits for at most
  * AMB_DOCTOR_FILES_NS.
  *

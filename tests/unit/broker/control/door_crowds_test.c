@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broker/door: who goes where too many stand in front of it. The address with most of them pays,
- * and refusals that wait to be told go before anybody who has not failed yet.
+ * broker/door: crowds in front of it, of which some connection has to go. The address with most of
+ * them pays, and refusals that wait to be told go before anybody who has not failed yet.
  */
 #include "broker/control/door.h"
 #include "tests/support/door/door_harness.h"
