@@ -18,3 +18,8 @@ enum amb_status amb_conn_tx_send(struct amb_conn *conn, struct amb_conn_tx *out)
     conn->link_state.must_flush = conn->link_state.has_spoken = true;
     return status;
 }
+
+bool amb_conn_tx_move(struct amb_conn *conn, struct amb_conn_tx *out, const void *data)
+{
+    return amb_link_tx_move(conn->link, &out->tx, data);
+}

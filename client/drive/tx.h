@@ -30,3 +30,6 @@ struct amb_conn_tx {
 
 /* AMB_OK: sent, and the memory is the owner's again. EAGAIN: queued. Else the link is down. */
 enum amb_status amb_conn_tx_send(struct amb_conn *conn, struct amb_conn_tx *out);
+/* The link reads the data of a queued frame from `data`, a copy of it, from here on. False: it may
+ * read the old place until the frame is settled. */
+bool amb_conn_tx_move(struct amb_conn *conn, struct amb_conn_tx *out, const void *data);

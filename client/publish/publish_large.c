@@ -7,6 +7,7 @@
 #include "client/conn/error.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
+#include "client/drive/upcalls.h"
 #include "client/drive/wake.h"
 #include "client/publish/put.h"
 #include "wire/base/copy.h"
@@ -99,14 +100,48 @@ static bool is_sent(void *arg)
     return !batch->out.is_queued;
 }
 
-/* The link still reads the caller's memory: there is no taking that back. */
-static void wait_sent(struct amb_conn *conn, struct amb_batch *batch)
+/* The program does not wait for the link. It reads on from a copy. Where there is none the session
+ * ends, and with it the link. Lock held, given up while bytes are copied. */
+static void leave_copy(struct amb_conn *conn, struct amb_batch *batch)
+{
+    uint64_t len = batch->data_len - batch->data_pad;
+    amb_conn_unlock(conn);
+    uint8_t *copy = batch->out.tx.is_device ? NULL : malloc(len);
+    if (copy != NULL) {
+        amb_copy(copy, batch->data, len); /* The link reads there, too. */
+    }
+    amb_conn_lock(conn);
+    if (!batch->out.is_queued) {
+        free(copy);
+        return;
+    }
+    if (copy == NULL || !amb_conn_tx_move(conn, &batch->out, copy)) {
+        free(copy);
+        amb_conn_lost(conn, AMB_ELOST, "called off while the link read a payload");
+        return;
+    }
+    amb_batch_discharge(conn, batch);
+    batch->data = batch->owned = copy;
+    batch->owned_len = len;
+    batch->is_waited = false; /* It is freed when it is sent. */
+    amb_batch_charge(conn, batch);
+}
+
+/* The link still reads the caller's memory: there is no taking that back. False: the batch is the
+ * link's, with a copy. */
+static bool wait_sent(struct amb_conn *conn, struct amb_batch *batch)
 {
     struct amb_wait wait = {.is_ready = is_sent,
                             .arg = batch,
                             .timeout_ns = AMB_FOREVER,
                             .flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST | AMB_WAIT_FLOW};
-    (void)amb_conn_wait(conn, &wait);
+    if (amb_conn_wait_asking(conn, &wait) == AMB_ECANCELED && batch->out.is_queued) {
+        leave_copy(conn, batch);
+        if (batch->is_waited) {
+            (void)amb_conn_wait(conn, &wait);
+        }
+    }
+    return batch->is_waited;
 }
 
 static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, uint64_t *seq)
@@ -128,8 +163,9 @@ static enum amb_status try_large(struct amb_pub *pub, struct amb_batch *batch, u
     }
     amb_spinlock_unlock(&pub->lock);
     if (status == AMB_OK && is_waited) {
-        wait_sent(conn, batch);
-        amb_pub_batch_put(conn, batch);
+        if (wait_sent(conn, batch)) {
+            amb_pub_batch_put(conn, batch);
+        }
         amb_conn_changed(conn); /* Its receipt may have been here before this thread. */
     }
     amb_conn_unlock(conn);

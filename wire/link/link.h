@@ -154,6 +154,7 @@ struct amb_link_ops {
     bool (*trim)(struct amb_link *link);                           /* or NULL */
     bool (*rest)(struct amb_link *link, short *events);            /* or NULL */
     uint8_t **(*body)(struct amb_link *link, void **cookie);       /* or NULL */
+    bool rereads;                                                  /* see amb_link_tx_move */
 };
 
 struct amb_link {
@@ -259,6 +260,17 @@ static inline AMB_MUST_CHECK bool amb_link_rest(struct amb_link *link, short *ev
 static inline uint8_t **amb_link_body(struct amb_link *link, void **cookie)
 {
     return link->ops->body != NULL ? link->ops->body(link, cookie) : NULL;
+}
+
+/*
+ * Has a queued tx read its data from `data`, a copy of it, from here on. False: the link may read
+ * the old place until the tx is settled (ucx). Not from inside a callback.
+ */
+static inline AMB_MUST_CHECK bool amb_link_tx_move(const struct amb_link *link,
+                                                   struct amb_link_tx *tx, const void *data)
+{
+    tx->data = link->ops->rereads ? data : tx->data;
+    return link->ops->rereads;
 }
 
 /*

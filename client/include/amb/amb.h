@@ -151,7 +151,8 @@ struct amb_options {
     const char *key;
     /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread, after a signal or while
      * the broker's answer is awaited; may block, and call amb_poll alone. docs/api.md
-     * In amb_close 1 ends the session, where the link still reads payloads of posts. */
+     * In amb_close 1 ends the session, where the link still reads payloads of posts. Where it reads
+     * what amb_pub_send or amb_pub_copy sends, 1 has it go on from a copy: they answer AMB_OK. */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };

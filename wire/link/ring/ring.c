@@ -164,6 +164,7 @@ static const struct amb_link_ops ring_ops = {
     .describe = ring_describe,
     .trim = ring_pages_trim,
     .body = ring_body,
+    .rereads = true,
 };
 
 static bool is_valid_size(uint64_t size)

@@ -227,6 +227,7 @@ static const struct amb_link_ops stream_ops = {
     .trim = stream_trim,
     .rest = stream_rest,
     .body = stream_body,
+    .rereads = true,
 };
 
 static enum amb_status create(int fd, const struct amb_link_events *events, void *arg,

@@ -172,6 +172,63 @@ static void a_close_that_is_called_off_leaves_no_payload_to_the_link(void **stat
     fake_broker_stop(s.fake);
 }
 
+/* It waited for the link for ever. */
+static void a_copy_that_is_called_off_goes_on_without_its_caller(void **state)
+{
+    bool is_over = false;
+    struct session s;
+    session_open(&s, *state,
+                 AMB_OPTIONS(.is_interrupted = is_called_off, .interrupted_arg = &is_over));
+    uint8_t *first = bytes_of('f', FIRST), *bytes = bytes_of('y', LARGE);
+    struct amb_pub *pub = open_stalled(&s, first);
+    is_over = true;
+    uint64_t seq = 0;
+    assert_int_equal(amb_pub_copy(pub, AMB_OUT(.data = bytes, .len = LARGE), AMB_FOREVER, &seq),
+                     AMB_OK);
+    assert_int_equal(seq, 5);
+    memset(bytes, 'n', LARGE);
+    assert_int_equal(amb_pub_send(pub, bytes, LARGE, AMB_FOREVER), AMB_OK);
+    free(bytes);
+    assert_true(s.conn->batches.bytes >= 2 * LARGE); /* They are counted. */
+    is_over = false;
+    fake_broker_stall(s.fake, false);
+    assert_int_equal(amb_pub_flush(pub, 0, 10 * AMB_SEC), AMB_OK);
+    assert_seen(&s, 6, LARGE, 'n');
+    assert_true(s.conn->batches.bytes < LARGE);
+    session_close(&s);
+    free(first);
+}
+
+/* As of ucx, whose transports may read the memory whenever they like. */
+static void make_rigid(struct amb_conn *conn)
+{
+    static struct amb_link_ops rigid;
+    amb_conn_lock(conn);
+    rigid = *conn->link->ops;
+    rigid.rereads = false;
+    conn->link->ops = &rigid;
+    amb_conn_unlock(conn);
+}
+
+static void a_copy_that_is_called_off_ends_a_link_that_reads_one_place_alone(void **state)
+{
+    bool is_over = false;
+    struct session s;
+    session_open(&s, *state,
+                 AMB_OPTIONS(.is_interrupted = is_called_off, .interrupted_arg = &is_over));
+    make_rigid(s.conn);
+    uint8_t *first = bytes_of('f', FIRST), *bytes = bytes_of('y', LARGE);
+    struct amb_pub *pub = open_stalled(&s, first);
+    is_over = true;
+    assert_int_equal(amb_pub_send(pub, bytes, LARGE, AMB_FOREVER), AMB_OK);
+    free(bytes);
+    assert_int_equal(amb_pub_flush(pub, 0, AMB_SEC), AMB_ELOST);
+    assert_non_null(strstr(amb_last_error(s.conn).text, "called off"));
+    assert_int_equal(amb_pub_send(pub, "x", 1, AMB_SEC), AMB_ELOST);
+    session_close(&s);
+    free(first);
+}
+
 struct copying {
     struct amb_pub *pub;
     _Atomic bool has_returned;
@@ -324,6 +381,8 @@ int main(void)
         BOTH(a_copy_says_all_that_a_post_says),
         WIDE(a_wait_for_what_a_post_has_borrowed_has_an_end),
         WIDE(a_close_that_is_called_off_leaves_no_payload_to_the_link),
+        WIDE(a_copy_that_is_called_off_goes_on_without_its_caller),
+        WIDE(a_copy_that_is_called_off_ends_a_link_that_reads_one_place_alone),
         WIDE(a_copy_that_may_not_wait_is_of_bytes_that_are_gone_at_once),
         WIDE(a_copy_that_may_not_wait_is_within_send_memory_max),
         WIDE(a_copy_that_may_wait_returns_when_the_link_has_read_it),
