@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that the doctor of a running broker reads: sockets, tokens, configuration, TLS, users,
- * UCX libraries, and those of drivers and devices. A file system may hang, as
- * one of a network does. So a thread of its own looks, and its asker waits for at most
- * AMB_DOCTOR_FILES_NS.
+ * UCX libraries, and those of drivers and devices. A file system may hang, as one of a network
+ * does. So a thread of its own looks, and its asker waits for at most AMB_DOCTOR_FILES_NS.
  *
  *   control ── begin ──► thread: rows ── mail ──► control: take
  *                 └─ leave: the thread frees all of it, once the file system has answered
