@@ -159,7 +159,7 @@ def test_docs_example_lameduck(environment, rig):
     broker = rig.broker()
     environment["AMB_URL"] = broker.url()
     program = Program("lameduck", environment)
-    while not broker.clients():
+    while not [row for row in broker.ask("topics") if row["topic"] == "ticks"]:
         time.sleep(0.02)
     broker.signal(signal.SIGTERM)
     program.expect("the broker will end")

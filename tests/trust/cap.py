@@ -116,7 +116,7 @@ class Load:
 
 
 def published(broker):
-    return sum(row["bytes_in"] for row in broker.broker.ask("clients"))
+    return sum(row.get("bytes_in", 0) for row in broker.broker.ask("clients"))
 
 
 def finish(process):
