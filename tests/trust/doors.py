@@ -25,7 +25,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "stress"))
-from death import standing
+from death import at_rest, standing
 from encrypted import Encrypted, made
 from harness import check, main, patience, port_of, until
 
@@ -344,7 +344,7 @@ def test(rig, options):
     broker.broker.looked_at()
     with broker.broker.unobserved():
         until(20, lambda: broker.broker.clients() == [], "they have gone")
-        before = standing(broker.broker)
+        before = at_rest(broker.broker)
         memory = memory_kib(broker.broker)
     honest = Honest(rig, broker, "honest")
     for kind in kinds:
