@@ -86,6 +86,22 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     return amb_pub_leave(pub, status);
 }
 
+/* A wait of one call on the publisher. Another status than AMB_OK: it was not begun, for that
+ * trouble, or has failed. */
+static enum amb_status wait_for(struct amb_pub *pub, uint32_t trouble, const struct amb_wait *wait)
+{
+    struct amb_conn *conn = pub->conn;
+    enum amb_status status = amb_conn_trouble(conn, trouble);
+    if (status != AMB_OK) {
+        return status;
+    }
+    amb_pub_enter(pub);
+    amb_conn_lock(conn);
+    status = amb_conn_wait(conn, wait);
+    amb_conn_unlock(conn);
+    return amb_pub_leave(pub, status);
+}
+
 struct subscribers_wait {
     struct amb_pub *pub;
     uint32_t count;
@@ -102,22 +118,13 @@ enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count, in
     if (pub == NULL || timeout_ns < 0) {
         return AMB_EINVAL;
     }
-    struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_PUB);
-    if (status != AMB_OK) {
-        return status;
-    }
     struct subscribers_wait what = {.pub = pub, .count = count};
     struct amb_wait wait = {.is_ready = has_subscribers,
                             .arg = &what,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS,
                             .is_over = &pub->is_closing};
-    amb_pub_enter(pub);
-    amb_conn_lock(conn);
-    status = amb_conn_wait(conn, &wait);
-    amb_conn_unlock(conn);
-    return amb_pub_leave(pub, status);
+    return wait_for(pub, AMB_TROUBLE_PUB, &wait);
 }
 
 enum amb_status amb_pub_wait_borrowed(struct amb_pub *pub, int64_t timeout_ns)
@@ -125,21 +132,12 @@ enum amb_status amb_pub_wait_borrowed(struct amb_pub *pub, int64_t timeout_ns)
     if (pub == NULL || timeout_ns < 0) {
         return AMB_EINVAL;
     }
-    struct amb_conn *conn = pub->conn;
-    enum amb_status status = amb_conn_trouble(conn, AMB_TROUBLE_FORKED);
-    if (status != AMB_OK) {
-        return status;
-    }
     struct amb_wait wait = {.is_ready = amb_pub_has_nothing_borrowed,
                             .arg = pub,
                             .timeout_ns = timeout_ns,
                             .flags = AMB_WAIT_FLOW | AMB_WAIT_ASKS | AMB_WAIT_LOST,
                             .is_over = &pub->is_closing};
-    amb_pub_enter(pub);
-    amb_conn_lock(conn);
-    status = amb_conn_wait(conn, &wait);
-    amb_conn_unlock(conn);
-    return amb_pub_leave(pub, status);
+    return wait_for(pub, AMB_TROUBLE_FORKED, &wait);
 }
 
 enum amb_status amb_pub_stat(const struct amb_pub *pub, struct amb_pub_info *info)

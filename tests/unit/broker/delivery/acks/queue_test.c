@@ -241,9 +241,9 @@ static void test_a_queue_outlives_its_member_and_goes_on(void **state)
     client_drain(w->c, 0);
 }
 
-static void test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap(void **state)
+/* More than the log of its topic keeps, in a queue without a member. */
+static void fill_small(struct world *w)
 {
-    struct world *w = *state;
     uint32_t small = harness_topic(&w->h, "small", 0);
     client_open_pub(w->p, 1, small, false);
     harness_queue_open(&w->h, w->where, NULL, &w->q);
@@ -252,6 +252,12 @@ static void test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap(
         client_send(w->p, 1, 1, 32);
         harness_settle(&w->h);
     }
+}
+
+static void test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap(void **state)
+{
+    struct world *w = *state;
+    fill_small(w);
     client_join(w->c, 0, &w->q, NULL);
     assert_int_equal(w->c->subs[0].msgs, 10);
     assert_int_equal(w->c->subs[0].lost, 15);
@@ -273,14 +279,7 @@ struct amb_entry *__wrap_amb_entry_lend(struct amb_entry *entry, struct amb_shar
 static void test_a_gap_counts_once_where_no_memory_lends_what_is_behind(void **state)
 {
     struct world *w = *state;
-    uint32_t small = harness_topic(&w->h, "small", 0);
-    client_open_pub(w->p, 1, small, false);
-    harness_queue_open(&w->h, w->where, NULL, &w->q);
-    harness_queue_read(&w->q, small);
-    for (unsigned i = 0; i < 25; i++) {
-        client_send(w->p, 1, 1, 32);
-        harness_settle(&w->h);
-    }
+    fill_small(w);
     has_no_memory = true;
     client_join(w->c, 0, &w->q, NULL);
     has_no_memory = false;
