@@ -12,6 +12,7 @@
 #include "client/conn/conn.h"
 #include "client/conn/error.h"
 #include "client/conn/inside.h"
+#include "client/conn/interrupt.h"
 #include "client/drive/drive.h"
 #include "client/drive/lock.h"
 #include "client/drive/notify.h"
@@ -201,14 +202,21 @@ static void everybody_out(struct amb_conn *conn)
 }
 
 /* The link may still read posted payloads. Where the program does not wait for that, the session
- * ends first, and with it the link. Lock held. */
+ * ends first, and with it the link. A trickle may end each publisher's wait before it asks, so
+ * the program is asked before each. Lock held. */
 static void await_borrowed(struct amb_conn *conn, struct amb_pub *pub)
 {
+    if (amb_pub_has_nothing_borrowed(pub)) {
+        return;
+    }
+    amb_conn_unlock(conn);
+    bool is_over = amb_is_interrupted(&conn->settings.interrupt);
+    amb_conn_lock(conn);
     const struct amb_wait wait = {.is_ready = amb_pub_has_nothing_borrowed,
                                   .arg = pub,
                                   .timeout_ns = AMB_FOREVER,
                                   .flags = AMB_WAIT_FLOW | AMB_WAIT_CLOSER | AMB_WAIT_LOST};
-    if (amb_conn_wait_asking(conn, &wait) == AMB_ECANCELED) {
+    if (is_over || amb_conn_wait_asking(conn, &wait) == AMB_ECANCELED) {
         amb_conn_lost(conn, AMB_ECLOSED, "closed while the link read posted payloads");
     }
 }

@@ -172,6 +172,30 @@ static void a_close_that_is_called_off_leaves_no_payload_to_the_link(void **stat
     fake_broker_stop(s.fake);
 }
 
+static int count_and_call_off(void *arg)
+{
+    ++*(uint32_t *)arg;
+    return 1;
+}
+
+/* A link that moves ended each publisher's wait before anybody had asked. */
+static void a_close_asks_before_it_waits_for_the_link(void **state)
+{
+    uint32_t asked = 0;
+    struct session s;
+    session_open(&s, *state,
+                 AMB_OPTIONS(.progress = AMB_PROGRESS_POLL, .is_interrupted = count_and_call_off,
+                             .interrupted_arg = &asked));
+    uint8_t *first = bytes_of('f', FIRST);
+    (void)open_stalled(&s, first);
+    asked = 0;
+    fake_broker_stall(s.fake, false);
+    assert_int_equal(amb_close(s.conn, AMB_NOWAIT), AMB_OK);
+    assert_int_equal(asked, 1);
+    free(first);
+    fake_broker_stop(s.fake);
+}
+
 /* It waited for the link for ever. */
 static void a_copy_that_is_called_off_goes_on_without_its_caller(void **state)
 {
@@ -381,6 +405,7 @@ int main(void)
         BOTH(a_copy_says_all_that_a_post_says),
         WIDE(a_wait_for_what_a_post_has_borrowed_has_an_end),
         WIDE(a_close_that_is_called_off_leaves_no_payload_to_the_link),
+        WIDE(a_close_asks_before_it_waits_for_the_link),
         WIDE(a_copy_that_is_called_off_goes_on_without_its_caller),
         WIDE(a_copy_that_is_called_off_ends_a_link_that_reads_one_place_alone),
         WIDE(a_copy_that_may_not_wait_is_of_bytes_that_are_gone_at_once),
