@@ -48,6 +48,7 @@ total_failed=0
 total_skipped=0
 broken=()
 unsteady=()
+ahead=
 
 # count_results: adds the figures of ctest's output in $log to the totals.
 count_results() {
@@ -95,9 +96,25 @@ run_tests() {
     run_ctest "$preset" --preset "$preset" -j "$parallel" "$@"
 }
 
+# build_ahead PRESET...: builds them in the background, while tests wait, on time that nothing else
+# wants. What fails here fails again in build, which says so.
+build_ahead() {
+    local preset
+    for preset in "$@"; do
+        if cmake --preset "$preset" -DAMB_TESTS=ON; then
+            chrt --idle 0 cmake --build --preset "$preset" -j "$jobs" || true
+        fi
+    done >/dev/null 2>&1 </dev/null &
+    ahead=$!
+}
+
 # build PRESET: configures and builds it; false if that fails.
 build() {
     printf '\n== %s ==\n' "$1"
+    if [ -n "$ahead" ]; then
+        wait "$ahead" || true
+        ahead=
+    fi
     if cmake --preset "$1" -DAMB_TESTS=ON >"$log" 2>&1 </dev/null; then
         if nice cmake --build --preset "$1" -j "$jobs" >"$log" 2>&1 </dev/null; then
             return 0
@@ -115,19 +132,27 @@ has_tests() {
     grep -qE 'Total Tests: [1-9]' <<<"$(ctest --preset "$1" -N -L "$2" 2>/dev/null)"
 }
 
-# part PRESET QUICK SLOW: the tests of those labels. The quick ones need a processor each; the slow
-# ones wait most of their time, so twice as many run side by side (and those of amb_alone alone).
+# part PRESET QUICK SLOW [NEXT...]: the tests of those labels. The quick ones need a processor each;
+# the slow ones wait most of their time, so twice as many run side by side (and those of amb_alone
+# alone), and beside them the presets NEXT are built.
 part() {
-    build "$1" || return 0
-    run_tests "$1" "$jobs" -L "$2"
-    if [ -n "$3" ] && has_tests "$1" "$3"; then
-        run_tests "$1" "$((2 * jobs))" -L "$3"
+    local preset=$1 quick=$2 slow=$3
+    shift 3
+    build "$preset" || return 0
+    run_tests "$preset" "$jobs" -L "$quick"
+    if [ $# != 0 ]; then
+        build_ahead "$@"
+    fi
+    if [ -n "$slow" ] && has_tests "$preset" "$slow"; then
+        run_tests "$preset" "$((2 * jobs))" -L "$slow"
     fi
 }
 
-# full PRESET: all but what takes long or needs hardware.
+# full PRESET [NEXT...]: all but what takes long or needs hardware.
 full() {
-    part "$1" '^(lint|unit|fuzz)$' '^(integration|python)$'
+    local preset=$1
+    shift
+    part "$preset" '^(lint|unit|fuzz)$' '^(integration|python)$' "$@"
 }
 
 ucx=wheel
@@ -153,16 +178,18 @@ elif [ ${#presets[@]} != 0 ]; then
     for preset in "${presets[@]}"; do
         full "$preset"
     done
+elif [ "$ci" = 1 ]; then
+    full dev asan
 else
     full dev
 fi
 if [ "$ci" = 1 ]; then
     # One build, the other UCX.
     AMB_UCX_LIBRARY=system run_tests dev "$jobs" -L '^(links|wire/link/ucx(lib)?)$'
-    part asan '^(unit|fuzz)$' '^integration$'
+    part asan '^(unit|fuzz)$' '^integration$' tsan system
     part tsan '^unit$' ''
     part system '^unit$' '^links$'
-    run_ctest packages --test-dir build/dev --output-on-failure -j 1 -L '^system$'
+    run_ctest packages --test-dir build/dev --output-on-failure -j "$jobs" -L '^system$'
 fi
 
 printf '\n'
