@@ -183,7 +183,7 @@ def test_a_view_is_asked_for_again(world):
     check([watching.line() for _ in range(6)].count("lidar") == 3, "three times, and no other head")
     watching.signal(2)
     check(watching.wait() == 0, watching.log())
-    done = ctl(world, "--url", world.world.url(), "workers", "--watch", "200ms", "--timeout", "500ms")
+    done = ctl(world, "--url", world.world.url(), "workers", "--watch", "200ms", "--timeout", f"{patience(0.5)}s")
     check(done.returncode == 0 and done.stdout.count("worker") >= 2, f"{done}")
 
 
