@@ -17,10 +17,10 @@ static char tree_root[64];
 /* A path in the tree; the folders above it are made. Valid until the next but seven. */
 static inline const char *tree_path(const char *path)
 {
-    static char rows[8][PATH_MAX];
+    static char rows[8][PATH_MAX + sizeof(tree_root)];
     static unsigned next;
     char *full = rows[next++ % 8];
-    (void)snprintf(full, PATH_MAX, "%s/%s", tree_root, path);
+    (void)snprintf(full, sizeof(rows[0]), "%s/%s", tree_root, path);
     for (char *at = strchr(full + strlen(tree_root) + 1, '/'); at != NULL;
          at = strchr(at + 1, '/')) {
         *at = '\0';
