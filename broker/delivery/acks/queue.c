@@ -70,6 +70,9 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
         if (n > 0 && n < take->count) {
             part = amb_queue_take_make(queue, take->topic, take->entry, take->first, n);
         }
+        if (part == NULL) {
+            amb_queue_pause(queue);
+        }
         if (n == 0 || part == NULL) {
             return false;
         }
@@ -89,7 +92,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
             amb_list_remove(&take->node);
         }
         if (!queue_lend(queue, seat, part)) {
-            amb_queue_keep(queue, part, 0);
+            amb_queue_keep_back(queue, part); /* Marked, this turn would try it without end. */
             return false;
         }
         if (part->attempt > 0) {
@@ -129,6 +132,7 @@ static bool feed_take(struct amb_queue *queue, struct amb_cursor *cursor, struct
 {
     if (!queue_lend(queue, seat, take)) {
         amb_queue_take_drop(take);
+        amb_queue_pause(queue);
         return false;
     }
     amb_queue_take_given(take, amb_tally_of(take->entry, cursor->counts_from));
@@ -158,7 +162,7 @@ static bool feed_run(struct amb_queue *queue, struct amb_cursor *cursor, struct 
             n == 0 ? NULL : amb_queue_take_make(queue, cursor->topic, entry, cursor->within, n);
         if (take == NULL) {
             if (n != 0) {
-                amb_queue_mark(queue); /* No credit comes for what nobody has. */
+                amb_queue_pause(queue); /* No credit comes for what nobody has. */
             }
             return false;
         }

@@ -71,6 +71,7 @@ struct amb_queue {
     bool has_priorities;                        /* it reads others than NORMAL */
     struct amb_take **later;                    /* a heap by due_ns */
     size_t later_count, later_size;
+    int64_t retry_ns;               /* it has found no memory, and tries again; INT64_MAX */
     uint64_t kept_msgs, kept_bytes; /* in ready and later */
     struct amb_heap_account heap;   /* of these takes */
     uint64_t takes;                 /* everywhere */

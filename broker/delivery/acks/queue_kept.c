@@ -91,6 +91,22 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
     amb_queue_mark(queue);
 }
 
+void amb_queue_pause(struct amb_queue *queue)
+{
+    int64_t due_ns = amb_deadline_ns(queue->shard->now_ns, AMB_QUEUE_PAUSE_NS);
+    queue->retry_ns = due_ns < queue->retry_ns ? due_ns : queue->retry_ns;
+    if (queue->retry_ns < queue->shard->queues.due_ns) {
+        queue->shard->queues.due_ns = queue->retry_ns;
+    }
+}
+
+void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)
+{
+    amb_queue_count_kept(queue, take);
+    ready_put(queue, take);
+    amb_queue_pause(queue);
+}
+
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
 {
     amb_heap_give(&queue->heap, KEPT_HEAP);
@@ -110,6 +126,11 @@ struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_ma
 
 void amb_queue_wake_kept(struct amb_queue *queue, int64_t *next_ns)
 {
+    if (queue->retry_ns <= queue->shard->now_ns) {
+        queue->retry_ns = INT64_MAX;
+        amb_queue_mark(queue);
+    }
+    *next_ns = queue->retry_ns < *next_ns ? queue->retry_ns : *next_ns;
     while (queue->later_count > 0) {
         if (queue->later[0]->due_ns > queue->shard->now_ns) {
             *next_ns = queue->later[0]->due_ns < *next_ns ? queue->later[0]->due_ns : *next_ns;

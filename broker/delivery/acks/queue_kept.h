@@ -8,20 +8,30 @@
  */
 #pragma once
 
+#include "wire/base/clock.h"
+
 #include <stdint.h>
+
+/* Between two tries of a queue that lacks memory. A try in each turn would keep a core busy. */
+#define AMB_QUEUE_PAUSE_NS (5 * AMB_NS_PER_MS)
 
 struct amb_queue;
 struct amb_take;
 
 /* It goes out again after so long; 0: as soon as somebody has credit. */
 void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
+/* The same of one that found no memory on its way: amb_queue_pause. */
+void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take);
+/* There is no memory for what would go out. The queue is marked again after AMB_QUEUE_PAUSE_NS. */
+void amb_queue_pause(struct amb_queue *queue);
 /* Counts a take that stands among those that are kept already. */
 void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take);
 /* It counts no more. Its list is the caller's to take it from. */
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take);
 /* The first of those that are ready, up to that rank. NULL: there is none. */
 struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_max);
-/* Those whose time has come are ready. *next_ns is lowered to when the next one's comes. */
+/* Those whose time has come are ready, and a pause may be over. *next_ns is lowered to when the
+ * next one's comes. */
 void amb_queue_wake_kept(struct amb_queue *queue, int64_t *next_ns);
 /* Drops all of them. */
 void amb_queue_drop_kept(struct amb_queue *queue);

@@ -40,6 +40,7 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     queue->shard = shard;
     queue->id = id;
     queue->options = *options;
+    queue->retry_ns = INT64_MAX;
     amb_list_init(&queue->dirty);
     amb_list_init(&queue->cursors);
     amb_list_init(&queue->hungry);

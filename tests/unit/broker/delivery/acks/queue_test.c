@@ -2,6 +2,7 @@
 /*
  * Queues: groups, redelivery, what outlives a member; on one worker and on several.
  */
+#include "broker/delivery/acks/queue_kept.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_trace.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
@@ -266,14 +267,79 @@ static void test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap(
     client_drain(w->c, 0);
 }
 
+#define LENDS_MAX 100u
+
 static bool has_no_memory;
+static const struct amb_shard *poor; /* the one that has none; NULL: all */
+static unsigned lends_refused;
 
 struct amb_entry *__real_amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
 struct amb_entry *__wrap_amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard);
 
 struct amb_entry *__wrap_amb_entry_lend(struct amb_entry *entry, struct amb_shard *shard)
 {
-    return has_no_memory ? NULL : __real_amb_entry_lend(entry, shard);
+    if (!has_no_memory || (poor != NULL && poor != shard)) {
+        return __real_amb_entry_lend(entry, shard);
+    }
+    if (++lends_refused > LENDS_MAX) {
+        has_no_memory = false;
+        poor = NULL;
+        fail_msg("%u tries without memory", lends_refused);
+    }
+    return NULL;
+}
+
+/* The queue's worker has none, from here on. */
+static void lack_memory(const struct world *w)
+{
+    lends_refused = 0;
+    poor = &w->h.shards[w->where];
+    has_no_memory = true;
+}
+
+/* And it has none for so long. */
+static void stay_without_memory(struct world *w, int64_t ns)
+{
+    harness_settle(&w->h);
+    assert_false(amb_shard_is_dirty(&w->h.shards[w->where])); /* The worker may sleep. */
+    for (; ns > 0; ns -= AMB_NS_PER_MS) {
+        harness_pass(&w->h, AMB_NS_PER_MS);
+        harness_settle(&w->h);
+    }
+    has_no_memory = false;
+    poor = NULL;
+    assert_in_range(lends_refused, 1, 10);
+    harness_pass(&w->h, AMB_QUEUE_PAUSE_NS);
+    harness_settle(&w->h);
+}
+
+static void test_a_nak_that_no_memory_lends_is_tried_again_after_a_pause(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 1, 16);
+    lack_memory(w);
+    client_say(w->a, 0, 1, 0, 1, AMB_ACK_KIND_NAK, 0);
+    assert_int_equal(w->a->subs[0].last, 1);
+    stay_without_memory(w, 20 * AMB_NS_PER_MS);
+    assert_int_equal(w->a->subs[0].last, 2);
+    assert_int_equal(w->seen[1], 2);
+    client_drain(w->a, 0);
+}
+
+/* Nobody has a message of the queue, so no credit comes. */
+static void test_a_message_that_no_memory_lends_goes_out_after_a_pause(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    lack_memory(w);
+    publish(w, 1, 1, 16);
+    assert_int_equal(w->a->subs[0].last, 0);
+    stay_without_memory(w, 20 * AMB_NS_PER_MS);
+    assert_int_equal(w->a->subs[0].last, 1);
+    client_drain(w->a, 0);
 }
 
 static void test_a_gap_counts_once_where_no_memory_lends_what_is_behind(void **state)
@@ -350,6 +416,10 @@ int main(void)
         BOTH(test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap),
         BOTH(test_a_gap_counts_once_where_no_memory_lends_what_is_behind),
         BOTH(test_a_take_that_no_memory_lends_is_none_in_a_trace),
+        cmocka_unit_test_setup_teardown(
+            test_a_nak_that_no_memory_lends_is_tried_again_after_a_pause, setup_spread, teardown),
+        cmocka_unit_test_setup_teardown(test_a_message_that_no_memory_lends_goes_out_after_a_pause,
+                                        setup_spread, teardown),
         BOTH(test_a_leased_batch_goes_out_message_by_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
