@@ -167,12 +167,19 @@ struct amb_shard_stats *amb_counters_shard(const struct amb_counters *counters, 
 
 void amb_counters_beat(const struct amb_counters *counters, int64_t now_ns, int64_t real_ns)
 {
+    struct amb_counters_header *header = counters->header;
+    uint64_t beat_ns = atomic_load_explicit(&header->beat_ns, memory_order_relaxed);
     /* A thread may have had no core since it read the clock, and another one's is newer. */
-    if ((uint64_t)now_ns < atomic_load_explicit(&counters->header->beat_ns, memory_order_relaxed)) {
-        return;
+    do {
+        if ((uint64_t)now_ns < beat_ns) {
+            return;
+        }
+    } while (!atomic_compare_exchange_weak(&header->beat_ns, &beat_ns, (uint64_t)now_ns));
+    /* The clock of the day may be set back: the newer one of two is the one of the newer beat. */
+    uint64_t beat_real_ns = atomic_load(&header->beat_real_ns);
+    while (atomic_load(&header->beat_ns) == (uint64_t)now_ns &&
+           !atomic_compare_exchange_weak(&header->beat_real_ns, &beat_real_ns, (uint64_t)real_ns)) {
     }
-    atomic_store_explicit(&counters->header->beat_ns, (uint64_t)now_ns, memory_order_relaxed);
-    atomic_store_explicit(&counters->header->beat_real_ns, (uint64_t)real_ns, memory_order_relaxed);
 }
 
 void amb_counters_hide(const struct amb_counters *counters)

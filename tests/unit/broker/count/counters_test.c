@@ -116,6 +116,50 @@ static void test_an_older_sign_of_life_changes_nothing(void **state)
     amb_counters_destroy(&counters);
 }
 
+#define BEATERS 4u
+#define BEATS 1000000u
+
+struct beater {
+    const struct amb_counters *counters;
+    _Atomic uint64_t *clock;
+    bool has_gone_back;
+};
+
+/* A sign of life that is given stands, or a newer one does. */
+static void *beat_on(void *arg)
+{
+    struct beater *beater = arg;
+    for (unsigned i = 0; i < BEATS && !beater->has_gone_back; i++) {
+        uint64_t now_ns = atomic_fetch_add(beater->clock, 1);
+        amb_counters_beat(beater->counters, (int64_t)now_ns, (int64_t)now_ns + 1);
+        beater->has_gone_back = atomic_load(&beater->counters->header->beat_ns) < now_ns;
+    }
+    return NULL;
+}
+
+static void test_signs_of_life_of_several_threads_never_go_back(void **state)
+{
+    (void)state;
+    struct amb_counters counters;
+    struct beater beaters[BEATERS];
+    pthread_t threads[BEATERS];
+    _Atomic uint64_t clock = 1000;
+    open_one(&counters);
+    for (unsigned i = 0; i < BEATERS; i++) {
+        beaters[i] = (struct beater){.counters = &counters, .clock = &clock};
+        assert_int_equal(pthread_create(&threads[i], NULL, beat_on, &beaters[i]), 0);
+    }
+    for (unsigned i = 0; i < BEATERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    for (unsigned i = 0; i < BEATERS; i++) {
+        assert_false(beaters[i].has_gone_back);
+    }
+    assert_int_equal(counters.header->beat_ns, clock - 1);
+    assert_int_equal(counters.header->beat_real_ns, clock);
+    amb_counters_destroy(&counters);
+}
+
 static void test_a_file_that_is_hidden_is_its_owner_s(void **state)
 {
     (void)state;
@@ -370,6 +414,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_a_file_is_whole_and_says_whose_it_is),
         IN_FOLDER(test_an_older_sign_of_life_changes_nothing),
+        IN_FOLDER(test_signs_of_life_of_several_threads_never_go_back),
         IN_FOLDER(test_a_file_that_is_hidden_is_its_owner_s),
         IN_FOLDER(test_the_former_file_is_kept_once),
         IN_FOLDER(test_where_no_file_can_be_had_counters_are_private),
