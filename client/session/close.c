@@ -240,6 +240,7 @@ static void end_handles(struct amb_conn *conn)
         if (pub != NULL) {
             amb_pub_call_settled(pub);
             amb_conn_lock(conn);
+            amb_pub_await_calls(pub);
             amb_pub_free(pub);
             amb_conn_unlock(conn);
         }
@@ -311,9 +312,15 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     end_handles(conn);
     while (conn->events.on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
+    amb_conn_lock(conn);
+    everybody_out(conn); /* Calls may have begun while this one waited. */
+    amb_conn_unlock(conn);
     amb_implicit_fini(conn);
     amb_conn_gpus_leave(conn);
     end_session(conn);
+    amb_conn_lock(conn);
+    everybody_out(conn);
+    amb_conn_unlock(conn);
     amb_conn_unref(conn);
     return status;
 }

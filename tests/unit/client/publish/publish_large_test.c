@@ -326,6 +326,145 @@ static void a_copy_says_all_that_a_post_says(void **state)
     session_close(&s);
 }
 
+/* ---- a call that begins while a close waits ---- */
+
+static _Thread_local bool is_closer;
+static _Thread_local bool is_late; /* it has begun its call, and is held up before its lock */
+static atomic_bool is_held_up, has_looked;
+static _Atomic(void *) freed_early; /* a call was inside; it is left to the test */
+
+void __real_amb_conn_lock(struct amb_conn *conn);
+void __wrap_amb_conn_lock(struct amb_conn *conn);
+void __real_amb_conn_wake_all(struct amb_conn *conn);
+void __wrap_amb_conn_wake_all(struct amb_conn *conn);
+void __real_amb_conn_unref(struct amb_conn *conn);
+void __wrap_amb_conn_unref(struct amb_conn *conn);
+void __real_amb_pub_free(struct amb_pub *pub);
+void __wrap_amb_pub_free(struct amb_pub *pub);
+
+void __wrap_amb_conn_lock(struct amb_conn *conn)
+{
+    if (is_late) {
+        is_late = false;
+        atomic_store(&is_held_up, true);
+        while (!atomic_load(&has_looked) && atomic_load(&freed_early) == NULL) {
+            fake_broker_nap();
+        }
+    }
+    __real_amb_conn_lock(conn);
+}
+
+/* A close does so as long as calls are inside. */
+void __wrap_amb_conn_wake_all(struct amb_conn *conn)
+{
+    if (is_closer) {
+        atomic_store(&has_looked, true);
+    }
+    __real_amb_conn_wake_all(conn);
+}
+
+void __wrap_amb_conn_unref(struct amb_conn *conn)
+{
+    if (is_closer && atomic_load(&conn->inside) != 0) {
+        atomic_store(&freed_early, conn);
+    } else {
+        __real_amb_conn_unref(conn);
+    }
+}
+
+void __wrap_amb_pub_free(struct amb_pub *pub)
+{
+    if (atomic_load(&pub->inside) != 0) {
+        atomic_store(&freed_early, pub);
+    } else {
+        __real_amb_pub_free(pub);
+    }
+}
+
+static void *close_pub(void *pub)
+{
+    is_closer = true;
+    return (void *)(intptr_t)amb_pub_close(pub, AMB_NOWAIT);
+}
+
+static void *close_conn(void *conn)
+{
+    is_closer = true;
+    return (void *)(intptr_t)amb_close(conn, AMB_NOWAIT);
+}
+
+static void *wait_late(void *pub)
+{
+    is_late = true;
+    return (void *)(intptr_t)amb_pub_wait_borrowed(pub, 10 * AMB_SEC);
+}
+
+static void *drain_late(void *conn)
+{
+    is_late = true;
+    return (void *)(intptr_t)amb_drain(conn, 10 * AMB_SEC);
+}
+
+/* The close waits for what the link has borrowed. Then the call begins, and is inside when that is
+ * back. */
+static enum amb_status call_during(struct session *s, void *(*call)(void *arg),
+                                   void *(*closes)(void *arg), void *handle)
+{
+    pthread_t closer, caller;
+    assert_int_equal(pthread_create(&closer, NULL, closes, handle), 0);
+    for (bool is_waiting = false; !is_waiting;) {
+        fake_broker_nap();
+        amb_conn_lock(s->conn);
+        is_waiting = s->conn->driver.flow_waits == 1;
+        amb_conn_unlock(s->conn);
+    }
+    atomic_store(&is_held_up, false);
+    atomic_store(&has_looked, false);
+    atomic_store(&freed_early, NULL);
+    assert_int_equal(pthread_create(&caller, NULL, call, handle), 0);
+    while (!atomic_load(&is_held_up)) {
+        fake_broker_nap();
+    }
+    fake_broker_stall(s->fake, false);
+    void *status = NULL, *closed = NULL;
+    assert_int_equal(pthread_join(caller, &status), 0);
+    assert_int_equal(pthread_join(closer, &closed), 0);
+    assert_int_equal((intptr_t)closed, AMB_OK);
+    return (enum amb_status)(intptr_t)status;
+}
+
+static void a_close_waits_for_a_call_that_begins_while_it_waits(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    uint8_t *first = bytes_of('f', FIRST);
+    struct amb_pub *pub = open_stalled(&s, first);
+    assert_int_equal(call_during(&s, wait_late, close_pub, pub), AMB_OK);
+    void *early = atomic_load(&freed_early);
+    if (early != NULL) {
+        __real_amb_pub_free(pub);
+    }
+    session_close(&s);
+    free(first);
+    assert_null(early);
+}
+
+static void the_close_of_a_connection_waits_for_it_too(void **state)
+{
+    struct session s;
+    session_open(&s, *state, NULL);
+    uint8_t *first = bytes_of('f', FIRST);
+    (void)open_stalled(&s, first);
+    assert_int_equal(call_during(&s, drain_late, close_conn, s.conn), AMB_ECLOSED);
+    void *early = atomic_load(&freed_early);
+    if (early != NULL) {
+        __real_amb_conn_unref(early);
+    }
+    fake_broker_stop(s.fake);
+    free(first);
+    assert_null(early);
+}
+
 static int64_t cpu_ns(void)
 {
     struct timespec now;
@@ -403,6 +542,8 @@ int main(void)
         BOTH(large_messages_are_batches_of_their_own_and_keep_their_place),
         BOTH(pieces_are_one_message_and_the_callers_again_at_once),
         BOTH(a_copy_says_all_that_a_post_says),
+        WIDE(a_close_waits_for_a_call_that_begins_while_it_waits),
+        WIDE(the_close_of_a_connection_waits_for_it_too),
         WIDE(a_wait_for_what_a_post_has_borrowed_has_an_end),
         WIDE(a_close_that_is_called_off_leaves_no_payload_to_the_link),
         WIDE(a_close_asks_before_it_waits_for_the_link),
