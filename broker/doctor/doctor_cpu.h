@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Workers against the processors that they have, and the clock that they read, for the doctor.
- * Threads: the control thread, or the main one before a start. Memory: JSON, the caller's.
+ * Threads: that of doctor_files.h, or the main one before a start. Memory: JSON, the caller's.
  */
 #pragma once
 

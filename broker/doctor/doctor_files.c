@@ -2,12 +2,15 @@
 #include "broker/doctor/doctor_files.h"
 
 #include "broker/control/clients/control.h"
+#include "broker/doctor/doctor_cpu.h"
+#include "broker/doctor/doctor_machine.h"
 #include "broker/doctor/doctor_service.h"
 #include "broker/doctor/doctor_tls.h"
 #include "broker/doctor/doctor_users.h"
 #include "wire/base/assert.h"
 #include "wire/base/list.h"
 #include "wire/doctor/checks.h"
+#include "wire/doctor/host.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,6 +54,25 @@ static void look_free(struct amb_doctor_look *look)
     atomic_fetch_sub_explicit(&looks, 1, memory_order_relaxed);
 }
 
+/* Files of /proc and /sys. The workers of a broker that runs have been counted. */
+static void look_at_machine(const struct amb_doctor_files *files, json_t *rows)
+{
+    const struct amb_config *config = files->config;
+    const struct amb_doctor_machine machine = {.root = files->host.root,
+                                               .trusted = config->transports.trusted.items,
+                                               .trusted_count = config->transports.trusted.count,
+                                               .has_rdma = files->host.has_rdma,
+                                               .connections = config->server.max_connections,
+                                               .memory_bytes = config->memory.host.size};
+    const struct amb_doctor_cpu cpu = {
+        .root = files->host.root, .workers = files->workers, .now_ns = amb_clock_monotonic_ns};
+    amb_doctor_machine(&machine, rows);
+    amb_doctor_cpu(&cpu, rows);
+    if (config->transports.trusted.count != 0) {
+        amb_doctor_variables(files->host.root, rows);
+    }
+}
+
 static void look_at_host(struct amb_doctor_look *look)
 {
     if (look->files.places != NULL) {
@@ -68,6 +90,7 @@ static void *look_main(void *arg)
     const struct amb_doctor_service service = {.config = config->file,
                                                .config_ns = config->file_ns};
     (void)pthread_setname_np(pthread_self(), "amb-doctor");
+    look_at_machine(files, look->rows);
     amb_doctor_doors(config, files->sockets, files->count, look->rows);
     amb_doctor_service(&service, look->rows);
     amb_doctor_tls(config->tls.context, files->now_s, look->rows);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that the doctor of a running broker reads: sockets, tokens, configuration, TLS, users,
- * UCX libraries, and those of drivers and devices. A file system may hang, as one of a network
- * does. So a thread of its own looks, and its asker waits for at most AMB_DOCTOR_FILES_NS.
+ * The files that the doctor of a running broker reads: /proc and /sys, sockets, tokens,
+ * configuration, TLS, users, UCX libraries, and those of drivers and devices. A file system may
+ * hang, as one of a network does, and so may a driver behind /sys. So a thread of its own looks,
+ * and its asker waits for at most AMB_DOCTOR_FILES_NS.
  *
  *   control ── begin ──► thread: rows ── mail ──► control: take
  *                 └─ leave: the thread frees all of it, once the file system has answered
@@ -32,6 +33,7 @@ struct amb_doctor_files {
     struct amb_auth_users *users;            /* in force; NULL: there are none */
     const struct amb_doctor_socket *sockets; /* that the broker has made; they are copied */
     size_t count;                            /* at most AMB_LISTENERS_MAX */
+    unsigned workers;                        /* server.workers, resolved */
     struct amb_doctor_host host; /* without `found`; ucx_why is copied, other texts are static */
     const struct amb_ucx_places *places; /* to look for UCX in; it is copied. NULL: nobody looks */
     int64_t now_s;                       /* since 1970 */

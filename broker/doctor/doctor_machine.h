@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The facts of this machine that decide how fast payloads can travel, beside those of GPUs: for the
- * doctor. All is read from /proc, /sys and /dev, and nothing
- * is loaded or opened for it.
- * Threads: the control thread, or the main one before a start. Memory: JSON, the caller's.
+ * doctor. All is read from /proc, /sys and /dev, and nothing is loaded or opened for it.
+ * Threads: that of doctor_files.h, or the main one before a start; the row of the counters is made
+ * on the control thread. Memory: JSON, the caller's.
  */
 #pragma once
 

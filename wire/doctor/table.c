@@ -182,8 +182,8 @@ static const struct amb_doctor_row rows[] = {
                               .fix = "listen on tls:// where the network is not yours alone"},
     [AMB_DOCTOR_FILES_SILENT] =
         {ROW("files-silent", "files", WARNING),
-         .looked_at = "sockets, token files, the files of configuration, TLS, users and UCX, and "
-                      "GPU and RDMA devices, for 2 s",
+         .looked_at = "/proc and /sys, sockets, token files, the files of configuration, TLS, "
+                      "users and UCX, and GPU and RDMA devices, for 2 s",
          .finding = "files were not looked at: their file system does not answer, or there is no "
                     "thread for it ({count} looks wait)",
          .fix = "a file system of a network hangs: look at its mounts; a reload waits for it too"},

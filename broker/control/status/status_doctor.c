@@ -8,7 +8,6 @@
 #include "broker/control/status/status_gpu.h"
 #include "broker/control/status/why.h"
 #include "broker/doctor/doctor_clients.h"
-#include "broker/doctor/doctor_cpu.h"
 #include "broker/doctor/doctor_doors.h"
 #include "broker/doctor/doctor_files.h"
 #include "broker/doctor/doctor_host.h"
@@ -224,26 +223,6 @@ static void look_at_clients(json_t *rows, const struct amb_control *control, boo
 
 /* ---- the broker ---- */
 
-static void look_at_machine(json_t *rows, const struct amb_control *control)
-{
-    const struct amb_config *config = control->config;
-    const struct amb_doctor_machine look = {.root = amb_doctor_root(),
-                                            .trusted = config->transports.trusted.items,
-                                            .trusted_count = config->transports.trusted.count,
-                                            .has_rdma = control->transports != NULL &&
-                                                        control->transports->has_rdma,
-                                            .connections = config->server.max_connections,
-                                            .memory_bytes = config->memory.host.size};
-    const struct amb_doctor_cpu cpu = {.root = amb_doctor_root(),
-                                       .workers = control->shard_count,
-                                       .now_ns = amb_clock_monotonic_ns};
-    amb_doctor_machine(&look, rows);
-    amb_doctor_cpu(&cpu, rows);
-    if (config->transports.trusted.count != 0) {
-        amb_doctor_variables(amb_doctor_root(), rows);
-    }
-}
-
 static struct amb_doctor_host facts_of_host(const struct amb_control *control)
 {
     const struct amb_gpus *gpus = amb_status_gpus(control);
@@ -280,6 +259,7 @@ struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_
                                            .users = control->users,
                                            .sockets = sockets,
                                            .count = count,
+                                           .workers = control->shard_count,
                                            .host = facts_of_host(control),
                                            .places = amb_ucx_library() == NULL ? &places : NULL,
                                            .now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC};
@@ -310,7 +290,6 @@ json_t *amb_status_doctor(const struct amb_control *control, const json_t *files
 {
     json_t *rows = json_array();
     const struct amb_gpus *gpus = amb_status_gpus(control);
-    look_at_machine(rows, control);
     add_files(rows, files);
     amb_doctor_counters(control->counters, rows);
     look_at_service(rows, control);

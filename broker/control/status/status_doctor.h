@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The findings of `doctor` of a broker that runs: broker/doctor is given the facts of its control
- * thread. The files that may lie on a file system that hangs were looked at before.
- * Threads: the control thread; it reads small files of /proc and /sys. Memory: JSON, the caller's.
+ * thread. Files were looked at before, on a thread that may wait for them.
+ * Threads: the control thread. Of files it reads the links of /proc/PID/ns alone, of clients that
+ * did not tell their namespaces. Memory: JSON, the caller's.
  */
 #pragma once
 

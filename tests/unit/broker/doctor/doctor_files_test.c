@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of the doctor, on a broker whose socket, or a folder of UCX, lies on a file system that
- * hangs. The control
- * thread goes on, the answer says what is missing, and the broker ends.
+ * Files of the doctor, on a broker whose socket, a folder of UCX or /proc lies on a file system
+ * that hangs. The control thread goes on, the answer says what is missing, and the broker ends.
  */
 #include "broker/doctor/doctor_files.h"
 
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 
 #define SILENT "\"files-silent\""
+#define LIMITS "/proc/self/limits"
 #define UCX_FOLDER "/no/such/ucx"
 
 /* ---- a file system ---- */
@@ -25,6 +25,8 @@ static unsigned waiting, most;
 
 int __real_stat(const char *path, struct stat *out);
 int __wrap_stat(const char *path, struct stat *out);
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
 int __real_access(const char *path, int mode);
 int __wrap_access(const char *path, int mode);
 
@@ -54,6 +56,12 @@ int __wrap_access(const char *path, int mode)
 {
     pass(path);
     return __real_access(path, mode);
+}
+
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    pass(path);
+    return __real_fopen(path, mode);
 }
 
 static void hang(const char *path)
@@ -115,6 +123,33 @@ static void test_the_control_thread_goes_on(void **state)
     go_on_while_it_hangs(NULL);
 }
 
+/* Limits, memory and processors are files of the kernel, and looked at beside the others. */
+static void test_it_goes_on_without_the_limits_of_its_process(void **state)
+{
+    (void)state;
+    go_on_while_it_hangs(LIMITS);
+}
+
+/* Each row of the machine is there, and once. */
+static void test_the_machine_is_in_the_answer(void **state)
+{
+    static const char *const checks[] = {"\"memlock\"", "\"descriptors\"", "\"/dev/shm\""};
+    struct door door;
+    struct door_client asker;
+    (void)state;
+    door_open(&door, NULL);
+    door_login_unix(&door, &asker);
+    char *text = door_admin(&asker, "doctor");
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+        const char *first = strstr(text, checks[i]);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, checks[i]));
+    }
+    free(text);
+    door_disconnect(&asker);
+    door_close(&door);
+}
+
 /* UCX is not loaded, so the doctor looks for one that could be. */
 static void test_it_goes_on_without_a_folder_of_ucx(void **state)
 {
@@ -174,10 +209,9 @@ static void test_a_broker_ends_that_has_one(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        T(test_the_control_thread_goes_on),
-        T(test_it_goes_on_without_a_folder_of_ucx),
-        T(test_looks_that_hang_have_a_limit),
-        T(test_a_broker_ends_that_has_one),
+        T(test_the_control_thread_goes_on),   T(test_it_goes_on_without_the_limits_of_its_process),
+        T(test_the_machine_is_in_the_answer), T(test_it_goes_on_without_a_folder_of_ucx),
+        T(test_looks_that_hang_have_a_limit), T(test_a_broker_ends_that_has_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
