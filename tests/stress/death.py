@@ -26,6 +26,7 @@ MOMENTS = ((0.0, 0.003), (0.002, 0.02), (0.01, 0.1), (0.1, 0.4))
 STILL_S = 1.0  # so long nothing has come and nothing gone: it is what stays
 STOPPED = 0.15  # of the rounds: stopped for a while first, and some of them going on then
 WARM_MAX = 20  # victims a link
+LAST_S = 10  # for what is on its way when the publishers stop
 LATE_MS = 3000  # two cores, a debug build and publishers at full rate beside it
 
 
@@ -136,7 +137,7 @@ def stop_checkers(checkers, deaths):
     for checker in checkers:
         checker.signal(signal.SIGTERM)
     for checker in checkers:
-        report = checker.line(60)
+        report = checker.line(patience(LAST_S) + 60)
         status = checker.wait()
         print(f"{checker.name}: {report}")
         check(status == 0, f"{checker.name} ended with {status}: {checker.log()}")
@@ -153,7 +154,7 @@ def test(rig, options):
     phases = options["phases"].split(",") if "phases" in options else PHASES
     print(f"seed {seed}", flush=True)
     dice = random.Random(seed)
-    broker = rig.broker("-o", f"server.workers={WORKERS}")
+    broker = rig.broker("-o", f"server.workers={WORKERS}", "-o", "server.handshake_timeout=1m")
 
     victims = Victims(rig)
 
@@ -172,7 +173,7 @@ def test(rig, options):
                 broker.url(publish),
                 broker.url(subscribe),
                 f"{publish}-{subscribe}",
-                *("--rate", "200", "--watch", "victim.>"),
+                *("--rate", "200", "--watch", "victim.>", "--last", f"{patience(LAST_S):.0f}"),
             )
         )
     for checker in checkers:

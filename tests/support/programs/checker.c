@@ -4,10 +4,11 @@
  * them again through a subscription that blocks rather than loses, and watches the messages of
  * others.
  *
- *     checker PUB_URL SUB_URL NAME [--rate N] [--watch PATTERN] [--max BYTES]
+ *     checker PUB_URL SUB_URL NAME [--rate N] [--watch PATTERN] [--max BYTES] [--last SECONDS]
  *
- * TERM: publishes no more, waits until everything published has been received, prints one line of
- * JSON. Exit 0: every message arrived, once, in order, each byte right; 1 else.
+ * TERM: publishes no more, waits until everything published has been received, for at most the
+ * seconds of --last (10), and prints one line of JSON. Exit 0: every message arrived, once, in
+ * order, each byte right; 1 else.
  */
 #include "tests/support/programs/checked.h"
 #include "tools/common/hdr.h"
@@ -24,6 +25,7 @@
 
 #define TIMES 65536u
 #define SUBSCRIPTIONS 256
+#define PATIENCE_NS (60 * AMB_SEC) /* of opening things, where cores are few */
 
 static struct {
     const char *pub_url, *sub_url, *name, *watch;
@@ -31,12 +33,13 @@ static struct {
     uint64_t id;
     long rate;
     size_t max;
+    int64_t last_ns; /* to receive what is on its way, once nothing more is published */
     atomic_bool is_over, has_published; /* stop; nothing more will be published */
     atomic_uint_fast64_t published, failures, wrong;
     uint64_t received, watched, watched_unknown;
     struct amb_hdr late; /* time between publishing and receiving */
     atomic_int_fast64_t sent_ns[TIMES];
-} the = {.watch = NULL, .rate = 500, .max = CHECKED_SIZE_MAX};
+} the = {.watch = NULL, .rate = 500, .max = CHECKED_SIZE_MAX, .last_ns = 10 * AMB_SEC};
 
 static int64_t now_ns(void)
 {
@@ -59,7 +62,9 @@ static struct amb_conn *connect_to(const char *url, const char *suffix)
     (void)snprintf(name, sizeof(name), "%s-%s", the.name, suffix);
     struct amb_error error = {0};
     struct amb_conn *conn;
-    if (amb_connect(url, AMB_OPTIONS(.name = name, .error = &error, .reconnect_attempts = AMB_NONE),
+    if (amb_connect(url,
+                    AMB_OPTIONS(.name = name, .error = &error, .reconnect_attempts = AMB_NONE,
+                                .connect_timeout_ns = PATIENCE_NS, .timeout_ns = PATIENCE_NS),
                     &conn) != AMB_OK) {
         (void)fprintf(stderr, "%s: connect %s: %s\n", name, url, error.text);
         exit(1);
@@ -89,7 +94,7 @@ static void *publish(void *arg)
         struct timespec pause = {.tv_nsec = 1000000000 / the.rate};
         (void)nanosleep(&pause, NULL);
     }
-    status = amb_pub_close(pub, 10 * AMB_SEC);
+    status = amb_pub_close(pub, the.last_ns);
     if (status != AMB_OK) {
         fail("pub_close", status, conn);
     }
@@ -122,7 +127,7 @@ static void *receive(void *arg)
     int64_t deadline_ns = INT64_MAX;
     while (!atomic_load(&the.has_published) || the.received < atomic_load(&the.published)) {
         if (atomic_load(&the.has_published) && deadline_ns == INT64_MAX) {
-            deadline_ns = now_ns() + 10 * AMB_SEC;
+            deadline_ns = now_ns() + the.last_ns;
         }
         struct amb_msg *msg;
         enum amb_status status = amb_next(sub, 100 * AMB_MS, &msg);
@@ -202,7 +207,7 @@ static void read_arguments(int argc, char **argv)
 {
     if (argc < 4) {
         (void)fprintf(stderr, "usage: checker PUB_URL SUB_URL NAME [--rate N] [--watch PATTERN] "
-                              "[--max BYTES]\n");
+                              "[--max BYTES] [--last SECONDS]\n");
         exit(64);
     }
     the.pub_url = argv[1];
@@ -215,6 +220,8 @@ static void read_arguments(int argc, char **argv)
             the.watch = argv[i + 1];
         } else if (strcmp(argv[i], "--max") == 0) {
             the.max = strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--last") == 0) {
+            the.last_ns = strtol(argv[i + 1], NULL, 10) * AMB_SEC;
         }
     }
     (void)snprintf(the.topic, sizeof(the.topic), "check.%s", the.name);

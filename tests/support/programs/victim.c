@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 #define HELD 64
+#define PATIENCE_NS (60 * AMB_SEC) /* of opening things, where cores are few */
 
 static const char *url, *name;
 static bool is_leasing; /* publishes in place */
@@ -56,8 +57,11 @@ static struct amb_conn *open_session(void)
 {
     struct amb_conn *conn;
     struct amb_error error = {0};
-    enum amb_status status = amb_connect(
-        url, AMB_OPTIONS(.name = name, .error = &error, .reconnect_attempts = AMB_NONE), &conn);
+    enum amb_status status =
+        amb_connect(url,
+                    AMB_OPTIONS(.name = name, .error = &error, .reconnect_attempts = AMB_NONE,
+                                .connect_timeout_ns = PATIENCE_NS, .timeout_ns = PATIENCE_NS),
+                    &conn);
     if (status == AMB_EUNREACHABLE || status == AMB_ELOST || status == AMB_ECLOSED) {
         _exit(0);
     }
