@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
 from patience import patience
-from prompt import PROMPT, interrupt, interrupted
+from prompt import PROMPT, READY, interrupt, interrupted
 
 WAIT = 10
 
@@ -241,20 +242,24 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
             conn.flush(WAIT)
 
 
-def stalled(ambroker, rig, kind=bytearray):
-    """(broker, connection, publishers, {publisher: posted buffers}): more than a socket holds, of which the link
-    has yet to read the last publisher's. The broker is stopped."""
-    broker = rig.broker("-o", "memory.host.size=1G")
+def many(ambroker, rig):
+    """(broker, connection, publishers) for stall."""
+    broker = rig.broker("-o", "memory.host.size=1G", "-o", "limits.peer_timeout=30s")
     conn = ambroker.connect(broker.url("stream"), timeout=60)
-    pubs = [conn.publisher(f"p{number}") for number in range(60)]
+    return broker, conn, [conn.publisher(f"p{number}") for number in range(60)]
+
+
+def stall(ambroker, peer, pubs, kind=bytearray, idle=()):
+    """{publisher: posted buffers}: more than a socket holds, of which the link has yet to read the last publisher's.
+    The peer is stopped. idle: publishers that are about to have room, as these had."""
     lent = {}
     while sum(map(len, lent.values())) < 40:  # MiB: more than a socket ever takes
-        broker.signal(signal.SIGCONT)
-        for pub in pubs:  # The windows open, and close again where nobody uses them for some seconds.
+        peer.signal(signal.SIGCONT)
+        for pub in [*pubs, *idle]:  # The windows open, and close again where nobody uses them for some seconds.
             pub.send(bytes(1 << 20))
-        for pub in pubs:
+        for pub in [*pubs, *idle]:
             pub.flush(WAIT)
-        broker.signal(signal.SIGSTOP)
+        peer.signal(signal.SIGSTOP)
         lent = {}
         for pub in pubs:
             with contextlib.suppress(ambroker.WouldBlock):
@@ -264,6 +269,13 @@ def stalled(ambroker, rig, kind=bytearray):
                     lent.setdefault(pub, []).append(buffer)
     with pytest.raises(BufferError):
         lent[list(lent)[-1]][-1].append(0)
+    return lent
+
+
+def stalled(ambroker, rig, kind=bytearray):
+    """(broker, connection, publishers, {publisher: posted buffers}), as stall has left them."""
+    broker, conn, pubs = many(ambroker, rig)
+    lent = stall(ambroker, broker, pubs, kind)
     return broker, conn, list(lent), lent
 
 
@@ -301,6 +313,65 @@ def test_ctrl_c_while_a_link_reads_posted_buffers(ambroker, rig, ending):
         broker.signal(signal.SIGCONT)
     with ambroker.connect(broker.url()) as conn:
         works(conn, conn.subscribe("works"))
+
+
+def posted(pub):
+    return pub.stat()["posted"]
+
+
+@pytest.mark.parametrize("name", ["send", "send_many"])
+def test_ctrl_c_while_a_link_reads_what_is_sent(ambroker, rig, name):
+    """Sends used to wait for the link, whatever signals came. The message goes on as a copy, and is the only one."""
+    broker, conn, pubs = many(ambroker, rig)
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    count = 0
+    try:
+        while count == 0:  # Else its window was closed: it has waited for room.
+            stall(ambroker, broker, pubs, idle=[pub])
+            buffer, before = bytearray(b"y") * (128 << 10), posted(pub)
+            late = interrupted(lambda: pub.send(buffer) if name == "send" else pub.send_many([buffer, buffer]),
+                               lambda: posted(pub) > before)
+            count = posted(pub) - before
+        assert count == 1 and late < patience(PROMPT)
+        buffer[:] = bytes(len(buffer))
+        buffer.append(0)  # Nobody holds it.
+    finally:
+        broker.signal(signal.SIGCONT)
+    msg = sub.next(WAIT)
+    while len(msg) != 128 << 10:
+        msg = sub.next(WAIT)
+    assert bytes(msg) == b"y" * (128 << 10)
+    works(conn, conn.subscribe("works"))
+    conn.close()
+
+
+def test_other_threads_run_while_a_send_waits(ambroker, rig):
+    broker, conn, pubs = many(ambroker, rig)
+    pub = conn.publisher("a")
+    ran, is_back = [], threading.Event()
+
+    def run():
+        end = time.monotonic() + READY
+        while posted(pub) == before and time.monotonic() < end:
+            time.sleep(0.001)
+        for _ in range(100):
+            time.sleep(0.001)
+        ran.append((posted(pub) - before, is_back.is_set()))
+        broker.signal(signal.SIGCONT)
+
+    while ran in ([], [(0, False)]):  # The second: its window was closed.
+        stall(ambroker, broker, pubs, idle=[pub])
+        before = posted(pub)
+        ran.clear()
+        beside = threading.Thread(target=run)
+        beside.start()
+        try:
+            pub.send(bytes(128 << 10))
+        finally:
+            is_back.set()
+            beside.join()
+    assert ran == [(1, False)]
+    conn.close()
 
 
 def test_buffers_of_a_close_without_patience_are_the_connections(ambroker, rig):

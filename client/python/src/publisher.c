@@ -107,14 +107,12 @@ static enum amb_status send_source(struct amb_py_handle *self, struct sending *s
                                    int64_t timeout_ns)
 {
     const struct amb_py_source *source = sending->source;
+    bool is_slow =
+        source->is_device || source->out.forward != NULL || source->out.len >= SLOW_BYTES;
     bool is_bare = !sending->is_lent && !sending->has_fields && source->out.tensor == NULL &&
                    source->out.forward == NULL;
     const struct amb_py_call call = {
-        .run = is_bare ? send_bytes_once : send_once,
-        .arg = sending,
-        .is_slow =
-            source->is_device || source->out.forward != NULL || source->out.len >= SLOW_BYTES,
-    };
+        .run = is_bare ? send_bytes_once : send_once, .arg = sending, .is_slow = is_slow};
     sending->pub = pub_of(self);
     return amb_py_run(self, &call, timeout_ns);
 }
@@ -237,6 +235,7 @@ static Py_ssize_t send_items(struct amb_py_handle *self, PyObject *items, Py_ssi
         amb_py_source_fini(&source);
         Py_DECREF(item);
         sent += is_good;
+        is_good = is_good && amb_py_raise_put_off();
     }
     return sent;
 }

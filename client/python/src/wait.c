@@ -64,6 +64,15 @@ static int raise_late(void *exception)
     return -1;
 }
 
+static _Thread_local bool has_put_off;
+
+bool amb_py_raise_put_off(void)
+{
+    bool is_due = has_put_off;
+    has_put_off = false;
+    return !is_due || Py_MakePendingCalls() == 0;
+}
+
 void amb_py_put_off(enum amb_status status)
 {
     if (status != AMB_OK || PyErr_Occurred() == NULL) {
@@ -77,6 +86,7 @@ void amb_py_put_off(enum amb_status status)
         }
         return;
     }
+    has_put_off = true;
     PyObject *exception = amb_py_take_raised();
     if (Py_AddPendingCall(raise_late, exception) != 0) { /* 32 others wait already. */
         Py_XDECREF(exception);
