@@ -3,6 +3,7 @@
 error, and the next call works."""
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -242,10 +243,10 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
             conn.flush(WAIT)
 
 
-def many(ambroker, rig):
+def many(ambroker, rig, link=lambda url: url):
     """(broker, connection, publishers) for stall."""
     broker = rig.broker("-o", "memory.host.size=1G", "-o", "limits.peer_timeout=30s")
-    conn = ambroker.connect(broker.url("stream"), timeout=60)
+    conn = ambroker.connect(link(broker.url("stream")), timeout=60)
     return broker, conn, [conn.publisher(f"p{number}") for number in range(60)]
 
 
@@ -371,6 +372,57 @@ def test_other_threads_run_while_a_send_waits(ambroker, rig):
             is_back.set()
             beside.join()
     assert ran == [(1, False)]
+    conn.close()
+
+
+# Between a client and its broker, whose batches have 81,920 bytes: the client hears of 16,384.
+NARROW = """
+import socket, sys, threading
+port = int(sys.argv[1])
+door = socket.create_server(("127.0.0.1", 0))
+print(door.getsockname()[1], flush=True)
+
+def go(source, target):
+    while piece := source.recv(65536):
+        target.sendall(piece.replace({said!r}, {told!r}) if source in brokers else piece)
+    target.shutdown(socket.SHUT_WR)
+
+brokers = []
+while True:
+    client = door.accept()[0]
+    brokers.append(socket.create_connection(("127.0.0.1", port)))
+    for pair in ((client, brokers[-1]), (brokers[-1], client)):
+        threading.Thread(target=go, args=pair, daemon=True).start()
+"""
+
+
+def test_no_send_waits_for_the_link_with_the_gil(ambroker, rig):
+    """What is too large for a batch of a broker with smaller ones used to wait until the link had read it."""
+    relays = []
+
+    def narrow(url):
+        said, told = b"\x48\x80\x80\x05", b"\x48\x80\x80\x01"  # Welcome.batch_bytes of control.proto
+        port = re.search(r":(\d+)", url)[1]
+        relays.append(rig.start([sys.executable, "-c", NARROW.format(said=said, told=told), port]))
+        return url.replace(port, relays[0].line(WAIT))
+
+    _, conn, pubs = many(ambroker, rig, narrow)
+    sub, pub = conn.subscribe("a"), conn.publisher("a")
+    try:
+        before = after = None
+        while after == before:  # Else its window was closed.
+            stall(ambroker, relays[0], pubs, idle=[pub])
+            before, begin = posted(pub), time.monotonic()
+            with contextlib.suppress(ambroker.WouldBlock):
+                pub.send(b"y" * 40000, 0)
+            late, after = time.monotonic() - begin, posted(pub)
+        assert late < patience(PROMPT)
+    finally:
+        relays[0].signal(signal.SIGCONT)
+    msg = sub.next(WAIT)
+    while len(msg) != 40000:
+        msg = sub.next(WAIT)
+    assert bytes(msg) == b"y" * 40000
     conn.close()
 
 

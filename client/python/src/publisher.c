@@ -16,6 +16,9 @@
 
 /* From here on a copy gives the GIL up. */
 #define SLOW_BYTES 65536
+/* Each batch takes so many, whatever the broker says of batches. What is larger may be a batch of
+ * its own, for whose link amb_pub_send would wait with the GIL; amb_pub_copy copies it then. */
+#define BATCH_BYTES 2048
 
 /* The buffer that one post has lent. */
 struct amb_py_loan {
@@ -110,7 +113,7 @@ static enum amb_status send_source(struct amb_py_handle *self, struct sending *s
     bool is_slow =
         source->is_device || source->out.forward != NULL || source->out.len >= SLOW_BYTES;
     bool is_bare = !sending->is_lent && !sending->has_fields && source->out.tensor == NULL &&
-                   source->out.forward == NULL;
+                   source->out.forward == NULL && (is_slow || source->out.len <= BATCH_BYTES);
     const struct amb_py_call call = {
         .run = is_bare ? send_bytes_once : send_once, .arg = sending, .is_slow = is_slow};
     sending->pub = pub_of(self);
