@@ -22,6 +22,7 @@
     X(ACK_IGNORED, "an acknowledgement now and then counts for nothing")                           \
     X(ACK_WAIT_SHORT, "an acknowledgement is waited for half as long as was said")                 \
     X(NAK_DELAY_IGNORED, "what was refused with a delay comes again at once")                      \
+    X(LATE_ACK_IGNORED, "what is acknowledged late comes again as if it was not")                  \
     X(TTL_EARLY, "messages expire after half their time")                                          \
     X(TTL_IGNORED, "messages do not expire")                                                       \
     X(GRANT_LOST, "the window of an entry now and then does not come back")                        \

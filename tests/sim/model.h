@@ -88,6 +88,8 @@ struct model_turn {
     uint32_t attempt; /* the highest of those seen, from 1 */
     uint64_t seen;    /* attempts, a bit each */
     bool is_over;     /* settled for certain */
+    int64_t late_ns;  /* an ACK of it has come late; 0: none has */
+    uint32_t after;   /* deliveries that were sent after that */
 };
 
 struct model_queue {

@@ -79,6 +79,18 @@ static struct model_turn *turn_of(struct sim *s, struct model_queue *queue, uint
     return &queue->on[i].turns[seq];
 }
 
+/* A late ACK settles it. One delivery may be under way to a member, and one more may have gone
+ * before the queue's worker has heard of that ACK. */
+#define AFTER_LATE_ACK 2u
+static void turn_after(struct sim *s, struct model_turn *turn, const struct sim_held *held,
+                       uint64_t seq)
+{
+    turn->after += turn->late_ns != 0 && held->low_ns > turn->late_ns;
+    SIM_CHECK(s, turn->after <= AFTER_LATE_ACK,
+              "%s: number %" PRIu64 " comes again and again, and it was acknowledged late",
+              s->model.topics[held->topic].name, seq);
+}
+
 void model_turn(struct sim *s, const struct sim_sub *sub, const struct sim_held *held, uint64_t seq)
 {
     struct model_queue *queue = &s->model.queues[sub->queue];
@@ -89,6 +101,7 @@ void model_turn(struct sim *s, const struct sim_sub *sub, const struct sim_held 
     SIM_CHECK(s, attempt < 64 && (turn->seen & bit) == 0,
               "%s: number %" PRIu64 " comes twice with count %" PRIu32, name, seq, held->attempt);
     turn->seen |= bit;
+    turn_after(s, turn, held, seq);
     if (attempt < turn->attempt) {
         SIM_CHECK(s, turn->owner != sub->serial,
                   "%s: number %" PRIu64 " comes with count %" PRIu32 " after %" PRIu32, name, seq,
@@ -122,6 +135,9 @@ static void turn_said(struct sim *s, const struct model_queue *queue, const stru
     bool is_in_time = s->now_ns < turn->low_ns;
     switch (said->kind) {
     case AMB_ACK_KIND_ACK:
+        turn->is_over = turn->is_over || is_in_time;
+        turn->late_ns = turn->late_ns == 0 && !is_in_time ? s->now_ns : turn->late_ns;
+        break;
     case AMB_ACK_KIND_TERM:
         turn->is_over = turn->is_over || is_in_time;
         break;
@@ -142,14 +158,41 @@ static void turn_said(struct sim *s, const struct model_queue *queue, const stru
     }
 }
 
+/* May the broker know that subscription yet? It hears nothing of one that leaves. */
+static bool is_staying(const struct sim *s, uint32_t serial)
+{
+    for (unsigned c = 0; c < SIM_CLIENTS; c++) {
+        for (unsigned h = 0; h < SIM_HANDLES; h++) {
+            const struct sim_sub *sub = &s->clients[c].subs[h];
+            if (sub->serial == serial) {
+                return !sub->is_leaving;
+            }
+        }
+    }
+    return false;
+}
+
+/* Of a former delivery, while another one is out. */
+static void turn_said_late(struct sim *s, const struct sim_said *said, struct model_turn *turn)
+{
+    if (said->kind == AMB_ACK_KIND_ACK && said->attempt + 1 < turn->attempt && turn->late_ns == 0 &&
+        is_staying(s, said->serial)) {
+        turn->late_ns = s->now_ns;
+    }
+}
+
 void model_said(struct sim *s, uint32_t queue_index, const struct sim_said *said)
 {
     struct model_queue *queue = &s->model.queues[queue_index];
     for (uint32_t i = 0; said->open >> i != 0; i++) {
         struct model_turn *turn = turn_of(s, queue, said->topic, said->seq + i);
-        if ((said->open >> i & 1) != 0 && turn->owner == said->serial &&
-            turn->attempt == said->attempt + 1) {
+        if ((said->open >> i & 1) == 0) {
+            continue;
+        }
+        if (turn->owner == said->serial && turn->attempt == said->attempt + 1) {
             turn_said(s, queue, said, turn);
+        } else {
+            turn_said_late(s, said, turn);
         }
     }
 }

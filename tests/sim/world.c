@@ -310,7 +310,7 @@ static bool is_quiet(const struct sim *s)
         if (amb_shard_is_dirty(shard) || !amb_mpsc_is_empty(&s->peers[i]->inbox.posted)) {
             return false;
         }
-        /* Late acknowledgements, one a turn, change nothing that could be seen. */
+        /* Late acknowledgements, one a turn, may change nothing that could be seen. */
         AMB_LIST_FOR_EACH (node, &shard->sessions.live) {
             const struct amb_session *session = AMB_CONTAINER_OF(node, struct amb_session, live);
             if (session->link != NULL && !session->is_link_down &&

@@ -57,6 +57,11 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
 {
     struct amb_take *take;
     while ((take = amb_queue_ready(queue, rank_max)) != NULL) {
+        if (take->left < take->count) { /* A late ACK has settled some of it. */
+            amb_queue_take_out(queue, take);
+            amb_queue_keep_rest(queue, take, 0);
+            continue;
+        }
         struct amb_seat *seat;
         const struct amb_choice choice = {
             .entry = take->entry,
@@ -79,7 +84,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
         amb_queue_unkeep(queue, take);
         if (part != take) {
             amb_queue_take_given(part, take->tally);
-            amb_take_again(part, take->attempt);
+            amb_queue_take_again(part, take->attempt);
             part->lost = take->lost;
             part->loss = take->loss;
             take->lost = 0;
@@ -90,6 +95,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
             amb_queue_count_kept(queue, take);
         } else {
             amb_list_remove(&take->node);
+            take->is_kept = false;
         }
         if (!queue_lend(queue, seat, part)) {
             amb_queue_keep_back(queue, part); /* Marked, this turn would try it without end. */

@@ -4,6 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/delivery/acks/deadletter.h"
 #include "broker/delivery/acks/queue_kept.h"
+#include "broker/delivery/acks/queue_late.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/delivery/acks/queue_take.h"
@@ -37,36 +38,6 @@ static void take_die(struct amb_queue *queue, struct amb_take *take, const char 
     amb_queue_take_drop(take);
 }
 
-/* The rest of a take that came back goes out again, run by run. */
-static void take_again(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
-{
-    uint32_t first = take->first, count;
-    uint64_t each = take->left == 0 ? 0 : take->bytes / take->left;
-    while (amb_take_run(take, &first, &count)) {
-        struct amb_take *part =
-            count == take->count
-                ? take
-                : amb_queue_take_make(queue, take->topic, take->entry, first, count);
-        if (part == NULL) {
-            /* Neither memory nor room for one more: the hole goes out again with the rest. */
-            amb_take_fill(take, take->first, take->count);
-            part = take;
-        }
-        if (part != take) {
-            amb_queue_take_tally(part, take->tally);
-        }
-        amb_take_again(part, take->attempt);
-        part->bytes = each * part->left;
-        if (part == take) {
-            amb_queue_keep(queue, take, delay_ns);
-            return;
-        }
-        amb_queue_keep(queue, part, delay_ns);
-        first += count;
-    }
-    amb_queue_take_drop(take);
-}
-
 static int64_t queue_backoff(const struct amb_queue *queue, uint32_t attempt)
 {
     const struct amb_queue_options *options = &queue->options;
@@ -90,8 +61,8 @@ static void take_failed(struct amb_queue *queue, struct amb_take *take)
     int64_t delay_ns = take->end == AMB_TAKE_LEFT ? 0
                        : take->delay_ns > 0       ? take->delay_ns * !AMB_FAULT(NAK_DELAY_IGNORED)
                                                   : queue_backoff(queue, take->attempt);
-    amb_take_again(take, take->attempt + !AMB_FAULT(ATTEMPT_NOT_RAISED));
-    take_again(queue, take, delay_ns);
+    amb_queue_take_again(take, take->attempt + !AMB_FAULT(ATTEMPT_NOT_RAISED));
+    amb_queue_keep_rest(queue, take, delay_ns);
 }
 
 void amb_queue_take_home(struct amb_mail *mail, void *owner)
@@ -102,7 +73,9 @@ void amb_queue_take_home(struct amb_mail *mail, void *owner)
     if (take->of != NULL) {
         take->entry = take->of->entry;
         take->topic = take->of->topic;
+        take->key = take->of->key;
         amb_queue_take_tally(take, take->of->tally);
+        amb_queue_late_settle(take, take->of->late);
         take->of = NULL;
         amb_entry_ref(take->entry);
         take->topic->naming++;
@@ -110,7 +83,10 @@ void amb_queue_take_home(struct amb_mail *mail, void *owner)
     }
     take->lost = take->end == AMB_TAKE_UNSENT ? take->lost : 0;
     take->loss = take->lost == 0 ? AMB_LOSS_NONE : take->loss;
-    if (take->end == AMB_TAKE_SETTLED || queue->is_closed) {
+    amb_queue_late_settle(take, take->late);
+    amb_take_put(queue->shard, take->late);
+    take->late = NULL;
+    if (take->end == AMB_TAKE_SETTLED || take->left == 0 || queue->is_closed) {
         amb_queue_take_drop(take);
         if (queue->is_closed) {
             amb_queue_free_if_done(queue);

@@ -12,6 +12,22 @@
 #define KEPT_HEAP (sizeof(struct amb_take) + sizeof(struct amb_take *) + AMB_HEAP_OVERHEAD)
 #define SORT_STEPS 64u /* of one search for a place among those that are ready */
 
+static void later_place(struct amb_queue *queue, size_t i, struct amb_take *take)
+{
+    queue->later[i] = take;
+    take->later_at = (uint32_t)i;
+}
+
+/* Up from place i, where it may stand. */
+static void later_rise(struct amb_queue *queue, size_t i, struct amb_take *take)
+{
+    while (i > 0 && queue->later[(i - 1) / 2]->due_ns > take->due_ns) {
+        later_place(queue, i, queue->later[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+    later_place(queue, i, take);
+}
+
 static bool later_push(struct amb_queue *queue, struct amb_take *take)
 {
     if (queue->later_count == queue->later_size) {
@@ -23,21 +39,18 @@ static bool later_push(struct amb_queue *queue, struct amb_take *take)
         queue->later = grown;
         queue->later_size = size;
     }
-    size_t i = queue->later_count++;
-    while (i > 0 && queue->later[(i - 1) / 2]->due_ns > take->due_ns) {
-        queue->later[i] = queue->later[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    queue->later[i] = take;
+    later_rise(queue, queue->later_count++, take);
     return true;
 }
 
-static struct amb_take *later_pop(struct amb_queue *queue)
+/* The last one comes to its place i, and goes on from there. */
+static void later_remove(struct amb_queue *queue, size_t i)
 {
-    struct amb_take *first = queue->later[0];
     struct amb_take *last = queue->later[--queue->later_count];
-    size_t i = 0;
-    for (size_t child = 1; child < queue->later_count; child = 2 * i + 1) {
+    if (i == queue->later_count) {
+        return;
+    }
+    for (size_t child = 2 * i + 1; child < queue->later_count; child = 2 * i + 1) {
         if (child + 1 < queue->later_count &&
             queue->later[child + 1]->due_ns < queue->later[child]->due_ns) {
             child++;
@@ -45,10 +58,16 @@ static struct amb_take *later_pop(struct amb_queue *queue)
         if (queue->later[child]->due_ns >= last->due_ns) {
             break;
         }
-        queue->later[i] = queue->later[child];
+        later_place(queue, i, queue->later[child]);
         i = child;
     }
-    queue->later[i] = last;
+    later_rise(queue, i, last);
+}
+
+static struct amb_take *later_pop(struct amb_queue *queue)
+{
+    struct amb_take *first = queue->later[0];
+    later_remove(queue, 0);
     return first;
 }
 
@@ -78,6 +97,7 @@ void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take)
 void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
 {
     amb_queue_count_kept(queue, take);
+    take->is_kept = true;
     if (delay_ns > 0) {
         take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
         if (later_push(queue, take)) {
@@ -103,8 +123,38 @@ void amb_queue_pause(struct amb_queue *queue)
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)
 {
     amb_queue_count_kept(queue, take);
+    take->is_kept = true;
     ready_put(queue, take);
     amb_queue_pause(queue);
+}
+
+void amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+{
+    uint32_t first = take->first, count;
+    uint64_t each = take->left == 0 ? 0 : take->bytes / take->left;
+    while (amb_take_run(take, &first, &count)) {
+        struct amb_take *part =
+            count == take->count
+                ? take
+                : amb_queue_take_make(queue, take->topic, take->entry, first, count);
+        if (part == NULL) {
+            /* Neither memory nor room for one more: the hole goes out again with the rest. */
+            amb_take_fill(take, take->first, take->count);
+            part = take;
+        }
+        if (part != take) {
+            amb_queue_take_tally(part, take->tally);
+        }
+        amb_queue_take_again(part, take->attempt);
+        part->bytes = each * part->left;
+        if (part == take) {
+            amb_queue_keep(queue, take, delay_ns);
+            return;
+        }
+        amb_queue_keep(queue, part, delay_ns);
+        first += count;
+    }
+    amb_queue_take_drop(take);
 }
 
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
@@ -112,6 +162,17 @@ void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take)
     amb_heap_give(&queue->heap, KEPT_HEAP);
     queue->kept_msgs -= take->left;
     queue->kept_bytes -= take->bytes;
+}
+
+void amb_queue_take_out(struct amb_queue *queue, struct amb_take *take)
+{
+    amb_queue_unkeep(queue, take);
+    take->is_kept = false;
+    if (!amb_list_is_empty(&take->node)) {
+        amb_list_remove(&take->node);
+    } else {
+        later_remove(queue, take->later_at);
+    }
 }
 
 struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_max)

@@ -24,10 +24,14 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take);
 /* There is no memory for what would go out. The queue is marked again after AMB_QUEUE_PAUSE_NS. */
 void amb_queue_pause(struct amb_queue *queue);
+/* The same of its open messages alone: a take for each run of them. */
+void amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
 /* Counts a take that stands among those that are kept already. */
 void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take);
 /* It counts no more. Its list is the caller's to take it from. */
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take);
+/* It counts no more, and stands there no more. */
+void amb_queue_take_out(struct amb_queue *queue, struct amb_take *take);
 /* The first of those that are ready, up to that rank. NULL: there is none. */
 struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_max);
 /* Those whose time has come are ready, and a pause may be over. *next_ns is lowered to when the

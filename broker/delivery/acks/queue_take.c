@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/delivery/acks/queue_take.h"
 
+#include "broker/delivery/acks/queue_failed.h"
 #include "broker/delivery/acks/queue_home.h"
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/shard/entry.h"
@@ -74,12 +75,25 @@ struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *
     topic = topic->privates.namesake != NULL ? topic->privates.namesake : topic;
     take->topic = topic;
     take->come_home = amb_queue_take_home;
+    take->key = (struct amb_take_key){
+        .queue = queue->id,
+        .seq = entry->first_seq,
+        .topic = topic->id,
+    };
     amb_entry_ref(entry);
     topic->naming++;
     queue->takes++;
     amb_take_fill(take, first, count);
     take->bytes = amb_entry_bytes(entry) / entry->count * count;
     return take;
+}
+
+void amb_queue_take_again(struct amb_take *take, uint32_t attempt)
+{
+    amb_take_again(take, attempt);
+    if (attempt > 0) {
+        amb_queue_failed_add(take);
+    }
 }
 
 void amb_queue_take_drop(struct amb_take *take)
@@ -91,6 +105,8 @@ void amb_queue_take_drop(struct amb_take *take)
         }
         amb_tally_settle(queue->shard, take->tally, take->acked);
     }
+    amb_queue_failed_remove(take);
+    amb_take_put(queue->shard, take->late);
     amb_entry_unref(take->entry, queue->shard);
     take->topic->naming--;
     queue->takes--;

@@ -22,5 +22,7 @@ struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *
 void amb_queue_take_tally(struct amb_take *take, struct amb_tally *tally);
 /* The same of one that is about to be given to a member. */
 void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally);
+/* It had so many deliveries before. */
+void amb_queue_take_again(struct amb_take *take, uint32_t attempt);
 /* Gives up all that it has, and puts it away. */
 void amb_queue_take_drop(struct amb_take *take);

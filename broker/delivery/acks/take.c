@@ -66,6 +66,16 @@ void amb_take_fill(struct amb_take *take, uint32_t first, uint32_t count)
     }
 }
 
+/* So many of its bits were cleared. Returns the bytes that go with them. */
+static uint64_t take_less(struct amb_take *take, uint32_t cleared)
+{
+    uint64_t bytes = take->left == 0 ? 0 : take->bytes / take->left * cleared;
+    take->left -= cleared;
+    bytes = take->left == 0 ? take->bytes : bytes;
+    take->bytes -= bytes;
+    return bytes;
+}
+
 uint32_t amb_take_clear(struct amb_take *take, uint32_t first, uint32_t count, struct amb_take *cut)
 {
     uint32_t end = first + count, cleared = 0;
@@ -77,10 +87,7 @@ uint32_t amb_take_clear(struct amb_take *take, uint32_t first, uint32_t count, s
             cut->bits[w] = bits;
         }
     }
-    uint64_t bytes = take->left == 0 ? 0 : take->bytes / take->left * cleared;
-    take->left -= cleared;
-    bytes = take->left == 0 ? take->bytes : bytes;
-    take->bytes -= bytes;
+    uint64_t bytes = take_less(take, cleared);
     if (cut != NULL) {
         cut->first = take->first;
         cut->count = take->count;
@@ -88,6 +95,18 @@ uint32_t amb_take_clear(struct amb_take *take, uint32_t first, uint32_t count, s
         cut->bytes = bytes;
         cut->attempt = take->attempt;
     }
+    return cleared;
+}
+
+uint32_t amb_take_clear_of(struct amb_take *take, const struct amb_take *other)
+{
+    uint32_t cleared = 0;
+    for (uint32_t w = take->first / 64; w * 64 < take->first + take->count; w++) {
+        uint64_t bits = take->bits[w] & other->bits[w];
+        take->bits[w] &= ~bits;
+        cleared += (uint32_t)__builtin_popcountll(bits);
+    }
+    (void)take_less(take, cleared);
     return cleared;
 }
 

@@ -46,6 +46,13 @@ enum amb_take_end {
     AMB_TAKE_TERM,
 };
 
+/* The queue and the entry, by value: a late ACK finds a take by them. */
+struct amb_take_key {
+    uint64_t queue;
+    uint64_t seq; /* of the entry's first message */
+    uint32_t topic;
+};
+
 /* The member that gets it, by value: it may be gone when the take arrives. */
 struct amb_take_to {
     uint32_t session, generation, handle;
@@ -65,6 +72,7 @@ struct amb_take {
     const struct amb_take *of;   /* cut from it; home gives it an entry */
     amb_mail_fn come_home;
     struct amb_take_to to;
+    struct amb_take_key key;
     uint32_t first, count; /* messages of the entry */
     uint32_t left;         /* of them, not settled */
     uint32_t acked;        /* of them, for its tally */
@@ -79,6 +87,15 @@ struct amb_take {
     int64_t delay_ns;              /* NAK: asked for; 0: the queue's choice */
     char *reason;                  /* TERM: why, or NULL */
     uint64_t bits[AMB_TAKE_WORDS]; /* of the entry's messages: not settled */
+
+    /* Home's, of one that comes again (queue_failed.h). */
+    struct amb_idmap_node failed; /* of the queue: the first of its entry */
+    struct amb_list_node kin;     /* a ring: those of the same entry */
+    struct amb_take *late;    /* its bits: settled by late ACKs while a member has it; or NULL */
+    uint32_t later_at;        /* its place among those that wait for their time */
+    bool is_failed, is_first; /* it is in the ring; and in the queue's table */
+    bool is_kept;             /* the queue has it: queue_kept.h */
+    bool is_released;         /* of a former delivery: former.h */
 };
 
 struct amb_seat {
@@ -129,6 +146,8 @@ void amb_take_fill(struct amb_take *take, uint32_t first, uint32_t count);
  * many were set; cut (may be NULL) gets them: as a slice of the same entry. */
 uint32_t amb_take_clear(struct amb_take *take, uint32_t first, uint32_t count,
                         struct amb_take *cut);
+/* Clears those that are set in other, of the same entry. Returns how many were set in both. */
+uint32_t amb_take_clear_of(struct amb_take *take, const struct amb_take *other);
 /* The first run of set bits at or behind *first; false: there is none. */
 bool amb_take_run(const struct amb_take *take, uint32_t *first, uint32_t *count);
 

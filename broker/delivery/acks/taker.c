@@ -38,6 +38,13 @@ void amb_taker_arrived(struct amb_mail *mail, void *owner)
     taker_rouse(sub->taker);
 }
 
+/* Its client may have it in work yet. */
+static void taker_call_back(struct amb_taker *taker, struct amb_take *take, enum amb_take_end end)
+{
+    amb_former_note(taker, take);
+    amb_seat_end(taker, take, end);
+}
+
 /* *budget: so many may expire this turn; the others in the next. */
 static void taker_expire(struct amb_taker *taker, unsigned *budget, int64_t *next_ns)
 {
@@ -50,7 +57,7 @@ static void taker_expire(struct amb_taker *taker, unsigned *budget, int64_t *nex
         }
         --*budget;
         taker->expired += take->left;
-        amb_seat_end(taker, take, AMB_TAKE_EXPIRED);
+        taker_call_back(taker, take, AMB_TAKE_EXPIRED);
     }
 }
 
@@ -92,7 +99,7 @@ void amb_taker_recall(struct amb_taker *taker)
         return;
     }
     AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
-        amb_seat_end(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
+        taker_call_back(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
     }
 }
 
@@ -140,6 +147,9 @@ static void taker_released(struct amb_subscription *sub, uint64_t number,
 {
     struct amb_taker *taker = sub->taker;
     if (taker->ack != AMB_ACK_NONE) {
+        if (taker->formers.known.count > 0) {
+            amb_former_released(taker, number);
+        }
         return;
     }
     amb_seat_back(taker, delivery->msgs, delivery->bytes);
@@ -167,6 +177,7 @@ static void taker_destroyed(struct amb_subscription *sub)
         amb_session_name_drop(&sub->session->names,
                               AMB_CONTAINER_OF(node, struct amb_session_name, node));
     }
+    amb_formers_fini(taker);
     amb_idmap_fini(&taker->told);
     amb_idmap_fini(&taker->known);
     while ((list_node = amb_list_pop_front(&taker->waiters)) != NULL) {
@@ -203,6 +214,7 @@ enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
     taker->ack_wait_ns = ack_wait_ns;
     amb_list_init(&taker->waiting);
     amb_list_init(&taker->pending);
+    amb_list_init(&taker->formers.list);
     amb_list_init(&taker->busy);
     amb_list_init(&taker->waiters);
     amb_list_push_back(&shard->takers.all, &taker->node);

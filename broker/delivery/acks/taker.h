@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "broker/delivery/acks/former.h"
 #include "broker/delivery/acks/take.h"
 #include "broker/delivery/reader/subscription.h"
 #include "wire/base/idmap.h"
@@ -30,6 +31,7 @@ struct amb_taker {
     struct amb_list_node pending; /* ... sent; the next to expire first */
     int64_t prolonged_ns;         /* cumulative: none of those that are sent is due before */
     struct amb_idmap known;       /* the pending ones, by delivery number */
+    struct amb_formers formers;
     struct amb_idmap told;        /* topics whose names the client knows */
     uint64_t frames;              /* ACK and TERM that came */
     struct amb_list_node waiters; /* struct amb_taker_waiter.node */

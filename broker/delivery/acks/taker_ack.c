@@ -81,12 +81,13 @@ static enum amb_status taker_apply(struct amb_taker *taker, const struct amb_fra
 {
     bool is_up_to = taker->ack == AMB_ACK_CUMULATIVE && frame->status == AMB_ACK_KIND_ACK;
     if (is_up_to) {
+        amb_former_ack_before(taker, frame->number);
         taker_settle_before(taker, frame->number);
     }
     struct amb_idmap_node *node = amb_idmap_find(&taker->known, frame->number);
     if (node == NULL) {
         taker->late += frame->count; /* Settled already, or it has expired. */
-        return AMB_OK;
+        return amb_former_said(taker, frame);
     }
     struct amb_take *take = AMB_CONTAINER_OF(node, struct amb_take, known);
     if (frame->first + frame->count > take->count) {

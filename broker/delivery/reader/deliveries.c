@@ -294,6 +294,12 @@ enum amb_status amb_subscription_release(struct amb_subscription *subscription, 
     return AMB_OK;
 }
 
+bool amb_subscription_has_back(const struct amb_subscription *subscription, uint64_t number)
+{
+    return number <= subscription->released ||
+           subscription->deliveries[number & subscription->mask].is_released;
+}
+
 enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
                                                uint64_t number, uint32_t count)
 {

@@ -38,6 +38,9 @@ AMB_MUST_CHECK enum amb_status amb_subscription_release(struct amb_subscription 
 AMB_MUST_CHECK enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
                                                               uint64_t number, uint32_t count);
 
+/* Is that delivery back? It was given. */
+bool amb_subscription_has_back(const struct amb_subscription *subscription, uint64_t number);
+
 /* Its session closes: gives up what is out, at most `budget` deliveries, and counts that down.
  * True: that was all. Deliveries held in place go to the quarantine if keep_held. */
 bool amb_subscription_give_up(struct amb_subscription *subscription, bool keep_held,

@@ -739,10 +739,10 @@ AMB_API enum amb_status amb_msg_prop_at(const struct amb_msg *msg, size_t index,
 
 /*
  * With amb_sub_options.ack: what became of the message. Queued, never waits for the broker; the
- * reference stays yours, and the message may be released before or after. A call that comes too
- * late (after ack_wait it is somebody's again) changes nothing. amb_flush waits until the broker
- * has counted them all. ESTATE: the subscription has no acks; ESTALE: its session was lost
- * meanwhile; ECLOSED, ELOST.
+ * reference stays yours, and the message may be released before or after. After ack_wait the
+ * message is somebody's again: then an ack settles it all the same, and the other three calls
+ * change nothing. amb_flush waits until the broker has counted them all. ESTATE: the subscription
+ * has no acks; ESTALE: its session was lost meanwhile; ECLOSED, ELOST.
  */
 /* It is done with. CUMULATIVE: and all that came before it. */
 AMB_API enum amb_status amb_msg_ack(struct amb_msg *msg);

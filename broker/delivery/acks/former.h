@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Former deliveries of a member: their time is over, or an operator has called them back, and their
+ * messages went home unsettled. Its client may have them in work yet. An ACK of such a delivery is
+ * late: it settles the messages wherever they are by now (queue_late.h). Else a member that is
+ * slower than its credit would get the same messages for ever. A late NAK, TERM or IN_PROGRESS
+ * changes nothing: the messages are another delivery's.
+ *
+ *   pending ─► time over ─► former ─► all of it acknowledged late, or forgotten
+ *
+ * A client may release a message before it acknowledges it. So one that is released is forgotten
+ * when its room is wanted. Where all are held by the client, further ones are not noted.
+ *
+ * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: at
+ * most AMB_FORMERS_MAX, and a share of that heap.
+ */
+#pragma once
+
+#include "wire/base/idmap.h"
+#include "wire/base/list.h"
+#include "wire/base/status.h"
+
+#include <stdint.h>
+
+#define AMB_FORMERS_MAX 65536u
+#define AMB_FORMERS_HEAP_SHARE 8u /* one part in so many of its session's heap */
+
+struct amb_frame;
+struct amb_take;
+struct amb_taker;
+
+struct amb_formers {
+    struct amb_idmap known;    /* struct amb_take.known, by delivery number */
+    struct amb_list_node list; /* ... .node: the first one is forgotten first */
+};
+
+/* A take that was sent is about to go home unsettled. */
+void amb_former_note(struct amb_taker *taker, const struct amb_take *take);
+/* An ACK or TERM frame of a delivery. EPROTO: of messages that it did not have. */
+AMB_MUST_CHECK enum amb_status amb_former_said(struct amb_taker *taker,
+                                               const struct amb_frame *frame);
+/* It is cumulative: all of those before that number, too. */
+void amb_former_ack_before(struct amb_taker *taker, uint64_t number);
+/* The client has released that delivery. */
+void amb_former_released(struct amb_taker *taker, uint64_t number);
+/* Forgets all. */
+void amb_formers_fini(struct amb_taker *taker);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/delivery/acks/queue_late.h"
+
+#include "broker/delivery/acks/queue_failed.h"
+#include "broker/delivery/acks/queue_kept.h"
+#include "broker/delivery/acks/queue_private.h"
+#include "broker/delivery/acks/queue_take.h"
+
+void amb_queue_late_settle(struct amb_take *take, const struct amb_take *late)
+{
+    if (late != NULL) {
+        take->acked += amb_take_clear_of(take, late);
+    }
+}
+
+static void settle_kept(struct amb_queue *queue, struct amb_take *take, const struct amb_take *word)
+{
+    amb_queue_unkeep(queue, take);
+    amb_queue_late_settle(take, word);
+    amb_queue_count_kept(queue, take);
+    if (take->left == 0) {
+        amb_queue_take_out(queue, take);
+        amb_queue_take_drop(take);
+    }
+    amb_queue_mark(queue); /* There may be credit for others. */
+}
+
+/* Without memory the messages may come again. */
+static void settle_away(struct amb_queue *queue, struct amb_take *take, const struct amb_take *word)
+{
+    if (take->late == NULL) {
+        take->late = amb_take_get(queue->shard);
+    }
+    for (unsigned w = 0; take->late != NULL && w < AMB_TAKE_WORDS; w++) {
+        take->late->bits[w] |= word->bits[w];
+    }
+}
+
+static void queue_settle(struct amb_queue *queue, const struct amb_take *word)
+{
+    const struct amb_take_key *key = &word->key;
+    struct amb_take *take = amb_queue_failed_first(queue, key);
+    if (take == NULL) {
+        return;
+    }
+    /* Each may go, but only in its own turn. */
+    const struct amb_take *last = AMB_CONTAINER_OF(take->kin.prev, struct amb_take, kin);
+    bool is_last = false;
+    while (!is_last) {
+        struct amb_take *next = AMB_CONTAINER_OF(take->kin.next, struct amb_take, kin);
+        is_last = take == last;
+        if (take->key.topic == key->topic && take->key.seq == key->seq) {
+            (take->is_kept ? settle_kept : settle_away)(queue, take, word);
+        }
+        take = next;
+    }
+}
+
+void amb_queue_late_ack(struct amb_mail *mail, void *owner)
+{
+    struct amb_shard *shard = owner;
+    struct amb_take *word = AMB_CONTAINER_OF(mail, struct amb_take, mail);
+    struct amb_idmap_node *node = amb_idmap_find(&shard->queues.known, word->key.queue);
+    if (node != NULL) {
+        queue_settle(AMB_CONTAINER_OF(node, struct amb_queue, known), word);
+    }
+    amb_take_put(shard, word);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Late acknowledgements: of deliveries whose time is over, wherever their messages are by then.
+ */
+#include "broker/delivery/acks/former.h"
+
+#include "broker/delivery/acks/queue_life.h"
+#include "broker/delivery/acks/taker.h"
+#include "tests/unit/broker/delivery/acks/queue_world.h"
+
+#define WAIT_NS (30 * AMB_NS_PER_SEC)
+
+static struct amb_taker *taker_of(const struct shard_client *client)
+{
+    return amb_session_subscription(client->session, 0)->taker;
+}
+
+static void time_is_over(struct world *w)
+{
+    harness_pass(&w->h, WAIT_NS + AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+}
+
+/* Nothing is left, and nothing comes any more. */
+static void expect_rest(struct world *w, const struct shard_client *client, uint64_t last)
+{
+    time_is_over(w);
+    time_is_over(w);
+    assert_int_equal(client->subs[0].last, last);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    assert_int_equal(amb_queue_out(harness_queue(&w->q)), 0); /* All credit is back. */
+    assert_int_equal(harness_queue(&w->q)->kept_msgs, 0);
+}
+
+static void test_a_late_ack_settles_what_the_member_has_again(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 3, 16);
+    time_is_over(w);
+    assert_int_equal(w->a->subs[0].last, 2);
+    client_ack(w->a, 0, 1);
+    assert_int_equal(taker_of(w->a)->late, 3);
+    expect_rest(w, w->a, 2);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+    assert_int_equal(taker_of(w->a)->formers.known.count, 1); /* The second one, unanswered. */
+}
+
+static void test_its_own_ack_of_the_second_delivery_changes_nothing_then(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 3});
+    publish(w, 1, 3, 16);
+    time_is_over(w);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0); /* twice */
+    client_ack(w->a, 0, 2);
+    client_release_all(w->a, 0);
+    publish(w, 1, 3, 16); /* There is credit for them. */
+    assert_int_equal(w->a->subs[0].last, 3);
+    client_ack(w->a, 0, 3);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 3);
+}
+
+/* Some of a delivery: the others come again, as two deliveries around it. */
+static void test_a_late_ack_is_of_those_messages_alone(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 3, 16);
+    time_is_over(w);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    time_is_over(w);
+    assert_int_equal(w->a->subs[0].last, 4);
+    assert_int_equal(client_delivery(w->a, 0, 3)->frame.seq, 1);
+    assert_int_equal(client_count(w->a, 0, 3), 1);
+    assert_int_equal(client_delivery(w->a, 0, 4)->frame.seq, 3);
+    assert_int_equal(client_count(w->a, 0, 4), 1);
+    client_ack(w->a, 0, 2); /* late once more, and it has one that is settled */
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 4);
+}
+
+/* a has it first, b then. */
+static void give_to_another(struct world *w, const struct amb_queue_options *options)
+{
+    open_with(w, options);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 4});
+    publish(w, 1, 2, 16);
+    client_join(w->b, 0, &w->q, NULL);
+    time_is_over(w);
+    assert_int_equal(w->b->subs[0].last, 2); /* one each */
+    client_ack(w->a, 0, 1);
+}
+
+static void test_a_late_ack_settles_what_another_member_has(void **state)
+{
+    struct world *w = *state;
+    give_to_another(w, NULL);
+    client_ack(w->b, 0, 1); /* in vain */
+    client_ack(w->b, 0, 2);
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    expect_rest(w, w->b, 2);
+    assert_int_equal(w->a->subs[0].last, 1);
+    expect_seen(w, 1, 2, 2);
+}
+
+static void test_who_has_it_then_refuses_in_vain(void **state)
+{
+    struct world *w = *state;
+    give_to_another(w, NULL);
+    client_say(w->b, 0, 1, 0, 1, AMB_ACK_KIND_NAK, 0);
+    client_say(w->b, 0, 2, 0, 1, AMB_ACK_KIND_NAK, AMB_NS_PER_SEC);
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    expect_rest(w, w->b, 2);
+    assert_int_equal(w->a->subs[0].last, 1);
+}
+
+static void test_what_was_acknowledged_late_does_not_die(void **state)
+{
+    struct world *w = *state;
+    give_to_another(w, &(struct amb_queue_options){
+                           .ack = AMB_ACK_EXPLICIT, .ack_wait_ns = WAIT_NS, .max_deliver = 2});
+    client_say(w->b, 0, 1, 0, 1, AMB_ACK_KIND_TERM, 0);
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    expect_rest(w, w->b, 2); /* The other one has come as often as it may. */
+    assert_int_equal(harness_queue(&w->q)->dead, 0);
+}
+
+/* The member that has it goes: it is given to nobody. */
+static void test_what_was_acknowledged_late_comes_not_from_one_that_leaves(void **state)
+{
+    struct world *w = *state;
+    give_to_another(w, NULL);
+    client_quit(w->b, 0, 0);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 1);
+}
+
+static void test_a_late_ack_settles_what_the_queue_keeps(void **state)
+{
+    struct world *w = *state;
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_EXPLICIT,
+                                             .ack_wait_ns = WAIT_NS,
+                                             .backoff_count = 1,
+                                             .backoff_ns = {200 * AMB_NS_PER_SEC}});
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 8});
+    publish(w, 4, 2, 16);
+    time_is_over(w);
+    const struct amb_queue *queue = harness_queue(&w->q);
+    assert_int_equal(queue->kept_msgs, 8);
+    client_ack(w->a, 0, 2);
+    assert_int_equal(queue->kept_msgs, 6);
+    assert_int_equal(queue->takes, 3);
+    client_say(w->a, 0, 3, 1, 1, AMB_ACK_KIND_ACK, 0);
+    assert_int_equal(queue->kept_msgs, 5);
+    client_release_all(w->a, 0);
+    publish(w, 1, 2, 16); /* as much credit as that */
+    assert_int_equal(w->a->subs[0].last, 5);
+    client_ack(w->a, 0, 5);
+    client_release_all(w->a, 0);
+    harness_pass(&w->h, 201 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    uint64_t from = 5;
+    ack_all(w->a, &from);
+    assert_int_equal(w->a->subs[0].msgs, 8 + 2 + 5);
+    expect_seen(w, 3, 4, 1);
+    expect_seen(w, 5, 5, 2);
+    expect_seen(w, 6, 6, 1);
+    expect_rest(w, w->a, from);
+}
+
+static void test_no_other_late_word_changes_anything(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 3, 1, 16);
+    time_is_over(w);
+    client_say(w->a, 0, 1, 0, 1, AMB_ACK_KIND_NAK, AMB_NS_PER_SEC);
+    client_say(w->a, 0, 3, 0, 1, AMB_ACK_KIND_IN_PROGRESS, 0);
+    client_term(w->a, 0, 2, "late");
+    assert_int_equal(w->a->subs[0].last, 6);
+    assert_int_equal(harness_queue(&w->q)->takes, 3);
+    assert_int_equal(harness_queue(&w->q)->dead, 0);
+    time_is_over(w);
+    assert_int_equal(w->a->subs[0].last, 9);
+    uint64_t from = 0;
+    ack_all(w->a, &from);
+    expect_rest(w, w->a, 9);
+}
+
+static void open_cumulative(struct world *w)
+{
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_CUMULATIVE, .ack_wait_ns = WAIT_NS});
+}
+
+static void test_a_cumulative_one_is_of_all_former_ones_before(void **state)
+{
+    struct world *w = *state;
+    open_cumulative(w);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 4, 2, 16);
+    time_is_over(w);
+    client_say(w->a, 0, 3, 0, 1, AMB_ACK_KIND_ACK, 0);
+    client_release_all(w->a, 0);
+    time_is_over(w);
+    assert_int_equal(client_delivery(w->a, 0, 9)->frame.seq, 6);
+    assert_int_equal(w->a->subs[0].msgs, 8 + 8 + 3);
+    client_ack(w->a, 0, w->a->subs[0].last);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, w->a->subs[0].last);
+}
+
+/* In vain, for another delivery has it. Yet no ACK that covers it means it. */
+static void test_what_was_refused_late_is_not_acknowledged_by_a_later_one(void **state)
+{
+    struct world *w = *state;
+    open_cumulative(w);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 3, 1, 16);
+    time_is_over(w);
+    client_say(w->a, 0, 2, 0, 1, AMB_ACK_KIND_NAK, 0);
+    client_ack(w->a, 0, 3);
+    time_is_over(w);
+    assert_int_equal(w->a->subs[0].last, 7);
+    assert_int_equal(client_delivery(w->a, 0, 7)->frame.seq, 2);
+    client_ack(w->a, 0, 7);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 7);
+}
+
+static void test_an_operator_s_recall_leaves_them_to_late_acks(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 3, 16);
+    amb_taker_recall(taker_of(w->a));
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 2);
+    client_ack(w->a, 0, 1);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 2);
+}
+
+/* A message may be released before it is acknowledged. One that is held is not forgotten. */
+static void test_those_that_are_released_are_forgotten_first(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 1000});
+    struct amb_heap_account *heap = &w->a->session->heap;
+    uint64_t limit = heap->limit;
+    heap->limit = 8 * heap->bytes;
+    const struct amb_idmap *known = &taker_of(w->a)->formers.known;
+    const uint64_t most =
+        heap->limit / AMB_FORMERS_HEAP_SHARE / (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
+    assert_in_range(most, 2, 100);
+    publish(w, (unsigned)most + 1, 1, 16);
+    client_release(w->a, 0, 1);
+    harness_settle(&w->h);
+    time_is_over(w); /* 1 is forgotten for the last one. */
+    assert_int_equal(known->count, most);
+    assert_int_equal(w->a->subs[0].last, 2 * most + 2);
+    time_is_over(w); /* All that are noted are held: there is no room for others. */
+    assert_int_equal(known->count, most);
+    assert_int_equal(w->a->subs[0].last, 3 * most + 3);
+    client_release_range(w->a, 0, 2, 2);
+    for (uint64_t i = 1; i <= most + 1; i++) {
+        client_ack(w->a, 0, i);
+    }
+    assert_int_equal(known->count, 0);
+    assert_true(heap->bytes <= heap->limit);
+    time_is_over(w);
+    assert_int_equal(w->a->subs[0].last, 3 * most + 4);
+    assert_int_equal(client_delivery(w->a, 0, 3 * most + 4)->frame.seq, 1);
+    client_ack(w->a, 0, 3 * most + 4);
+    client_release_all(w->a, 0);
+    heap->limit = limit;
+    expect_rest(w, w->a, 3 * most + 4);
+}
+
+static void test_a_late_ack_of_more_than_was_given_ends_the_session(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 2, 16);
+    time_is_over(w);
+    client_say(w->a, 0, 1, 1, 2, AMB_ACK_KIND_ACK, 0);
+    assert_int_equal(w->a->ended, 1);
+    assert_int_equal(w->a->ended_why, AMB_EPROTO);
+}
+
+static void test_a_late_ack_for_a_queue_that_has_gone_is_nothing(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 2, 16);
+    time_is_over(w);
+    harness_queue_close(&w->q);
+    client_ack(w->a, 0, 1);
+    client_ack(w->a, 0, 2);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+/* Its credit takes it twice as long as it has: it gets on, and has each message some times. */
+static void test_a_member_slower_than_its_credit_makes_progress(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 10});
+    publish(w, 40, 1, 16);
+    uint64_t from = 0;
+    while (from < w->a->subs[0].last) {
+        harness_pass(&w->h, 6 * AMB_NS_PER_SEC); /* for one message */
+        harness_settle(&w->h);
+        client_ack(w->a, 0, ++from);
+        client_release(w->a, 0, from);
+        harness_settle(&w->h);
+        assert_true(from <= 40 * 4);
+    }
+    expect_rest(w, w->a, from);
+    for (uint64_t i = 1; i <= 40; i++) {
+        assert_true(w->seen[i] >= 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_a_late_ack_settles_what_the_member_has_again),
+        BOTH(test_its_own_ack_of_the_second_delivery_changes_nothing_then),
+        BOTH(test_a_late_ack_is_of_those_messages_alone),
+        BOTH(test_a_late_ack_settles_what_another_member_has),
+        BOTH(test_who_has_it_then_refuses_in_vain),
+        BOTH(test_what_was_acknowledged_late_does_not_die),
+        BOTH(test_what_was_acknowledged_late_comes_not_from_one_that_leaves),
+        BOTH(test_a_late_ack_settles_what_the_queue_keeps),
+        BOTH(test_no_other_late_word_changes_anything),
+        BOTH(test_a_cumulative_one_is_of_all_former_ones_before),
+        BOTH(test_what_was_refused_late_is_not_acknowledged_by_a_later_one),
+        BOTH(test_an_operator_s_recall_leaves_them_to_late_acks),
+        BOTH(test_those_that_are_released_are_forgotten_first),
+        BOTH(test_a_late_ack_of_more_than_was_given_ends_the_session),
+        BOTH(test_a_late_ack_for_a_queue_that_has_gone_is_nothing),
+        BOTH(test_a_member_slower_than_its_credit_makes_progress),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
