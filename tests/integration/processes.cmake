@@ -10,7 +10,9 @@ add_executable(test-patterned ${CMAKE_CURRENT_LIST_DIR}/patterned.c)
 target_link_libraries(test-patterned PRIVATE amb_flags amb)
 add_executable(test-told ${CMAKE_CURRENT_LIST_DIR}/told.c)
 target_link_libraries(test-told PRIVATE amb_flags amb_client_config amb_broker_core)
-set_target_properties(test-patterned test-promptness test-told PROPERTIES
+add_executable(test-slow_member ${CMAKE_CURRENT_LIST_DIR}/slow_member.c)
+target_link_libraries(test-slow_member PRIVATE amb_flags amb Threads::Threads)
+set_target_properties(test-patterned test-promptness test-slow_member test-told PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 foreach(name IN ITEMS audience bad_input cli counters dask doctor drain exchange fence frozen hardship interface lazy lease local logs looking messages near policies priority queues reconnect reload report request roles steady_state stopped systemd top trace truth users verbs)
     amb_python_test(integration-${name} integration ${CMAKE_CURRENT_LIST_DIR}/${name}_test.py)

@@ -145,6 +145,27 @@ def shell(world, topic):
     check(status["dead_letters"] >= 2, f"{status}")
 
 
+def slow(world, topic, members):
+    """Its credit is four times the work that ack_wait has time for: all of it gets done, once and for all."""
+    program = world.rig.start([world.rig.program("test-slow_member"), world.url, topic,
+                               str(members)])
+    check(program.wait(120) == 0, f"slow members get on: {program.log()}")
+    print(program.line())
+    until(20, lambda: world.queue(durable="slow")["members"] == 0, "no member")
+    rest = world.queue(durable="slow")
+    check(rest["pending"] == 0 and rest["dead"] == 0, f"nothing is left: {rest}")
+    world.remove("slow")
+
+
+@pytest.mark.parametrize("members", (1, 2))
+@pytest.mark.parametrize("link", ("ring", "stream"))
+def test_members_that_are_slower_than_their_credit_get_on(rig, link, members):
+    broker = rig.broker("-o", "server.workers=2")
+    slow(World(rig, broker, broker.url(link)), f"slow.{link}", members)
+    broker.check_alive()
+    broker.stop()
+
+
 @pytest.mark.parametrize("link", ("ring", "stream"))
 def test_queues(rig, link):
     broker = rig.broker("-o", "server.workers=2")
