@@ -3,6 +3,7 @@
 
 #include "tools/ctl/connect.h"
 #include "wire/auth/private_file.h"
+#include "wire/base/young.h"
 #include "wire/codec/url.h"
 
 #include <dirent.h>
@@ -257,19 +258,13 @@ enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
 /* Replaces the file of the chosen one's name as a whole. */
 static enum amb_exit choose(const struct amb_ctl *ctl, const char *name)
 {
-    char path[AMB_CONTEXT_PATH_MAX], young[AMB_CONTEXT_PATH_MAX + 16], why[AMB_PRIVATE_WHY_MAX];
+    char path[AMB_CONTEXT_PATH_MAX];
+    const struct amb_young_end end = {.former = NULL};
     if (!amb_context_chosen_path(path)) {
         return AMB_EXIT_USAGE;
     }
-    (void)snprintf(young, sizeof(young), "%s.%d", path, (int)getpid());
-    (void)unlink(young);
-    if (amb_private_file_create(young, name, why) != AMB_OK) {
-        (void)failed(ctl, why);
-        return AMB_EXIT_DATA;
-    }
-    if (rename(young, path) != 0) {
+    if (!amb_young_write(path, name, strlen(name), 0600, &end)) {
         amb_tool_error("%s: %s: %s", ctl->line->called, path, strerror(errno));
-        (void)unlink(young);
         return AMB_EXIT_SOFTWARE;
     }
     return AMB_EXIT_OK;

@@ -9,20 +9,19 @@
 #include "tools/ctl/connect.h"
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
+#include "wire/base/file.h"
+#include "wire/base/young.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define MANY 256u
 #define POSITION_MAX 32768u /* bytes of a position */
-#define SAVE_PATH_MAX 4096u
-#define PAYLOAD_MAX 65536u /* bytes of a payload in JSON */
+#define PAYLOAD_MAX 65536u  /* bytes of a payload in JSON */
 
 struct sub {
     struct amb_ctl *ctl;
@@ -163,30 +162,22 @@ static bool write_in_place(const char *path, const uint8_t *bytes, size_t len)
     return (file == NULL || fclose(file) == 0) && is_written;
 }
 
-/* Beside it, so a disk that is full leaves the former position. Its mode stays. */
+/* As a whole, so a disk that is full leaves the former position. Its mode stays. */
 static bool replace(const char *path, const struct stat *former, const uint8_t *bytes, size_t len)
 {
-    char young[SAVE_PATH_MAX];
-    int size = snprintf(young, sizeof(young), "%s.%d", path, (int)getpid());
-    if (size < 0 || (size_t)size >= sizeof(young)) {
-        return false;
-    }
-    (void)unlink(young); /* Of a command that was killed. */
-    int fd = open(young, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
+    const struct amb_young_end end = {.mode = former == NULL ? 0 : former->st_mode & 07777u};
+    struct amb_young young;
+    if (!amb_young_begin(&young, path, former == NULL ? 0666 : 0600)) {
         /* Its folder is not ours to write to. */
         return former != NULL && (errno == EACCES || errno == EPERM) &&
                write_in_place(path, bytes, len);
     }
-    bool is_written = (former == NULL || fchmod(fd, former->st_mode & 07777u) == 0) &&
-                      write(fd, bytes, len) == (ssize_t)len && fsync(fd) == 0;
-    is_written = close(fd) == 0 && is_written;
-    if (is_written && rename(young, path) == 0) {
-        return true;
+    if (!amb_file_write(young.fd, bytes, len)) {
+        amb_young_drop(&young);
+        return false;
     }
-    bool is_mounted = is_written && errno == EBUSY; /* It keeps its name, as in a container. */
-    (void)unlink(young);
-    return is_mounted && write_in_place(path, bytes, len);
+    /* EBUSY: a file system is mounted there, as in a container, and it keeps its name. */
+    return amb_young_take(&young, &end) || (errno == EBUSY && write_in_place(path, bytes, len));
 }
 
 /* Links stay, and lead to the new position. */

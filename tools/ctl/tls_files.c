@@ -2,6 +2,8 @@
 #include "tools/ctl/tls_files.h"
 
 #include "wire/auth/private_file.h"
+#include "wire/base/file.h"
+#include "wire/base/young.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -137,26 +139,24 @@ static enum amb_exit keep_old(const char *path)
 enum amb_exit amb_tls_files_replace(const char *folder, const char *base,
                                     const struct amb_tls_pair *pair)
 {
-    char path[PATH_MAX], fresh[PATH_MAX];
+    char path[PATH_MAX];
+    struct amb_young young;
+    const struct amb_young_end end = {.mode = 0644};
     path_of(folder, base, ".pem", path);
-    path_of(folder, base, ".pem.new", fresh);
     char *text = amb_tls_pair_certificate(pair);
     if (text == NULL) {
         amb_tool_error("tls: no memory");
         return AMB_EXIT_SOFTWARE;
     }
-    enum amb_exit code = write_file(fresh, text, false);
+    bool is_written =
+        amb_young_begin(&young, path, 0600) && amb_file_write(young.fd, text, strlen(text));
+    enum amb_exit code = is_written ? keep_old(path) : complain(path, errno);
     free(text);
-    if (code == AMB_EXIT_OK) {
-        code = keep_old(path);
-        /* The broker finds the old one or the new one, never none. */
-        if (code == AMB_EXIT_OK && rename(fresh, path) != 0) {
-            code = complain(path, errno);
-        }
-        if (code != AMB_EXIT_OK) {
-            (void)unlink(fresh);
-        }
+    /* The broker finds the old one or the new one, never none. */
+    if (code == AMB_EXIT_OK && !amb_young_take(&young, &end)) {
+        code = complain(path, errno);
     }
+    amb_young_drop(&young);
     return code;
 }
 

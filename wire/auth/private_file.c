@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/auth/private_file.h"
 
+#include "wire/base/file.h"
 #include "wire/base/text.h"
 
 #include <errno.h>
@@ -139,33 +140,6 @@ void amb_private_text_free(char *text)
     }
 }
 
-bool amb_private_folder_sync(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
-    int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool is_good = fd >= 0 && fsync(fd) == 0;
-    int error = errno;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    free(folder);
-    errno = error;
-    return is_good;
-}
-
-bool amb_private_write(int fd, const char *text, size_t len)
-{
-    for (size_t sent = 0; sent < len;) {
-        ssize_t n = write(fd, text + sent, len - sent);
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        sent += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 static enum amb_status create(const char *path, const char *text, mode_t mode, char *why)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -173,11 +147,11 @@ static enum amb_status create(const char *path, const char *text, mode_t mode, c
         return complain(why, path, "cannot be made: %s", strerrordesc_np(errno));
     }
     bool is_good =
-        amb_private_write(fd, text, strlen(text)) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+        amb_file_write(fd, text, strlen(text)) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
     int error = errno;
     is_good = close(fd) == 0 && is_good;
     /* A file whose entry is not on the disk may be gone after a power cut. */
-    if (is_good && !amb_private_folder_sync(path)) {
+    if (is_good && !amb_file_sync_folder(path)) {
         error = errno;
         is_good = false;
     }

@@ -49,7 +49,3 @@ AMB_MUST_CHECK enum amb_status amb_private_file_create(const char *path, const c
 /* The same of a file that others may read, of mode 0644. */
 AMB_MUST_CHECK enum amb_status amb_public_file_create(const char *path, const char *text,
                                                       char why[AMB_PRIVATE_WHY_MAX]);
-/* All bytes, whatever signals come. False: errno has the reason. */
-bool amb_private_write(int fd, const char *text, size_t len);
-/* The names in the folder of that file last from here on. False: errno has the reason. */
-bool amb_private_folder_sync(const char *path);

@@ -3,7 +3,9 @@
 
 #include "wire/auth/private_file.h"
 #include "wire/base/clock.h"
+#include "wire/base/file.h"
 #include "wire/base/text.h"
+#include "wire/base/young.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,35 +39,14 @@ static enum amb_status fail(char *why, enum amb_status status, const char *path,
 
 /* ---- the file is made ---- */
 
-/* "FOLDER/.NAME.ENDING", beside it. NULL: no memory. */
-static char *beside(const char *path, const char *ending)
-{
-    const char *slash = strrchr(path, '/');
-    int folder = slash == NULL ? 0 : (int)(slash - path) + 1;
-    char *out = NULL;
-    return asprintf(&out, "%.*s.%s.%s", folder, path, path + folder, ending) < 0 ? NULL : out;
-}
-
-/* Under a name of its own, which it then loses. Of two makers at once one has the name, and both go
- * on with that file. */
+/* Of two makers at once one has the name, and both go on with that file. */
 static enum amb_status make(const char *path, char *why)
 {
-    char *young = beside(path, "XXXXXX");
-    if (young == NULL) {
-        return fail(why, AMB_ENOMEM, path, "cannot be made: no memory");
+    const struct amb_young_end end = {.leaves_others = true};
+    if (amb_young_write(path, FIRST_TEXT, strlen(FIRST_TEXT), 0600, &end) || errno == EEXIST) {
+        return AMB_OK;
     }
-    int fd = mkostemp(young, O_CLOEXEC); /* Mode 0600. */
-    int error = errno;
-    if (fd >= 0) {
-        bool is_good = amb_private_write(fd, FIRST_TEXT, strlen(FIRST_TEXT)) && fsync(fd) == 0 &&
-                       (link(young, path) == 0 || errno == EEXIST);
-        error = is_good ? 0 : errno;
-        (void)close(fd);
-        (void)unlink(young);
-    }
-    free(young);
-    return error == 0 ? AMB_OK
-                      : fail(why, AMB_EINVAL, path, "cannot be made: %s", strerrordesc_np(error));
+    return fail(why, AMB_EINVAL, path, "cannot be made: %s", strerrordesc_np(errno));
 }
 
 /* ---- the lock ---- */
@@ -164,48 +145,23 @@ enum amb_status amb_users_file_open(const char *path, enum amb_users_file_how ho
 
 /* ---- replace ---- */
 
-/* A file of that name is of a program that ended on its way: we have the lock. */
-static enum amb_status write_young(const struct amb_users_file *file, const char *young,
-                                   const char *text, size_t len, char *why)
+enum amb_status amb_users_file_replace(struct amb_users_file *file, const char *text, size_t len,
+                                       char why[AMB_USERS_TEXT_WHY_MAX])
 {
-    (void)unlink(young);
-    int fd = open(young, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) {
+    const struct amb_young_end end = {.mode = file->st.st_mode & 0777, .former = &file->st};
+    struct amb_young young;
+    if (!amb_young_begin(&young, file->path, 0600)) {
         return fail(why, AMB_EINVAL, file->path,
                     "cannot be edited: no file can be made in its folder: %s",
                     strerrordesc_np(errno));
     }
-    bool is_own = file->st.st_uid == geteuid() && file->st.st_gid == getegid();
-    bool is_good = amb_private_write(fd, text, len) &&
-                   (is_own || fchown(fd, file->st.st_uid, file->st.st_gid) == 0) &&
-                   fchmod(fd, file->st.st_mode & 0777) == 0 && fsync(fd) == 0;
-    int error = errno;
-    is_good = close(fd) == 0 && is_good;
-    if (!is_good) {
-        (void)unlink(young);
+    if (!amb_file_write(young.fd, text, len) || !amb_young_take(&young, &end)) {
+        int error = errno;
+        amb_young_drop(&young);
         return fail(why, AMB_EINVAL, file->path,
                     "cannot be edited: its new text is not written: %s", strerrordesc_np(error));
     }
     return AMB_OK;
-}
-
-enum amb_status amb_users_file_replace(struct amb_users_file *file, const char *text, size_t len,
-                                       char why[AMB_USERS_TEXT_WHY_MAX])
-{
-    char *young = beside(file->path, "new");
-    if (young == NULL) {
-        return fail(why, AMB_ENOMEM, file->path, "cannot be edited: no memory");
-    }
-    enum amb_status status = write_young(file, young, text, len, why);
-    if (status == AMB_OK && rename(young, file->path) != 0) {
-        status = fail(why, AMB_EINVAL, file->path, "cannot be edited: %s", strerrordesc_np(errno));
-        (void)unlink(young);
-    }
-    if (status == AMB_OK) {
-        (void)amb_private_folder_sync(file->path); /* It has its new text in any case. */
-    }
-    free(young);
-    return status;
 }
 
 void amb_users_file_close(struct amb_users_file *file)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/base/file.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,4 +34,31 @@ bool amb_file_may(const char *root, const char *path, int mode)
 {
     char full[PATH_MAX];
     return join(full, root, path) && access(full, mode) == 0;
+}
+
+bool amb_file_sync_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    int fd = folder == NULL ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_good = fd >= 0 && fsync(fd) == 0;
+    int error = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    free(folder);
+    errno = error;
+    return is_good;
+}
+
+bool amb_file_write(int fd, const void *bytes, size_t len)
+{
+    for (size_t sent = 0; sent < len;) {
+        ssize_t n = write(fd, (const char *)bytes + sent, len - sent);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        sent += n > 0 ? (size_t)n : 0;
+    }
+    return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small files, as those of /proc and /sys, of this machine or of one made of folders. root is ""
- * or, in tests, such a folder; path begins with a slash. Threads: any. Memory: none.
+ * Small files, as those of /proc and /sys, of this machine or of one made of folders; and writing
+ * that lasts. root is "" or, in tests, such a folder; path begins with a slash there.
+ * Threads: any. Memory: none.
  */
 #pragma once
 
@@ -13,3 +14,8 @@
 bool amb_file_line(const char *root, const char *path, char *out, size_t size);
 /* access(2) by the real user; mode as there. */
 bool amb_file_may(const char *root, const char *path, int mode);
+
+/* All bytes, whatever signals come. False: errno has the reason. */
+bool amb_file_write(int fd, const void *bytes, size_t len);
+/* The names in the folder of that file last from here on. False: errno has the reason. */
+bool amb_file_sync_folder(const char *path);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,10 +35,6 @@ enum amb_exit amb_place_open(struct amb_place *place, const char *path, bool is_
     if (is_standard(place)) {
         return open_standard(place);
     }
-    int len = snprintf(place->beside, sizeof(place->beside), "%s.XXXXXX", path);
-    if (len < 0 || (size_t)len >= sizeof(place->beside)) {
-        return fail(place, "the path is too long", AMB_EXIT_USAGE);
-    }
     if (lstat(path, &there) == 0) {
         if (!is_forced) {
             return fail(place, "there is one already; --force overwrites it", AMB_EXIT_DATA);
@@ -49,30 +44,21 @@ enum amb_exit amb_place_open(struct amb_place *place, const char *path, bool is_
                         AMB_EXIT_DATA);
         }
     }
-    int fd = mkstemp(place->beside); /* 0600 */
-    if (fd < 0) {
-        return fail(place, strerror(errno), AMB_EXIT_SOFTWARE);
+    if (!amb_young_begin(&place->young, path, 0600)) {
+        return fail(place, strerror(errno),
+                    errno == ENAMETOOLONG ? AMB_EXIT_USAGE : AMB_EXIT_SOFTWARE);
     }
-    place->out = fdopen(fd, "w");
+    int fd = fcntl(place->young.fd, F_DUPFD_CLOEXEC, 0); /* The stream's own. */
+    place->out = fd < 0 ? NULL : fdopen(fd, "w");
     if (place->out == NULL) {
-        (void)close(fd);
-        (void)unlink(place->beside);
-        return fail(place, "no memory", AMB_EXIT_SOFTWARE);
+        int error = errno;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        amb_young_drop(&place->young);
+        return fail(place, strerror(error), AMB_EXIT_SOFTWARE);
     }
     return AMB_EXIT_OK;
-}
-
-/* The name, without overwriting: a file that has come meanwhile stays. */
-static bool take_name(const struct amb_place *place)
-{
-    if (place->is_forced) {
-        return rename(place->beside, place->path) == 0;
-    }
-    if (renameat2(AT_FDCWD, place->beside, AT_FDCWD, place->path, RENAME_NOREPLACE) == 0) {
-        return true;
-    }
-    /* Some file systems do not know that. */
-    return errno == EINVAL && link(place->beside, place->path) == 0 && unlink(place->beside) == 0;
 }
 
 enum amb_exit amb_place_keep(struct amb_place *place)
@@ -81,15 +67,16 @@ enum amb_exit amb_place_keep(struct amb_place *place)
         place->out = NULL;
         return AMB_EXIT_OK; /* The tool's end tells of a pipe that is full or gone. */
     }
+    const struct amb_young_end end = {.leaves_others = !place->is_forced};
     bool is_written = fflush(place->out) == 0;
     int error = errno;
     is_written = fclose(place->out) == 0 && is_written;
     place->out = NULL;
-    if (is_written && take_name(place)) {
+    if (is_written && amb_young_take(&place->young, &end)) {
         return AMB_EXIT_OK;
     }
     error = is_written ? errno : error;
-    (void)unlink(place->beside);
+    amb_young_drop(&place->young);
     return fail(place, strerror(error), error == EEXIST ? AMB_EXIT_DATA : AMB_EXIT_SOFTWARE);
 }
 
@@ -97,7 +84,7 @@ void amb_place_drop(struct amb_place *place)
 {
     if (place->out != NULL && !is_standard(place)) {
         (void)fclose(place->out);
-        (void)unlink(place->beside);
+        amb_young_drop(&place->young);
     }
     place->out = NULL;
 }

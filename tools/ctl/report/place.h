@@ -10,16 +10,15 @@
 #pragma once
 
 #include "tools/common/exit.h"
+#include "wire/base/young.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
-#define AMB_PLACE_PATH_MAX 4096u
-
 struct amb_place {
     FILE *out;
     const char *path; /* the caller's; "-": standard output */
-    char beside[AMB_PLACE_PATH_MAX];
+    struct amb_young young;
     bool is_forced; /* a file that is there may go */
 };
 

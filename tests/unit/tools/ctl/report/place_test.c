@@ -3,6 +3,7 @@
 #include "tools/ctl/report/place.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -34,7 +35,7 @@ static size_t count(const struct folder *folder)
     DIR *stream = opendir(folder->path);
     struct dirent *entry;
     while ((entry = readdir(stream)) != NULL) {
-        files += entry->d_name[0] != '.';
+        files += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     }
     (void)closedir(stream);
     return files;
@@ -138,7 +139,7 @@ static void test_places_that_are_none(void **state)
 {
     (void)state;
     struct amb_place place;
-    static char name[AMB_PLACE_PATH_MAX + 8];
+    static char name[PATH_MAX + 8];
     memset(name, 'n', sizeof(name) - 1);
     assert_int_equal(amb_place_open(&place, name, false), AMB_EXIT_USAGE);
     assert_int_equal(amb_place_open(&place, "/none/such/report.tar", false), AMB_EXIT_SOFTWARE);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Young files, in a folder of their own. Its end finds what any of them has left. */
+#include "wire/base/young.h"
+
+#include "wire/base/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64], path[128], other[128];
+static int fsync_error, renameat2_error; /* 0: it does its work */
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __real_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
+
+int __wrap_fsync(int fd)
+{
+    errno = fsync_error;
+    return fsync_error == 0 ? __real_fsync(fd) : -1;
+}
+
+int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    errno = renameat2_error;
+    return renameat2_error == 0 ? __real_renameat2(at, from, to_at, to, flags) : -1;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fsync_error = renameat2_error = 0;
+    (void)strcpy(folder, "/tmp/amb-young-XXXXXX");
+    if (mkdtemp(folder) == NULL) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof(path), "%s/name", folder);
+    (void)snprintf(other, sizeof(other), "%s/other", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    (void)unlink(other);
+    return rmdir(folder); /* It has nothing else. */
+}
+
+static void write_text(const char *where, const char *text, mode_t mode)
+{
+    int fd = open(where, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_true(amb_file_write(fd, text, strlen(text)));
+    assert_int_equal(fchmod(fd, mode), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static void holds(const char *where, const char *text)
+{
+    char line[64] = "";
+    assert_true(amb_file_line("", where, line, sizeof(line)));
+    assert_string_equal(line, text);
+}
+
+static mode_t mode_of(const char *where)
+{
+    struct stat st;
+    assert_int_equal(lstat(where, &st), 0);
+    return st.st_mode & 07777;
+}
+
+static void test_the_former_stays_until_the_end(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0640};
+    struct amb_young young;
+    write_text(path, "former", 0600);
+    assert_true(amb_young_begin(&young, path, 0600));
+    assert_true(amb_file_write(young.fd, "young", 5));
+    holds(path, "former");
+    assert_int_equal(mode_of(young.beside), 0600);
+    assert_true(amb_young_take(&young, &end));
+    amb_young_drop(&young);
+    holds(path, "young");
+    assert_int_equal(mode_of(path), 0640);
+}
+
+static void test_a_mode_heeds_the_umask(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0};
+    mode_t mask = umask(0027);
+    bool is_written = amb_young_write(path, "x", 1, 0666, &end);
+    (void)umask(mask);
+    assert_true(is_written);
+    assert_int_equal(mode_of(path), 0640);
+}
+
+static void test_the_owner_stays(void **state)
+{
+    (void)state;
+    struct stat st;
+    uid_t owner = geteuid() == 0 ? 4711 : geteuid();
+    write_text(path, "former", 0600);
+    assert_int_equal(chown(path, owner, (gid_t)-1), 0);
+    assert_int_equal(stat(path, &st), 0);
+    const struct amb_young_end end = {.mode = 0400, .former = &st};
+    assert_true(amb_young_write(path, "young", 5, 0600, &end));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, owner);
+    assert_int_equal(st.st_mode & 07777, 0400);
+}
+
+static void test_a_dropped_one_leaves_the_former(void **state)
+{
+    (void)state;
+    struct amb_young young;
+    write_text(path, "former", 0600);
+    assert_true(amb_young_begin(&young, path, 0600));
+    errno = EIO;
+    amb_young_drop(&young);
+    amb_young_drop(&young);
+    assert_int_equal(errno, EIO);
+    holds(path, "former");
+}
+
+/* Nobody reads half of a file because a disk was full. */
+static void test_what_is_not_on_the_disk_has_no_name(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    write_text(path, "former", 0600);
+    fsync_error = ENOSPC;
+    assert_false(amb_young_write(path, "young", 5, 0600, &end));
+    assert_int_equal(errno, ENOSPC);
+    holds(path, "former");
+}
+
+static void test_a_link_is_replaced_and_not_followed(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    struct stat st;
+    write_text(other, "theirs", 0600);
+    assert_int_equal(symlink(other, path), 0);
+    assert_true(amb_young_write(path, "young", 5, 0600, &end));
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISREG(st.st_mode));
+    holds(other, "theirs");
+    holds(path, "young");
+}
+
+static void leave_others(void)
+{
+    const struct amb_young_end end = {.leaves_others = true};
+    assert_true(amb_young_write(path, "first", 5, 0600, &end));
+    assert_false(amb_young_write(path, "second", 6, 0600, &end));
+    assert_int_equal(errno, EEXIST);
+    holds(path, "first");
+}
+
+static void test_another_file_may_stay(void **state)
+{
+    (void)state;
+    leave_others();
+}
+
+static void test_a_file_system_may_know_no_such_rename(void **state)
+{
+    (void)state;
+    renameat2_error = EINVAL;
+    leave_others();
+}
+
+static void test_places_that_are_none(void **state)
+{
+    (void)state;
+    struct amb_young young;
+    static char name[PATH_MAX + 8];
+    memset(name, 'n', sizeof(name) - 1);
+    assert_false(amb_young_begin(&young, name, 0600));
+    assert_int_equal(errno, ENAMETOOLONG);
+    amb_young_drop(&young);
+    assert_false(amb_young_begin(&young, "/none/such/name", 0600));
+    assert_int_equal(errno, ENOENT);
+    amb_young_drop(&young);
+    /* A folder keeps its name. */
+    const struct amb_young_end end = {.mode = 0600};
+    assert_false(amb_young_write(folder, "young", 5, 0600, &end));
+    assert_int_equal(errno, EISDIR);
+}
+
+/* The longest name that a file may have leaves room for the other one. */
+static void test_a_name_may_be_long(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    char where[512];
+    int len = snprintf(where, sizeof(where), "%s/", folder);
+    memset(where + len, 'n', NAME_MAX);
+    where[len + NAME_MAX] = '\0';
+    assert_true(amb_young_write(where, "young", 5, 0600, &end));
+    holds(where, "young");
+    assert_int_equal(unlink(where), 0);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        T(test_the_former_stays_until_the_end),
+        T(test_a_mode_heeds_the_umask),
+        T(test_the_owner_stays),
+        T(test_a_dropped_one_leaves_the_former),
+        T(test_what_is_not_on_the_disk_has_no_name),
+        T(test_a_link_is_replaced_and_not_followed),
+        T(test_another_file_may_stay),
+        T(test_a_file_system_may_know_no_such_rename),
+        T(test_places_that_are_none),
+        T(test_a_name_may_be_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
