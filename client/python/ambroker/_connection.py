@@ -128,7 +128,7 @@ class Subscription(Generic[_Taken]):
             return target
         except BaseException:
             keep(msg)
-            self._sub.recall()  # A thread that waits takes it.
+            self._sub.turn_back()  # A thread that waits takes it.
             raise
 
     def _take_kept(self) -> _amb.Message | Made | None:
@@ -137,7 +137,7 @@ class Subscription(Generic[_Taken]):
         except IndexError:
             return None
         if self._kept:
-            self._sub.recall()  # There may be another thread for the rest.
+            self._sub.turn_back()  # There may be another thread for the rest.
         return msg
 
     def _take(self, timeout: float | None) -> tuple[_amb.Message | Made, bool]:
@@ -178,7 +178,7 @@ class Subscription(Generic[_Taken]):
             self._late = error
         except BaseException:
             self._kept.extendleft(Made(target) for target in reversed(taken))
-            self._sub.recall()
+            self._sub.turn_back()
             raise
         return taken
 

@@ -18,7 +18,7 @@ struct subscription {
     struct amb_py_handle handle; /* first */
     void *stream;                /* of GPU messages */
     bool trusts_pickle, has_warned;
-    _Atomic bool is_recalled; /* one call that waits turns back */
+    _Atomic bool turns_back; /* one call that waits does so */
 };
 
 static struct amb_sub *sub_of(struct amb_py_handle *self)
@@ -95,12 +95,12 @@ static bool look_once(void *arg)
     return warn_if_held(((const struct taking *)arg)->self);
 }
 
-static bool is_recalled(void *arg)
+static bool turns_back(void *arg)
 {
     const struct taking *taking = arg;
     struct subscription *sub = (struct subscription *)(void *)taking->self;
-    return atomic_load_explicit(&sub->is_recalled, memory_order_relaxed) &&
-           atomic_exchange(&sub->is_recalled, false);
+    return atomic_load_explicit(&sub->turns_back, memory_order_relaxed) &&
+           atomic_exchange(&sub->turns_back, false);
 }
 
 static enum amb_status next_once(void *arg, int64_t timeout_ns)
@@ -117,7 +117,7 @@ static PyObject *take(struct amb_py_handle *self, int64_t timeout_ns, enum amb_s
                                      .arg = &taking,
                                      .may_idle = true,
                                      .look = look_once,
-                                     .is_recalled = is_recalled};
+                                     .turns_back = turns_back};
     *status = amb_py_run(self, &call, timeout_ns);
     return *status == AMB_OK ? wrap(self, taking.msg) : NULL;
 }
@@ -286,9 +286,9 @@ static PyObject *subscription_trust_pickle(PyObject *object, PyObject *Py_UNUSED
     return Py_NewRef(Py_None);
 }
 
-static PyObject *subscription_recall(PyObject *object, PyObject *Py_UNUSED(unused))
+static PyObject *subscription_turn_back(PyObject *object, PyObject *Py_UNUSED(unused))
 {
-    atomic_store(&((struct subscription *)(void *)object)->is_recalled, true);
+    atomic_store(&((struct subscription *)(void *)object)->turns_back, true);
     return Py_NewRef(Py_None);
 }
 
@@ -329,8 +329,8 @@ static PyMethodDef methods[] = {
      "trust_pickle(): messages from here on may be loaded by object()."},
     {"warn_if_held", subscription_warn_if_held, METH_NOARGS,
      "warn_if_held(): HeldWarning, once, where its credit is all held here."},
-    {"recall", subscription_recall, METH_NOARGS,
-     "recall(): one call of next that waits, or the next one, says WouldBlock within 0.2 s."},
+    {"turn_back", subscription_turn_back, METH_NOARGS,
+     "turn_back(): one call of next that waits, or the next one, says WouldBlock within 0.2 s."},
     {"stat", subscription_stat, METH_NOARGS, "stat(): its counters, a dict."},
     {"close", subscription_close, METH_NOARGS, "close(): wakes those who wait, and ends."},
     {NULL, NULL, 0, NULL},

@@ -218,7 +218,7 @@ static enum amb_status wait_in_slices(const struct amb_py_handle *handle,
             *is_raised = status == AMB_EINTERNAL;
             return status;
         }
-        if (call->is_recalled != NULL && call->is_recalled(call->arg)) {
+        if (call->turns_back != NULL && call->turns_back(call->arg)) {
             return AMB_EAGAIN;
         }
     }

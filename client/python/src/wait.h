@@ -38,8 +38,8 @@ struct amb_py_call {
     bool may_idle;   /* it may wait for hours */
     /* Called where it has waited for a second, now and then. False: an exception is raised. */
     bool (*look)(void *arg);
-    /* True: the wait ends with EAGAIN. NULL: nobody recalls it. */
-    bool (*is_recalled)(void *arg);
+    /* True: the wait ends with EAGAIN. NULL: it never does so. */
+    bool (*turns_back)(void *arg);
 };
 /* Is this thread inside that gate already? Then a close of its own handler would wait for ever. */
 bool amb_py_is_inside(const struct amb_gate *gate);
