@@ -334,7 +334,7 @@ static uint32_t door_shaking(const struct amb_control *control)
 /* Is it one in a handshake of TLS that goes? They are the larger part, and nobody has failed. */
 static bool door_evicts_shaking(const struct amb_control *control)
 {
-    return control->half_open.refused_count == 0 &&
+    return !amb_half_open_has_refused(&control->half_open) &&
            door_shaking(control) > control->half_open.count;
 }
 

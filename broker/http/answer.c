@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define TEXT "text/plain; charset=utf-8"
+#define VIEW_NAME_MAX 16 /* bytes that are read: no view has so long a name */
 #define VIEW_PAGE_ROWS 100u
 #define VIEW_PIECE 16384u /* bytes that are sent at a time */
 
@@ -244,7 +245,7 @@ static bool table_query(const struct amb_http_request *request, const char *view
     int arguments =
         MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL);
     bool is_paths = strcmp(view, "paths") == 0;
-    (void)snprintf(query, AMB_STATUS_ASK_MAX, "%.16s%s", view, is_paths ? " " : "");
+    (void)snprintf(query, AMB_STATUS_ASK_MAX, "%.*s%s", VIEW_NAME_MAX, view, is_paths ? " " : "");
     if (arguments == 0) {
         return !is_paths; /* Those of all clients would be too many. */
     }
@@ -276,7 +277,8 @@ static enum MHD_Result view(const struct amb_http_request *request)
 {
     struct arguments a = {0};
     char why[AMB_COUNTERS_REFUSAL_MAX] = "an argument is none of match, sort and top";
-    (void)snprintf(a.query, sizeof(a.query), "%.16s", amb_http_view_of(request->target));
+    (void)snprintf(a.query, sizeof(a.query), "%.*s", VIEW_NAME_MAX,
+                   amb_http_view_of(request->target));
     if (amb_tables_has(a.query)) {
         return table(request, a.query);
     }
@@ -335,7 +337,8 @@ static enum MHD_Result events(const struct amb_http_request *request)
                                      amb_http_way_of(request), &a.question, &response, a.why);
     if (status == AMB_ELIMIT) {
         amb_stat_add(&request->http->stats->http_turned_away, 1);
-        return say(request, MHD_HTTP_SERVICE_UNAVAILABLE, "16 streams of events are open");
+        (void)snprintf(a.why, sizeof(a.why), "%u streams of events are open", AMB_STREAMS_MAX);
+        return say(request, MHD_HTTP_SERVICE_UNAVAILABLE, a.why);
     }
     if (status != AMB_OK) {
         return status == AMB_EINVAL ? say_why(request, a.why) : MHD_NO;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/http/delta.h"
 
-#include "wire/codec/topic.h"
+#include "broker/http/inboxes.h"
 #include "wire/counters/query.h"
 #include "wire/counters/units.h"
 
@@ -70,11 +70,8 @@ json_t *amb_delta_rows(const char *view, json_t *answer)
         (void)json_object_del(answer, AMB_COUNTERS_UNITS); /* Columns say them. */
         is_good = json_object_set(rows, "", answer) == 0;
     }
+    amb_inboxes_leave_out(list);
     for (size_t i = 0; is_good && (row = json_array_get(list, i)) != NULL; i++) {
-        const char *topic = json_string_value(json_object_get(row, "topic"));
-        if (topic != NULL && amb_topic_is_shown_inbox(topic)) {
-            continue; /* One would stand for all of them. */
-        }
         char *key = key_of(scope, row);
         is_good = key != NULL && json_object_set(rows, key, row) == 0;
         free(key);

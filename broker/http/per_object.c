@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/http/per_object.h"
 
+#include "broker/http/inboxes.h"
 #include "wire/base/memstream.h"
-#include "wire/codec/topic.h"
 #include "wire/counters/query.h"
 
 #include <jansson.h>
@@ -100,17 +100,6 @@ static void put_all(const struct writer *w, enum amb_counters_scope scope, bool 
     }
 }
 
-/* Series of one name must differ in their labels, and inboxes are all shown alike. */
-static void leave_inboxes_out(json_t *rows)
-{
-    for (size_t i = json_array_size(rows); i-- > 0;) {
-        const char *topic = json_string_value(json_object_get(json_array_get(rows, i), "topic"));
-        if (topic != NULL && amb_topic_is_shown_inbox(topic)) {
-            (void)json_array_remove(rows, i);
-        }
-    }
-}
-
 /* The rows, one more than `most` where there are more. */
 static enum amb_status read_rows(const struct amb_counters_image *image, const char *query,
                                  uint32_t most, json_t **out, char why[AMB_COUNTERS_REFUSAL_MAX])
@@ -161,7 +150,7 @@ enum amb_status amb_per_object(const struct amb_counters_image *image, const cha
     if (is_cut) {
         (void)json_array_remove(w.rows, most);
     }
-    leave_inboxes_out(w.rows);
+    amb_inboxes_leave_out(w.rows); /* Series of one name must differ in their labels. */
     w.out = open_memstream(text_out, len_out);
     if (w.out != NULL) {
         put_all(&w, scope, is_cut);

@@ -53,9 +53,14 @@ static bool add_view(struct amb_stream_question *question, const char *name,
         is_twice =
             is_twice || (strlen(name) == len && memcmp(question->views[i].query, name, len) == 0);
     }
-    if (!is_known || is_twice || question->count == AMB_STREAM_VIEWS_MAX) {
+    if (!is_known || is_twice) {
         (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX, "%s",
                        is_twice ? "a view stands there twice" : "there is no such view");
+        return false;
+    }
+    if (question->count == AMB_STREAM_VIEWS_MAX) {
+        (void)snprintf(why, AMB_COUNTERS_REFUSAL_MAX, "a stream has at most %u views",
+                       AMB_STREAM_VIEWS_MAX);
         return false;
     }
     struct amb_stream_view *view = &question->views[question->count++];

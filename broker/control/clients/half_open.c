@@ -34,7 +34,6 @@ bool amb_half_open_place(struct amb_client *client, const struct sockaddr_storag
 
 static void leave_crowd(struct amb_client *client)
 {
-    client->control->half_open.refused_count -= client->refusal_ns != 0;
     amb_crowds_remove(client->crowd, &client->by_crowd);
     client->crowd = NULL;
 }
@@ -49,7 +48,6 @@ void amb_half_open_refuse(struct amb_client *client)
     memcpy(key, client->crowd->key, sizeof(key));
     leave_crowd(client);
     client->crowd = amb_crowds_add(&half_open->refused, key, &client->by_crowd);
-    half_open->refused_count += client->crowd != NULL;
 }
 
 void amb_half_open_leave(struct amb_client *client)
@@ -82,6 +80,11 @@ static struct amb_client *next_of(const struct amb_crowd *crowd)
         }
     }
     return silent == NULL || halfway_count > crowd->count / 2 ? halfway : silent;
+}
+
+bool amb_half_open_has_refused(const struct amb_half_open *half_open)
+{
+    return amb_crowds_oldest(&half_open->refused) != NULL;
 }
 
 struct amb_client *amb_half_open_next(const struct amb_half_open *half_open)

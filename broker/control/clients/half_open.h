@@ -13,8 +13,7 @@
 struct amb_client;
 
 struct amb_half_open {
-    uint32_t count;         /* all, also those of no crowd: the door has not named their address */
-    uint32_t refused_count; /* of them, in a crowd of `refused` */
+    uint32_t count; /* all, also those of no crowd: the door has not named their address */
     struct amb_crowds hopeful, refused;
 };
 
@@ -28,5 +27,7 @@ AMB_MUST_CHECK bool amb_half_open_place(struct amb_client *client,
 void amb_half_open_refuse(struct amb_client *client);
 /* It has said who it is, or has ended. */
 void amb_half_open_leave(struct amb_client *client);
+/* Is there one that has failed? */
+bool amb_half_open_has_refused(const struct amb_half_open *half_open);
 /* The one that goes where there are too many; NULL: there is none. */
 struct amb_client *amb_half_open_next(const struct amb_half_open *half_open);

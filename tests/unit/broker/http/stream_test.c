@@ -51,6 +51,10 @@ static void test_what_is_none_is_refused(void **state)
         assert_false(take("view", views[i]));
     }
     assert_false(take("view", NULL));
+    question.count = AMB_STREAM_VIEWS_MAX;
+    assert_false(take("view", "topics"));
+    assert_string_equal(why, "a stream has at most 9 views");
+    question.count = 0;
     assert_true(take("view", "topics"));
     assert_false(take("view", "topics"));
     assert_non_null(strstr(why, "twice"));
