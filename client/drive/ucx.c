@@ -2,6 +2,8 @@
 #include "client/drive/ucx.h"
 
 #include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "wire/base/assert.h"
 #include "wire/link/ucx/ucx_link.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"
@@ -10,6 +12,7 @@
 #include "wire/link/ucxlib/ucx_prove.h"
 #include "wire/link/ucxlib/ucx_settings.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 static struct amb_ucx_wish wish_for(const struct amb_client_ucx *ucx, uint32_t broker)
@@ -114,6 +117,19 @@ int64_t amb_client_ucx_sleep_max_ns(const struct amb_conn *conn)
 int amb_client_ucx_fd(const struct amb_conn *conn)
 {
     return conn->ucx.worker != NULL ? amb_ucx_worker_fd(conn->ucx.worker) : -1;
+}
+
+void amb_client_ucx_end(struct amb_conn *conn, int64_t most_ns)
+{
+    const int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), most_ns);
+    while (conn->link != NULL && conn->ucx.worker != NULL && amb_clock_monotonic_ns() < deadline) {
+        (void)amb_client_ucx_progress(conn);
+        amb_conn_unlock(conn);
+        (void)sched_yield();
+        amb_conn_lock(conn);
+    }
+    amb_client_ucx_fini(conn);
+    amb_assert(conn->link == NULL); /* No other link takes its time. */
 }
 
 void amb_client_ucx_fini(struct amb_conn *conn)

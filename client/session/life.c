@@ -24,12 +24,9 @@
 #include "client/subscribe/ack.h"
 #include "wire/tls/tls_io.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define UCX_END_NS (10 * AMB_NS_PER_SEC)
 
 struct amb_conn *amb_conn_create(void)
 {
@@ -141,15 +138,7 @@ void amb_conn_teardown(struct amb_conn *conn)
         atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_DOWN, memory_order_release);
     }
     amb_conn_close_link(conn);
-    /* Endpoints end in their own time, which UCX bounds; so do we. */
-    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), UCX_END_NS);
-    while (conn->link != NULL && conn->ucx.worker != NULL && amb_clock_monotonic_ns() < deadline) {
-        (void)amb_client_ucx_progress(conn);
-        (void)sched_yield();
-    }
-    if (conn->link == NULL) {
-        amb_client_ucx_fini(conn);
-    } /* Else UCX keeps its worker: better lost than freed under it. */
+    amb_client_ucx_end(conn, AMB_CLIENT_UCX_END_NS);
     forget_subs(conn);
     amb_control_fail_all(conn, AMB_ECLOSED, "the connection is closed");
     if (conn->notify.user_fd == conn->notify.event_fd) {

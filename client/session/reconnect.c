@@ -25,13 +25,10 @@
 #include "wire/tls/tls.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <unistd.h>
-
-#define UCX_END_NS (10 * AMB_NS_PER_SEC)
 
 /* A reason that another attempt would not change. */
 static bool is_final(enum amb_status why)
@@ -49,30 +46,11 @@ static bool may_reconnect(const struct amb_conn *conn, enum amb_status why)
 
 /* ---- the old session ---- */
 
-/* Endpoints end in their own time, which UCX bounds. Lock held, given up meanwhile. */
-static void end_ucx(struct amb_conn *conn)
-{
-    int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), UCX_END_NS);
-    while (conn->link != NULL && conn->ucx.worker != NULL && amb_clock_monotonic_ns() < deadline) {
-        (void)amb_client_ucx_progress(conn);
-        amb_conn_unlock(conn);
-        (void)sched_yield();
-        amb_conn_lock(conn);
-    }
-    if (conn->link == NULL) {
-        amb_client_ucx_fini(conn);
-    } else { /* UCX keeps its worker: better lost than freed under it. */
-        conn->link = NULL;
-        conn->ucx.worker = NULL;
-        conn->ucx.context = NULL;
-    }
-}
-
 /* Nothing of the session that was stays but what the program holds. */
 static void clear(struct amb_conn *conn)
 {
     amb_arrival_take_back(conn);
-    end_ucx(conn);
+    amb_client_ucx_end(conn, AMB_CLIENT_UCX_END_NS);
     amb_tls_destroy(&conn->control.tls);
     amb_conn_close_fd(&conn->control.fd);
     amb_conn_close_fd(&conn->control.passed_fd);

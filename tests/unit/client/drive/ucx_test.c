@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection's share of UCX, over TCP on lo: the end of a link whose peer is not looked after. */
+#include "client/drive/ucx.h"
+
+#include "client/batch/batches.h"
+#include "client/conn/conn.h"
+#include "client/drive/lock.h"
+#include "client/session/life.h"
+#include "client/session/link_events.h"
+#include "wire/link/ucx/ucx_worker.h"
+#include "wire/link/ucxlib/ucx_context.h"
+#include "wire/link/ucxlib/ucx_settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define LARGE ((size_t)16 << 20)
+
+static struct amb_ucx_context *open_context(void)
+{
+    struct amb_ucx_options options = {.net_devices = "lo"};
+    struct amb_ucx_context *context = NULL;
+    char error[256] = "";
+    amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
+    if (amb_ucx_context_create(&options, error, sizeof(error), &context) != AMB_OK) {
+        fail_msg("%s", error);
+    }
+    return context;
+}
+
+static struct amb_batch *send_large(struct amb_conn *conn, uint8_t *bytes)
+{
+    struct amb_batch *batch = amb_pub_large_get(conn, 0);
+    assert_non_null(batch);
+    amb_batch_records(batch)[0] = (struct amb_record){.len = LARGE};
+    batch->count = 1;
+    batch->data = bytes;
+    batch->data_len = LARGE;
+    amb_batch_close(batch);
+    batch->out.frame.seq = 1;
+    batch->out.kind = AMB_CONN_TX_BATCH;
+    batch->is_waited = true;
+    assert_int_equal(amb_conn_tx_send(conn, &batch->out), AMB_EAGAIN);
+    amb_conn_flush_link(conn);
+    return batch;
+}
+
+/* Its session went on without it, and a thread waited for ever for this batch. */
+static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **state)
+{
+    (void)state;
+    struct amb_ucx_context *context = open_context();
+    struct amb_ucx_worker *far = NULL;
+    struct amb_error error;
+    size_t len = 0;
+    assert_int_equal(amb_ucx_worker_create(context, false, &far), AMB_OK);
+    struct amb_conn *conn = amb_conn_create();
+    assert_non_null(conn);
+    uint8_t *bytes = calloc(1, LARGE);
+    assert_non_null(bytes);
+    amb_conn_lock(conn);
+    conn->ucx.context = open_context();
+    assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
+    const void *address = amb_ucx_worker_address(far, &len);
+    assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),
+                     AMB_OK);
+    struct amb_batch *batch = send_large(conn, bytes);
+    amb_conn_close_link(conn);
+    assert_non_null(conn->link); /* It waits for its peer. */
+    assert_true(batch->out.is_queued);
+    amb_client_ucx_end(conn, 0);
+    assert_false(batch->out.is_queued);
+    assert_null(conn->link);
+    assert_null(conn->ucx.worker);
+    amb_pub_batch_put(conn, batch);
+    amb_conn_teardown(conn);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    amb_ucx_worker_destroy(&far);
+    amb_ucx_context_destroy(&context);
+    free(bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_link_that_does_not_end_in_time_settles_all_it_has),
+    };
+    return cmocka_run_group_tests_name("client/ucx", tests, NULL, NULL);
+}
