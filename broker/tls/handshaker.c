@@ -35,6 +35,12 @@ void amb_handshake_way_close(struct amb_handshake_way *way)
     amb_handshake_way_free(way);
 }
 
+static void uncount(struct amb_handshaker *handshaker)
+{
+    atomic_fetch_sub_explicit(&handshaker->given, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&handshaker->all->half_open, 1, memory_order_relaxed);
+}
+
 /* It is not this thread's any more. */
 static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
@@ -44,7 +50,7 @@ static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *w
     amb_crowds_remove(way->crowd, &way->by_crowd);
     amb_list_remove(&way->node);
     handshaker->count--;
-    atomic_fetch_sub_explicit(&handshaker->all->half_open, 1, memory_order_relaxed);
+    uncount(handshaker);
 }
 
 static void drop(struct amb_handshaker *handshaker, struct amb_handshake_way *way,
@@ -124,7 +130,7 @@ static void way_arrived(struct amb_mail *mail, void *owner)
             amb_crowds_remove(way->crowd, &way->by_crowd);
         }
         count_one(&all->stats.failed);
-        atomic_fetch_sub_explicit(&all->half_open, 1, memory_order_relaxed);
+        uncount(handshaker);
         amb_handshake_way_close(way);
         return;
     }
@@ -138,8 +144,10 @@ static void way_arrived(struct amb_mail *mail, void *owner)
 
 static void eviction_arrived(struct amb_mail *mail, void *owner)
 {
+    struct amb_handshaker *handshaker = owner;
     free(mail);
-    evict_one(owner);
+    evict_one(handshaker);
+    atomic_fetch_sub_explicit(&handshaker->evicting, 1, memory_order_relaxed);
 }
 
 static void end_late(struct amb_handshaker *handshaker, int64_t now_ns)
@@ -299,14 +307,36 @@ void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sock
     way->fd = fd;
     way->from = *from;
     way->deadline_ns = deadline_ns;
+    struct amb_handshaker *handshaker = next_thread(all, &all->next);
+    atomic_fetch_add_explicit(&handshaker->given, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&all->half_open, 1, memory_order_relaxed);
-    amb_mail_post(&next_thread(all, &all->next)->inbox, &way->mail, way_arrived);
+    amb_mail_post(&handshaker->inbox, &way->mail, way_arrived);
+}
+
+/* That will stay with it, as far as is known. */
+static int64_t load_of(const struct amb_handshaker *handshaker)
+{
+    return (int64_t)atomic_load_explicit(&handshaker->given, memory_order_relaxed) -
+           atomic_load_explicit(&handshaker->evicting, memory_order_relaxed);
+}
+
+/* Of several the one whose turn it is. */
+static struct amb_handshaker *fullest(struct amb_handshakers *all)
+{
+    struct amb_handshaker *fullest = next_thread(all, &all->next_evicting);
+    for (unsigned i = 0; i < all->count; i++) {
+        struct amb_handshaker *other = &all->threads[i];
+        fullest = load_of(other) > load_of(fullest) ? other : fullest;
+    }
+    return fullest;
 }
 
 void amb_handshakers_evict(struct amb_handshakers *all)
 {
     struct amb_mail *mail = all->count == 0 ? NULL : malloc(sizeof(*mail));
     if (mail != NULL) {
-        amb_mail_post(&next_thread(all, &all->next_evicting)->inbox, mail, eviction_arrived);
+        struct amb_handshaker *handshaker = fullest(all);
+        atomic_fetch_add_explicit(&handshaker->evicting, 1, memory_order_relaxed);
+        amb_mail_post(&handshaker->inbox, mail, eviction_arrived);
     }
 }

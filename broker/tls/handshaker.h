@@ -50,7 +50,9 @@ struct amb_handshaker {
     struct amb_crowds crowds;
     struct amb_list_node under_way; /* struct amb_handshake_way.node, oldest first */
     uint32_t count;
-    int64_t next_deadline_ns; /* of all of them, or earlier */
+    _Atomic uint32_t given;    /* and not through: those in its mail, too */
+    _Atomic uint32_t evicting; /* evictions in its mail */
+    int64_t next_deadline_ns;  /* of all of them, or earlier */
     int epoll_fd;
     bool is_stopping;
 };
@@ -77,7 +79,8 @@ void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sock
                           struct amb_tls_context *context, int64_t deadline_ns);
 /* Of the thread whose turn it is, for work of another kind. */
 struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all);
-/* One of a crowd goes, soon. */
+/* One of a crowd goes, soon: of the thread that has most connections. An address may close those
+ * that it has with another one, and nobody there is to pay for it. */
 void amb_handshakers_evict(struct amb_handshakers *all);
 /* Of a connection that is through: frees all but socket and TLS, which are the caller's. */
 void amb_handshake_way_free(struct amb_handshake_way *way);

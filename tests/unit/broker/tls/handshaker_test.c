@@ -212,6 +212,36 @@ static void test_threads_take_turns_at_a_full_door_too(void **state)
     close_desk(&desk);
 }
 
+/* A crowd that has closed its connections with one thread leaves others alone there. */
+static void test_a_full_door_leaves_alone_who_is_not_in_the_crowd(void **state)
+{
+    (void)state;
+    enum {
+        ALL = 12 /* in turns: each second one is in the crowd that stays */
+    };
+    struct desk desk;
+    open_desk(&desk, 2, 64);
+    int fds[ALL];
+    for (unsigned i = 0; i < ALL; i++) {
+        fds[i] = give(&desk, PATIENCE_NS);
+    }
+    for (unsigned i = 3; i < ALL; i += 2) {
+        (void)close(fds[i]);
+    }
+    await(&desk, &desk.all.stats.failed, ALL / 2 - 1);
+    for (unsigned i = 0; i < 4; i++) {
+        amb_handshakers_evict(&desk.all);
+    }
+    await(&desk, &desk.all.stats.evicted, 4);
+    shake(&desk, fds[1]);
+    await(&desk, &desk.all.stats.done, 1);
+    (void)close(fds[1]);
+    for (unsigned i = 0; i < ALL; i += 2) {
+        (void)close(fds[i]);
+    }
+    close_desk(&desk);
+}
+
 static void test_an_end_closes_what_is_under_way(void **state)
 {
     (void)state;
@@ -239,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_silence_ends_at_the_deadline),
         cmocka_unit_test(test_a_crowd_pushes_out_its_oldest),
         cmocka_unit_test(test_threads_take_turns_at_a_full_door_too),
+        cmocka_unit_test(test_a_full_door_leaves_alone_who_is_not_in_the_crowd),
         cmocka_unit_test(test_an_end_closes_what_is_under_way),
     };
     tls_made_ends(&made, "localhost", &server, &client);
