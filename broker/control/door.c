@@ -489,6 +489,10 @@ static void listener_on_events(struct amb_watch *watch, uint32_t events)
         door_pause(control, "too many clients wait for their sessions", DOOR_PAUSE_NS);
         return;
     }
+    if (control->proofs >= AMB_PROOFS_MAX) {
+        door_pause(control, "too many signatures are to be checked", DOOR_CLOSING_NS);
+        return;
+    }
     if (door_is_crowded(listener)) {
         door_resume_in(control, "too many handshakes of TLS are under way", DOOR_CLOSING_NS);
         listener_pause(listener);

@@ -38,6 +38,9 @@
 /* A descriptor that was passed in place of a pidfd is not closed: a file's server could hold that
  * up for ever. Where there are so many, no client is asked for a pidfd any more. */
 #define AMB_KEPT_FDS_MAX 64u
+/* Signatures that handshakers check. A client that leaves meanwhile stays in memory until then, and
+ * counts as half open no more. Where there are so many, the door pauses. */
+#define AMB_PROOFS_MAX 512u
 /* Sessions that the porter and the workers make. Where there are so many, the door pauses: they
  * have no deadline, for it is the broker that they wait for. */
 #define AMB_OPENING_MAX 512u
@@ -133,6 +136,7 @@ struct amb_control {
     struct amb_idmap by_id; /* struct amb_client.known: those and the dead */
     uint32_t client_count;
     struct amb_half_open half_open;
+    uint32_t proofs;        /* signatures that handshakers have, also of clients that have ended */
     uint32_t opening_count; /* orders that make a session; their clients may have gone */
     struct amb_session_indices *indices; /* one for each shard */
     uint64_t config_number;              /* of the configuration: each reload brings another one */

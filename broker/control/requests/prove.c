@@ -241,6 +241,7 @@ static void verified(struct amb_mail *mail, void *owner)
     struct signed_login *login = AMB_CONTAINER_OF(AMB_CONTAINER_OF(mail, struct amb_verify, mail),
                                                   struct signed_login, verify);
     struct amb_client *client = login->client;
+    client->control->proofs--;
     if (client->control->is_over) {
         amb_client_end(client, "the broker ends"); /* Workers make no sessions any more. */
     } else if (client->state == AMB_CLIENT_AUTH) {
@@ -283,6 +284,7 @@ static enum amb_proof prove_key(struct amb_client *client, const Amb__Control__A
     memcpy(login->verify.key, auth->key.data, auth->key.len);
     memcpy(login->verify.signature, auth->proof.data, auth->proof.len);
     amb_client_hold(client);
+    control->proofs++;
     amb_verify_post(&login->verify, control->handshakers);
     return AMB_PROOF_LATER;
 }
