@@ -43,6 +43,58 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
+/* For another shard. To unmap a segment takes milliseconds: the maker does it. */
+static void relief_trim(struct amb_shard *shard, bool is_pressed)
+{
+    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
+        struct amb_bufpool *pool = shard->memory.pools[i];
+        pool->is_pressed = is_pressed;
+        amb_bufpool_trim_later(pool, 0);
+        pool->is_pressed = false;
+    }
+}
+
+/* The messages of the next topic. Returns the bytes. */
+static uint64_t relief_shed_next(struct amb_shard *shard)
+{
+    struct amb_shard_reclaim *reclaim = &shard->reclaim;
+    bool is_last = reclaim->relief_last + 1 >= shard->topics.cells;
+    reclaim->relief_last = is_last ? 0 : reclaim->relief_last + 1;
+    struct amb_topic *topic = shard->topics.at[reclaim->relief_last];
+    if (topic == NULL) {
+        return 0;
+    }
+    uint64_t given = 0, kept = topic->log.bytes;
+    if (amb_topic_shed(topic, &reclaim->relief_budget)) {
+        given = kept - topic->log.bytes;
+    }
+    return given + privates_shed(topic, &reclaim->relief_budget);
+}
+
+/* The asker may need a segment, and one message alone frees none. So topics give until a segment is
+ * free, or have given as many bytes. With less, each of thousands of topics would be asked for
+ * by itself. */
+static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief, uint64_t before)
+{
+    uint32_t *budget = &shard->reclaim.relief_budget;
+    uint64_t segment = shard->memory.bufpool.options.segment_bytes;
+    uint64_t most = relief->bytes > segment ? relief->bytes : segment;
+    uint64_t given = 0, trimmed = 0;
+    for (uint32_t i = 0; i < shard->topics.cells && given<most && * budget> 0 &&
+                         before - segment_bytes(shard) < relief->bytes;
+         i++) {
+        given += relief_shed_next(shard);
+        if (given - trimmed >= segment) {
+            relief_trim(shard, relief->is_pressed);
+            *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
+            trimmed = given;
+        }
+    }
+    if (given > trimmed) {
+        relief_trim(shard, relief->is_pressed);
+    }
+}
+
 /* At another shard: free segments first, and messages only if those are not enough. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
@@ -50,25 +102,8 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
     uint64_t before = segment_bytes(shard);
     (void)shard->reclaim.drop_kept(shard);
-    for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
-        struct amb_bufpool *pool = shard->memory.pools[i];
-        pool->is_pressed = relief->is_pressed;
-        amb_bufpool_trim(pool, 0);
-        pool->is_pressed = false;
-    }
-    uint64_t given = before - segment_bytes(shard);
-    uint32_t budget = AMB_SHARD_SHED_TURN;
-    for (uint32_t i = 0; i < shard->topics.cells && given < relief->bytes && budget > 0; i++) {
-        shard->reclaim.relief_last = shard->reclaim.relief_last + 1 < shard->topics.cells
-                                         ? shard->reclaim.relief_last + 1
-                                         : 0;
-        struct amb_topic *topic = shard->topics.at[shard->reclaim.relief_last];
-        uint64_t kept = topic == NULL ? 0 : topic->log.bytes;
-        if (topic != NULL && amb_topic_shed(topic, &budget)) {
-            given += kept - topic->log.bytes;
-        }
-        given += topic == NULL ? 0 : privates_shed(topic, &budget);
-    }
+    relief_trim(shard, relief->is_pressed);
+    relief_shed(shard, relief, before);
     amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
 }
 

@@ -77,6 +77,7 @@ struct amb_shard_reclaim {
     bool shed_goes_on;              /* the walk stopped because this turn's budget is used up */
     int64_t shed_at_ns;             /* this shard's topics are not looked through again before */
     int64_t relief_at_ns;           /* the other shards are not asked again before */
+    uint32_t relief_budget;         /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
     uint32_t relief_last;           /* index of the topic shed last for another shard */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
 };
@@ -84,6 +85,7 @@ struct amb_shard_reclaim {
 static inline void amb_shard_reclaim_turn(struct amb_shard_reclaim *reclaim)
 {
     reclaim->shed_budget = AMB_SHARD_SHED_TURN;
+    reclaim->relief_budget = AMB_SHARD_SHED_TURN;
     reclaim->trim_budget = AMB_SHARD_TRIM_TURN;
     reclaim->shed_goes_on = false;
 }

@@ -82,6 +82,34 @@ static void await_waiting(unsigned count)
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* ---- looks that are left ---- */
+
+#define LEFT_MAX 64u
+
+static pthread_t left[LEFT_MAX]; /* under lock; they go on by themselves */
+static unsigned left_count;
+
+int __wrap_pthread_detach(pthread_t thread);
+
+/* The thread is not detached: a test waits for its end. */
+int __wrap_pthread_detach(pthread_t thread)
+{
+    (void)pthread_mutex_lock(&lock);
+    assert_true(left_count < LEFT_MAX);
+    left[left_count++] = thread;
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* A look that is late would be one of the next test's: at its file, and of those that are under
+ * way. Called when nothing hangs, and nobody asks any more. */
+static void await_left(void)
+{
+    while (left_count > 0) {
+        assert_int_equal(pthread_join(left[--left_count], NULL), 0);
+    }
+}
+
 static bool answers(struct door_client *client, const char *query, const char *part)
 {
     char *text = door_admin(client, query);

@@ -13,6 +13,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -24,6 +25,18 @@ static int setup(void **state)
     struct shard_harness *h = calloc(1, sizeof(*h));
     assert_non_null(h);
     harness_init(h, 3, NULL);
+    *state = h;
+    return 0;
+}
+
+static int setup_kept(void **state)
+{
+    struct shard_harness *h = calloc(1, sizeof(*h));
+    assert_non_null(h);
+    harness_init(
+        h, 3,
+        "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
+        "topics = ( { match = \"kept.>\"; retain = { messages = 100; }; } );\n");
     *state = h;
     return 0;
 }
@@ -164,6 +177,92 @@ static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
     /* It waits now and then, but never for long: each time the others help. */
     client_drain(slow, 0);
     assert_int_equal(slow->subs[0].msgs + slow->subs[0].lost, 400);
+}
+
+/* Topics of worker 1 with one message each, that nobody waits for. Their ids begin at the first
+ * one's. */
+static uint32_t keep_a_little(struct shard_harness *h, unsigned topics, uint64_t len)
+{
+    struct shard_client *p = shard_client_create(h, 1, NULL);
+    uint32_t first = 0;
+    for (unsigned i = 0; i < topics; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "kept.%u", i);
+        uint32_t topic = harness_topic(h, name, 1);
+        first = i == 0 ? topic : first;
+        client_open_pub(p, 0, topic, false);
+        if (!client_may_send(p, 0, 1, len)) {
+            client_want(p, 0, p->pubs[0].bytes + client_batch_bytes(1, len));
+            harness_settle(h);
+        }
+        client_send(p, 0, 1, len);
+        harness_settle(h);
+        client_close_pub(p, 0);
+        harness_settle(h);
+        assert_int_equal(harness_home(h, topic)->log.msgs, 1);
+    }
+    shard_client_destroy(&h->clients[h->client_count - 1]);
+    harness_settle(h);
+    return first;
+}
+
+/* Worker 2 takes all that is left. Returns how many. */
+static unsigned take_the_rest(struct shard_harness *h, struct amb_buf held[8])
+{
+    unsigned count = 0;
+    amb_bufpool_trim(&h->shards[1].memory.bufpool, 0);
+    while (count < 8 &&
+           amb_bufpool_alloc(&h->shards[2].memory.bufpool, 2 * MIB, &held[count]) == AMB_OK) {
+        count++;
+    }
+    assert_in_range(count, 1, 7);
+    return count;
+}
+
+/* Worker 0 has no segment. Returns how often it had to ask. */
+static unsigned ask_for_a_segment(struct shard_harness *h)
+{
+    struct amb_bufpool *pool = &h->shards[0].memory.bufpool;
+    struct amb_buf buf;
+    unsigned asked = 0;
+    while (amb_reclaim_alloc(&h->shards[0], pool, 100, &buf) != AMB_OK) {
+        assert_true(++asked < 100);
+        harness_settle(h);
+        harness_pass(h, AMB_RECLAIM_PAUSE_NS);
+        (void)harness_turn(h, 0);
+    }
+    amb_bufpool_free(pool, &buf);
+    return asked;
+}
+
+static void test_a_segment_comes_at_once_from_many_topics_that_keep_a_little(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8];
+    (void)keep_a_little(h, HARNESS_TOPICS_MAX, 1000);
+    unsigned count = take_the_rest(h, held);
+    assert_int_equal(ask_for_a_segment(h), 1);
+    while (count > 0) {
+        amb_bufpool_free(&h->shards[2].memory.bufpool, &held[--count]);
+    }
+}
+
+static void test_what_is_given_for_a_segment_is_not_more_than_one(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8];
+    uint32_t first = keep_a_little(h, HARNESS_TOPICS_MAX, 400000);
+    unsigned count = take_the_rest(h, held), left = 0;
+    unsigned asked = ask_for_a_segment(h); /* One ask may give bytes of two segments. */
+    assert_in_range(asked, 1, 2);
+    for (unsigned i = 0; i < HARNESS_TOPICS_MAX; i++) {
+        left += harness_home(h, first + i)->log.msgs == 1;
+    }
+    assert_in_range(left, HARNESS_TOPICS_MAX - asked * 6, HARNESS_TOPICS_MAX - 5);
+    harness_forget(h);
+    while (count > 0) {
+        amb_bufpool_free(&h->shards[2].memory.bufpool, &held[--count]);
+    }
 }
 
 /* Room that another shard keeps for windows nobody may ever use, twice what they are. */
@@ -332,6 +431,10 @@ int main(void)
         T(test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker),
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
+        cmocka_unit_test_setup_teardown(
+            test_a_segment_comes_at_once_from_many_topics_that_keep_a_little, setup_kept, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_given_for_a_segment_is_not_more_than_one,
+                                        setup_kept, teardown),
         T(test_who_waits_for_long_gets_what_others_only_might_need),
         T(test_a_turn_sheds_so_much_for_those_that_wait),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
