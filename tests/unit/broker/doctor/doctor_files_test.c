@@ -6,12 +6,14 @@
 #include "broker/doctor/doctor_files.h"
 
 #include "tests/support/door/door_harness.h"
+#include "wire/base/assert.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#define TRIES_MAX 4u
 #define SILENT "\"files-silent\""
 #define LIMITS "/proc/self/limits"
 #define UCX_FOLDER "/no/such/ucx"
@@ -95,19 +97,24 @@ int __wrap_pthread_detach(pthread_t thread);
 int __wrap_pthread_detach(pthread_t thread)
 {
     (void)pthread_mutex_lock(&lock);
-    assert_true(left_count < LEFT_MAX);
+    amb_assert(left_count < LEFT_MAX);
     left[left_count++] = thread;
     (void)pthread_mutex_unlock(&lock);
     return 0;
 }
 
-/* A look that is late would be one of the next test's: at its file, and of those that are under
- * way. Called when nothing hangs, and nobody asks any more. */
+/* Nothing hangs, and nobody asks. A look that is late would wait at the next test's file, and count
+ * as one of its looks. */
 static void await_left(void)
 {
+    (void)pthread_mutex_lock(&lock);
     while (left_count > 0) {
-        assert_int_equal(pthread_join(left[--left_count], NULL), 0);
+        pthread_t thread = left[--left_count];
+        (void)pthread_mutex_unlock(&lock);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        (void)pthread_mutex_lock(&lock);
     }
+    (void)pthread_mutex_unlock(&lock);
 }
 
 static bool answers(struct door_client *client, const char *query, const char *part)
@@ -116,6 +123,17 @@ static bool answers(struct door_client *client, const char *query, const char *p
     bool is_there = strstr(text, part) != NULL;
     free(text);
     return is_there;
+}
+
+/* A machine may be too busy for a look in AMB_DOCTOR_FILES_NS, but not again and again. */
+static void expect_looks(struct door_client *asker)
+{
+    unsigned tries = 0;
+    await_left();
+    while (answers(asker, "doctor", SILENT)) {
+        assert_true(++tries < TRIES_MAX);
+        await_left();
+    }
 }
 
 /* ---- tests ---- */
@@ -139,10 +157,11 @@ static void go_on_while_it_hangs(const char *path)
     amb_control_free(reply);
     hang("");
     await_waiting(0);
-    assert_false(answers(&asker, "doctor", SILENT));
+    expect_looks(&asker);
     door_disconnect(&asker);
     door_disconnect(&other);
     door_close(&door);
+    await_left();
 }
 
 static void test_the_control_thread_goes_on(void **state)
@@ -214,6 +233,7 @@ static void test_looks_that_hang_have_a_limit(void **state)
     hang("");
     await_waiting(0);
     door_close(&door);
+    await_left();
 }
 
 static void test_a_broker_ends_that_has_one(void **state)
@@ -230,6 +250,7 @@ static void test_a_broker_ends_that_has_one(void **state)
     door_close(&door);
     hang("");
     await_waiting(0);
+    await_left();
 }
 
 #define T(test) cmocka_unit_test(test)

@@ -439,7 +439,7 @@ static unsigned refusals_to_try(void)
 }
 
 /* From the last byte of Auth to the whole answer. From an address of its own: the third refusal of
- * one would be a second late. late_ns: so much is added by us. */
+ * one would be a second late. late_ns: so much is added by us, however slow the answer is. */
 static int64_t refusal_ns(enum refusal kind, int64_t late_ns)
 {
     static const struct {
@@ -475,9 +475,9 @@ static int64_t refusal_ns(enum refusal kind, int64_t late_ns)
         words.key_len = sizeof(key);
     }
     int64_t begin_ns = amb_clock_monotonic_ns();
-    say(&asked, &words);
     while (amb_clock_monotonic_ns() - begin_ns < late_ns) {
     }
+    say(&asked, &words);
     door_expect_error(&asked.client, 0, AMB_EAUTH, "not authenticated");
     int64_t ns = amb_clock_monotonic_ns() - begin_ns;
     door_expect_closed(&asked.client);
