@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that the doctor of a running broker reads: /proc and /sys, sockets, tokens,
- * configuration, TLS, users, UCX libraries, and those of drivers and devices. A file system may
+ * The files that the doctor of a running broker reads. They are sockets, tokens, configuration,
+ * TLS, users, UCX libraries, drivers, devices, and the rest of /proc and /sys. A file system may
  * hang, as one of a network does, and so may a driver behind /sys. So a thread of its own looks,
  * and its asker waits for at most AMB_DOCTOR_FILES_NS.
  *

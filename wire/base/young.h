@@ -24,13 +24,13 @@ struct stat;
 
 struct amb_young {
     int fd;                /* to write to; -1: there is none */
-    char path[PATH_MAX];   /* whose name it takes */
+    char path[PATH_MAX];   /* the name that it takes */
     char beside[PATH_MAX]; /* its own until then */
 };
 
 struct amb_young_end {
     mode_t mode;               /* of the file; 0: as it was made */
-    const struct stat *former; /* whose owner and group it gets; NULL: it stays ours */
+    const struct stat *former; /* has the owner and group that it gets; NULL: it stays ours */
     bool leaves_others;        /* a file that has the name stays: EEXIST */
 };
 
