@@ -80,9 +80,11 @@ static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief
     uint64_t segment = shard->memory.bufpool.options.segment_bytes;
     uint64_t most = relief->bytes > segment ? relief->bytes : segment;
     uint64_t given = 0, trimmed = 0;
-    for (uint32_t i = 0; i < shard->topics.cells && given<most && * budget> 0 &&
-                         before - segment_bytes(shard) < relief->bytes;
-         i++) {
+    for (uint32_t i = 0; i < shard->topics.cells; i++) {
+        bool is_enough = given >= most || before - segment_bytes(shard) >= relief->bytes;
+        if (is_enough || *budget == 0) {
+            break;
+        }
         given += relief_shed_next(shard);
         if (given - trimmed >= segment) {
             relief_trim(shard, relief->is_pressed);
