@@ -16,8 +16,8 @@
 
 /* From here on a copy gives the GIL up. */
 #define SLOW_BYTES 65536
-/* Each batch takes so many, whatever the broker says of batches. What is larger may be a batch of
- * its own, for whose link amb_pub_send would wait with the GIL; amb_pub_copy copies it then. */
+/* Each batch takes so many, whatever the broker says of batches. A larger message may be a batch of
+ * its own. amb_pub_send would wait for its link with the GIL; amb_pub_copy copies it. */
 #define BATCH_BYTES 2048
 
 /* The buffer that one post has lent. */
