@@ -121,7 +121,7 @@ enum amb_status amb_control_wait(struct amb_conn *conn, struct amb_control_reque
                             .flags = AMB_WAIT_CONTROL | flags};
     enum amb_status status = amb_conn_wait_asking(conn, &wait);
     amb_list_remove(&request->node);
-    return status == AMB_OK ? request->status : status;
+    return request->is_done ? request->status : status; /* While the program was asked, too. */
 }
 
 const char *amb_control_silence(enum amb_status status)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait for a broker which says nothing, until the program wants them to turn back. */
+#include "client/drive/control.h"
 #include "client/drive/lock.h"
 #include "tests/unit/client/session.h"
 
@@ -239,6 +240,58 @@ static void a_signal_asks_and_may_end_any_wait(void **state)
     session_close(&waiting.s);
 }
 
+/* The broker's answer comes while the program thinks. */
+static int answered_meanwhile(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct amb_conn *conn = waiting->s.conn;
+    amb_conn_lock(conn);
+    struct amb_list_node *first = conn->control.requests.next;
+    if (first != &conn->control.requests) {
+        struct amb_control_request *request =
+            AMB_CONTAINER_OF(first, struct amb_control_request, node);
+        amb_control_answer(conn, request, AMB_OK, "");
+    }
+    amb_conn_unlock(conn);
+    atomic_fetch_add(&waiting->asked, 1);
+    return 1;
+}
+
+static enum amb_status do_subscribe(struct waiting *waiting)
+{
+    return amb_subscribe(waiting->s.conn, "t", NULL, &waiting->sub);
+}
+
+static enum amb_status do_open(struct waiting *waiting)
+{
+    return amb_pub_open(waiting->s.conn, "a", NULL, &waiting->pub);
+}
+
+/* The handle was free here, and in use at the broker: whoever took it next was refused. */
+static void an_answer_that_has_come_is_the_answer(void **state)
+{
+    static enum amb_status (*const calls[])(struct waiting * waiting) = {do_subscribe, do_open};
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct waiting waiting = {.sub = NULL};
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    session_open(&waiting.s, NULL,
+                 AMB_OPTIONS(.progress = *(enum amb_progress *)*state,
+                             .is_interrupted = answered_meanwhile, .interrupted_arg = &waiting,
+                             .timeout_ns = 50 * AMB_SEC));
+    fake_broker_freeze(waiting.s.fake);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        pthread_t thread;
+        void *status;
+        atomic_store(&waiting.asked, 0);
+        waiting.call = calls[i];
+        assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &waiting), 0);
+        signal_until(&waiting, thread, 1);
+        assert_int_equal(pthread_join(thread, &status), 0);
+        assert_int_equal((intptr_t)status, AMB_OK);
+    }
+    session_close(&waiting.s);
+}
+
 /* The second thread sleeps until the first one, which drives, has something for it. */
 static void a_signal_reaches_one_that_follows(void **state)
 {
@@ -274,6 +327,8 @@ int main(void)
         cmocka_unit_test(a_timeout_stays_what_it_is),
         cmocka_unit_test_prestate(a_signal_asks_and_may_end_any_wait, &thread),
         cmocka_unit_test_prestate(a_signal_asks_and_may_end_any_wait, &poll_mode),
+        cmocka_unit_test_prestate(an_answer_that_has_come_is_the_answer, &thread),
+        cmocka_unit_test_prestate(an_answer_that_has_come_is_the_answer, &poll_mode),
         cmocka_unit_test(a_signal_reaches_one_that_follows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
