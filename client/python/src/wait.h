@@ -16,7 +16,8 @@ void amb_py_take_gil(void);
 /* A call came through, and meanwhile a signal has raised an exception: its result goes first, the
  * exception comes after it. */
 void amb_py_put_off(enum amb_status status);
-/* Between calls of which Python sees one. False: an exception that this thread has put off is raised now. */
+/* Between calls of which Python sees one. False: an exception that this thread has put off is
+ * raised now. */
 bool amb_py_raise_put_off(void);
 /* options.is_interrupted: a signal has raised an exception, or the session is being closed.
  *   arg  the session */

@@ -267,7 +267,7 @@ static enum amb_status do_open(struct waiting *waiting)
     return amb_pub_open(waiting->s.conn, "a", NULL, &waiting->pub);
 }
 
-/* The handle was free here, and in use at the broker: whoever took it next was refused. */
+/* The handle was free here, and in use at the broker. The next call that took it was refused. */
 static void an_answer_that_has_come_is_the_answer(void **state)
 {
     static enum amb_status (*const calls[])(struct waiting * waiting) = {do_subscribe, do_open};
