@@ -8,7 +8,8 @@
  *                                            └─► drop: it goes
  *
  * No link is followed: one that has the name gives it up. A program that is killed meanwhile leaves
- * the file of the other name, ".NAME.NUMBER".
+ * the file of the other name, ".NAME.new". The next young file of that name clears it. While a
+ * program has its lock there, others write to ".NAME.NUMBER".
  * Threads: any, each with a young file of its own. Memory: the caller's.
  */
 #pragma once

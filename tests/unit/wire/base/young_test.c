@@ -184,6 +184,58 @@ static void test_a_file_system_may_know_no_such_rename(void **state)
     leave_others();
 }
 
+/* A program was killed, then another one. */
+static void test_what_a_killed_one_left_goes(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    struct amb_young killed, young;
+    assert_true(amb_young_begin(&killed, path, 0644));
+    assert_true(amb_file_write(killed.fd, "half of it, and longer", 22));
+    assert_int_equal(close(killed.fd), 0); /* As a killed one's end does. */
+    assert_true(amb_young_begin(&young, path, 0600));
+    assert_string_equal(young.beside, killed.beside);
+    assert_int_equal(mode_of(young.beside), 0600);
+    assert_true(amb_file_write(young.fd, "young", 5));
+    assert_true(amb_young_take(&young, &end));
+    holds(path, "young");
+    assert_int_equal(access(killed.beside, F_OK), -1);
+}
+
+static void test_two_at_once_have_names_of_their_own(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    struct amb_young one, two;
+    assert_true(amb_young_begin(&one, path, 0600));
+    assert_true(amb_young_begin(&two, path, 0600));
+    assert_string_not_equal(one.beside, two.beside);
+    assert_true(amb_file_write(one.fd, "one", 3));
+    assert_true(amb_file_write(two.fd, "two", 3));
+    assert_true(amb_young_take(&one, &end));
+    holds(path, "one");
+    assert_true(amb_young_take(&two, &end));
+    holds(path, "two");
+}
+
+/* Somebody who may write to the folder has put a link where a young file would be. */
+static void test_a_link_in_its_place_stays(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    struct amb_young young;
+    assert_true(amb_young_begin(&young, path, 0600));
+    char place[PATH_MAX];
+    (void)snprintf(place, sizeof(place), "%s", young.beside);
+    amb_young_drop(&young);
+    write_text(other, "theirs", 0600);
+    assert_int_equal(symlink(other, place), 0);
+    assert_true(amb_young_write(path, "young", 5, 0600, &end));
+    holds(path, "young");
+    holds(other, "theirs");
+    assert_int_equal(unlink(place), 0);
+}
+
 static void test_places_that_are_none(void **state)
 {
     (void)state;
@@ -229,6 +281,9 @@ int main(void)
         T(test_a_link_is_replaced_and_not_followed),
         T(test_another_file_may_stay),
         T(test_a_file_system_may_know_no_such_rename),
+        T(test_what_a_killed_one_left_goes),
+        T(test_two_at_once_have_names_of_their_own),
+        T(test_a_link_in_its_place_stays),
         T(test_places_that_are_none),
         T(test_a_name_may_be_long),
     };
