@@ -87,7 +87,9 @@ class Shell:
 
     def end(self):
         self.process.kill()
-        self.process.communicate()
+        self.process.stdin.close()
+        self.process.stdout.close()  # Its jobs may have the other end, and go with the system.
+        self.process.wait(60)
 
 
 @pytest.fixture
