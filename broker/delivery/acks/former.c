@@ -17,6 +17,7 @@ static void former_forget(struct amb_taker *taker, struct amb_take *former)
 {
     amb_idmap_remove(&taker->formers.known, &former->known);
     amb_list_remove(&former->node);
+    taker->sub->session->formers--;
     amb_heap_give(&taker->sub->session->heap, FORMER_HEAP);
     amb_take_put(taker->shard, former);
 }
@@ -27,12 +28,14 @@ static struct amb_take *former_find(const struct amb_taker *taker, uint64_t numb
     return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_take, known);
 }
 
+/* A session's members share its heap, and takes need most of that. */
 static bool formers_have_room(struct amb_taker *taker)
 {
-    const struct amb_heap_account *heap = &taker->sub->session->heap;
+    const struct amb_session *session = taker->sub->session;
+    const struct amb_heap_account *heap = &session->heap;
     uint64_t most = heap->limit / AMB_FORMERS_HEAP_SHARE / FORMER_HEAP;
     most = most < AMB_FORMERS_MAX ? most : AMB_FORMERS_MAX;
-    if (taker->formers.known.count >= most) {
+    if (session->formers >= most) {
         if (amb_list_is_empty(&taker->formers.list)) {
             return false;
         }
@@ -63,6 +66,7 @@ void amb_former_note(struct amb_taker *taker, const struct amb_take *take)
     former->left = take->left;
     memcpy(former->bits, take->bits, sizeof(former->bits));
     former->is_released = amb_subscription_has_back(taker->sub, take->number);
+    taker->sub->session->formers++;
     amb_heap_take(&taker->sub->session->heap, FORMER_HEAP);
     amb_list_push_back(&taker->formers.list, &former->node);
 }

@@ -11,8 +11,8 @@
  * A client may release a message before it acknowledges it. So one that is released is forgotten
  * when its room is wanted. Where all are held by the client, further ones are not noted.
  *
- * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: at
- * most AMB_FORMERS_MAX, and a share of that heap.
+ * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: of
+ * all its members together at most AMB_FORMERS_MAX, and a share of that heap.
  */
 #pragma once
 

@@ -25,6 +25,17 @@ static void settle_kept(struct amb_queue *queue, struct amb_take *take, const st
     amb_queue_mark(queue); /* There may be credit for others. */
 }
 
+/* What the member has by now is its worker's to know: the whole slice counts. */
+static bool is_of_slice(const struct amb_take *take, const struct amb_take *word)
+{
+    for (uint32_t i = take->first; i < take->first + take->count; i++) {
+        if ((word->bits[i / 64] >> (i % 64) & 1) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Without memory the messages may come again. */
 static void settle_away(struct amb_queue *queue, struct amb_take *take, const struct amb_take *word)
 {
@@ -49,7 +60,7 @@ static void queue_settle(struct amb_queue *queue, const struct amb_take *word)
     while (!is_last) {
         struct amb_take *next = AMB_CONTAINER_OF(take->kin.next, struct amb_take, kin);
         is_last = take == last;
-        if (take->key.topic == key->topic && take->key.seq == key->seq) {
+        if (take->key.topic == key->topic && take->key.seq == key->seq && is_of_slice(take, word)) {
             (take->is_kept ? settle_kept : settle_away)(queue, take, word);
         }
         take = next;

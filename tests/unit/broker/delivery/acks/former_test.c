@@ -290,6 +290,54 @@ static void test_those_that_are_released_are_forgotten_first(void **state)
     expect_rest(w, w->a, 3 * most + 4);
 }
 
+/* Each of many members would else have a share of its own, and takes none. */
+static void test_members_of_a_session_have_one_share_of_its_heap(void **state)
+{
+    struct world *w = *state;
+    const struct amb_subscription_options options = {.credit_msgs = 1000};
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &options);
+    client_join(w->a, 1, &w->q, &options);
+    const struct amb_session *session = w->a->session;
+    uint64_t limit = session->heap.limit;
+    w->a->session->heap.limit = 8 * session->heap.bytes;
+    const uint64_t most = session->heap.limit / AMB_FORMERS_HEAP_SHARE /
+                          (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
+    const struct amb_idmap *first = &amb_session_subscription(session, 0)->taker->formers.known;
+    const struct amb_idmap *second = &amb_session_subscription(session, 1)->taker->formers.known;
+    publish(w, (unsigned)(2 * most), 1, 16);
+    time_is_over(w);
+    assert_true(first->count > 0);
+    assert_int_equal(first->count + second->count, most);
+    client_quit(w->a, 1, 0);
+    client_release_all(w->a, 1);
+    harness_settle(&w->h);
+    assert_int_equal(session->formers, first->count); /* What it had is the other one's to have. */
+    w->a->session->heap.limit = limit;
+}
+
+/* One of the entry's, and not each that it was cut into. */
+static void test_a_late_ack_is_kept_for_the_take_that_it_is_of(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 4});
+    publish(w, 1, 2, 16);
+    client_join(w->b, 0, &w->q, NULL);
+    time_is_over(w);
+    assert_int_equal(w->b->subs[0].last, 2); /* one each */
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    const struct amb_take *one =
+        AMB_CONTAINER_OF(amb_idmap_any(&harness_queue(&w->q)->failed), struct amb_take, failed);
+    const struct amb_take *other = AMB_CONTAINER_OF(one->kin.next, struct amb_take, kin);
+    assert_ptr_not_equal(one, other);
+    assert_int_equal((one->late != NULL) + (other->late != NULL), 1);
+    client_ack(w->b, 0, 1);
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    expect_rest(w, w->b, 2);
+}
+
 static void test_a_late_ack_of_more_than_was_given_ends_the_session(void **state)
 {
     struct world *w = *state;
@@ -355,6 +403,8 @@ int main(void)
         BOTH(test_what_was_refused_late_is_not_acknowledged_by_a_later_one),
         BOTH(test_an_operator_s_recall_leaves_them_to_late_acks),
         BOTH(test_those_that_are_released_are_forgotten_first),
+        BOTH(test_members_of_a_session_have_one_share_of_its_heap),
+        BOTH(test_a_late_ack_is_kept_for_the_take_that_it_is_of),
         BOTH(test_a_late_ack_of_more_than_was_given_ends_the_session),
         BOTH(test_a_late_ack_for_a_queue_that_has_gone_is_nothing),
         BOTH(test_a_member_slower_than_its_credit_makes_progress),
