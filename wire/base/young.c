@@ -40,6 +40,11 @@ static bool is_held(const struct amb_young *young, int fd)
            ours.st_dev == named.st_dev;
 }
 
+static bool may_lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno == EWOULDBLOCK;
+}
+
 /* One that a killed program has left goes. False: it is somebody's. */
 static bool clear_beside(const struct amb_young *young)
 {
@@ -66,8 +71,12 @@ static int begin_shared(struct amb_young *young, mode_t mode)
             return fd;
         }
         if (fd >= 0) {
-            (void)close(
-                fd); /* Another program has taken it for one that was left, and clears it. */
+            /* Another program has taken it for one that was left, and clears it. Where there are no
+             * locks, nobody would. */
+            if (!may_lock(fd)) {
+                (void)unlink(young->beside);
+            }
+            (void)close(fd);
         } else if (errno != EEXIST || !clear_beside(young)) {
             return -1;
         }

@@ -18,12 +18,20 @@
 #include <unistd.h>
 
 static char folder[64], path[128], other[128];
-static int fsync_error, renameat2_error; /* 0: it does its work */
+static int flock_error, fsync_error, renameat2_error; /* 0: it does its work */
 
+int __real_flock(int fd, int what);
+int __wrap_flock(int fd, int what);
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __real_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
 int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsigned flags);
+
+int __wrap_flock(int fd, int what)
+{
+    errno = flock_error;
+    return flock_error == 0 ? __real_flock(fd, what) : -1;
+}
 
 int __wrap_fsync(int fd)
 {
@@ -40,7 +48,7 @@ int __wrap_renameat2(int at, const char *from, int to_at, const char *to, unsign
 static int set_up(void **state)
 {
     (void)state;
-    fsync_error = renameat2_error = 0;
+    flock_error = fsync_error = renameat2_error = 0;
     (void)strcpy(folder, "/tmp/amb-young-XXXXXX");
     if (mkdtemp(folder) == NULL) {
         return -1;
@@ -184,6 +192,16 @@ static void test_a_file_system_may_know_no_such_rename(void **state)
     leave_others();
 }
 
+/* The folder's end finds no file of the shared name. */
+static void test_a_file_system_may_know_no_locks(void **state)
+{
+    (void)state;
+    const struct amb_young_end end = {.mode = 0600};
+    flock_error = ENOLCK;
+    assert_true(amb_young_write(path, "young", 5, 0600, &end));
+    holds(path, "young");
+}
+
 /* A program was killed, then another one. */
 static void test_what_a_killed_one_left_goes(void **state)
 {
@@ -281,6 +299,7 @@ int main(void)
         T(test_a_link_is_replaced_and_not_followed),
         T(test_another_file_may_stay),
         T(test_a_file_system_may_know_no_such_rename),
+        T(test_a_file_system_may_know_no_locks),
         T(test_what_a_killed_one_left_goes),
         T(test_two_at_once_have_names_of_their_own),
         T(test_a_link_in_its_place_stays),
