@@ -43,13 +43,14 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
-/* For another shard. To unmap a segment takes milliseconds: the maker does it. */
+/* For another shard, and before that one hears of it. Were it left to the maker, the asker would
+ * find no memory yet, ask again, and cost other messages. It takes 4 ms for 16 MiB. */
 static void relief_trim(struct amb_shard *shard, bool is_pressed)
 {
     for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
         struct amb_bufpool *pool = shard->memory.pools[i];
         pool->is_pressed = is_pressed;
-        amb_bufpool_trim_later(pool, 0);
+        amb_bufpool_trim(pool, 0);
         pool->is_pressed = false;
     }
 }
