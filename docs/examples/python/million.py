@@ -15,8 +15,10 @@ def publish():
 
 with ambroker.connect() as conn:
     sub = conn.subscribe("numbers", policy="block", block=60)
-    threading.Thread(target=publish).start()
+    publisher = threading.Thread(target=publish)
+    publisher.start()
     seen = []
     while len(seen) < COUNT:
         seen += [int(bytes(msg)) for msg in sub.next_many(1024, 10)]
+    publisher.join()  # All is here, and it may not have heard of that.
 print("in order" if seen == list(range(COUNT)) else "not in order")
