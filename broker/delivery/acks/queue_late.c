@@ -25,7 +25,7 @@ static void settle_kept(struct amb_queue *queue, struct amb_take *take, const st
     amb_queue_mark(queue); /* There may be credit for others. */
 }
 
-/* What the member has by now is its worker's to know: the whole slice counts. */
+/* Its worker knows which of them the member still has. So the whole slice counts. */
 static bool is_of_slice(const struct amb_take *take, const struct amb_take *word)
 {
     for (uint32_t i = take->first; i < take->first + take->count; i++) {

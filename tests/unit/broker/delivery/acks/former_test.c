@@ -312,7 +312,7 @@ static void test_members_of_a_session_have_one_share_of_its_heap(void **state)
     client_quit(w->a, 1, 0);
     client_release_all(w->a, 1);
     harness_settle(&w->h);
-    assert_int_equal(session->formers, first->count); /* What it had is the other one's to have. */
+    assert_int_equal(session->formers, first->count); /* The other one may have its part. */
     w->a->session->heap.limit = limit;
 }
 
