@@ -81,17 +81,19 @@ static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief
     uint64_t segment = shard->memory.bufpool.options.segment_bytes;
     uint64_t most = relief->bytes > segment ? relief->bytes : segment;
     uint64_t given = 0, trimmed = 0;
-    for (uint32_t i = 0; i < shard->topics.cells; i++) {
-        bool is_enough = given >= most || before - segment_bytes(shard) >= relief->bytes;
-        if (is_enough || *budget == 0) {
-            break;
+    bool is_enough = before - segment_bytes(shard) >= relief->bytes;
+    for (uint32_t i = 0; i < shard->topics.cells && !is_enough && *budget > 0; i++) {
+        uint64_t more = relief_shed_next(shard);
+        if (more == 0) { /* Many have nothing. */
+            continue;
         }
-        given += relief_shed_next(shard);
+        given += more;
         if (given - trimmed >= segment) {
             relief_trim(shard, relief->is_pressed);
             *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
             trimmed = given;
         }
+        is_enough = given >= most || before - segment_bytes(shard) >= relief->bytes;
     }
     if (given > trimmed) {
         relief_trim(shard, relief->is_pressed);
