@@ -22,7 +22,7 @@ static void former_forget(struct amb_taker *taker, struct amb_take *former)
     amb_take_put(taker->shard, former);
 }
 
-static struct amb_take *former_find(const struct amb_taker *taker, uint64_t number)
+struct amb_take *amb_former_find(const struct amb_taker *taker, uint64_t number)
 {
     struct amb_idmap_node *node = amb_idmap_find(&taker->formers.known, number);
     return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_take, known);
@@ -100,16 +100,9 @@ static void former_refuse(struct amb_taker *taker, struct amb_take *former, uint
     }
 }
 
-enum amb_status amb_former_said(struct amb_taker *taker, const struct amb_frame *frame)
+void amb_former_said(struct amb_taker *taker, struct amb_take *former,
+                     const struct amb_frame *frame)
 {
-    struct amb_take *former = former_find(taker, frame->number);
-    if (former == NULL) {
-        return AMB_OK;
-    }
-    if (frame->first + frame->count > former->count) {
-        return amb_session_broken(taker->sub->session,
-                                  "the client acknowledges what it was not given");
-    }
     uint32_t first = former->first + frame->first;
     switch ((enum amb_ack_kind)frame->status) {
     case AMB_ACK_KIND_ACK:
@@ -126,7 +119,6 @@ enum amb_status amb_former_said(struct amb_taker *taker, const struct amb_frame 
     case AMB_ACK_KIND_IN_PROGRESS:
         break;
     }
-    return AMB_OK;
 }
 
 /* They stand by number there: their time is over in their order. */
@@ -143,7 +135,7 @@ void amb_former_ack_before(struct amb_taker *taker, uint64_t number)
 
 void amb_former_released(struct amb_taker *taker, uint64_t number)
 {
-    struct amb_take *former = former_find(taker, number);
+    struct amb_take *former = amb_former_find(taker, number);
     if (former == NULL) {
         return;
     }

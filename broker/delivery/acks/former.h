@@ -18,7 +18,6 @@
 
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
-#include "wire/base/status.h"
 
 #include <stdint.h>
 
@@ -36,9 +35,11 @@ struct amb_formers {
 
 /* A take that was sent is about to go home unsettled. */
 void amb_former_note(struct amb_taker *taker, const struct amb_take *take);
-/* An ACK or TERM frame of a delivery. EPROTO: of messages that it did not have. */
-AMB_MUST_CHECK enum amb_status amb_former_said(struct amb_taker *taker,
-                                               const struct amb_frame *frame);
+/* NULL: that delivery is none, or is forgotten. */
+struct amb_take *amb_former_find(const struct amb_taker *taker, uint64_t number);
+/* An ACK or TERM frame of one, about messages that it had. */
+void amb_former_said(struct amb_taker *taker, struct amb_take *former,
+                     const struct amb_frame *frame);
 /* It is cumulative: all of those before that number, too. */
 void amb_former_ack_before(struct amb_taker *taker, uint64_t number);
 /* The client has released that delivery. */

@@ -81,8 +81,8 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
         if (n == 0 || part == NULL) {
             return false;
         }
-        amb_queue_unkeep(queue, take);
         if (part != take) {
+            amb_queue_unkeep(queue, take);
             amb_queue_take_given(part, take->tally);
             amb_queue_take_again(part, take->attempt);
             part->lost = take->lost;
@@ -94,8 +94,7 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
             take->count -= n;
             amb_queue_count_kept(queue, take);
         } else {
-            amb_list_remove(&take->node);
-            take->is_kept = false;
+            amb_queue_take_out(queue, take);
         }
         if (!queue_lend(queue, seat, part)) {
             amb_queue_keep_back(queue, part); /* Marked, this turn would try it without end. */

@@ -94,6 +94,14 @@ void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take)
     queue->kept_bytes += take->bytes;
 }
 
+/* Its worker looks at the queue then, if not before. */
+static void look_at(struct amb_queue *queue, int64_t due_ns)
+{
+    if (due_ns < queue->shard->queues.due_ns) {
+        queue->shard->queues.due_ns = due_ns;
+    }
+}
+
 void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
 {
     amb_queue_count_kept(queue, take);
@@ -101,9 +109,7 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
     if (delay_ns > 0) {
         take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
         if (later_push(queue, take)) {
-            if (take->due_ns < queue->shard->queues.due_ns) {
-                queue->shard->queues.due_ns = take->due_ns;
-            }
+            look_at(queue, take->due_ns);
             return;
         }
     }
@@ -115,9 +121,7 @@ void amb_queue_pause(struct amb_queue *queue)
 {
     int64_t due_ns = amb_deadline_ns(queue->shard->now_ns, AMB_QUEUE_PAUSE_NS);
     queue->retry_ns = due_ns < queue->retry_ns ? due_ns : queue->retry_ns;
-    if (queue->retry_ns < queue->shard->queues.due_ns) {
-        queue->shard->queues.due_ns = queue->retry_ns;
-    }
+    look_at(queue, queue->retry_ns);
 }
 
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)

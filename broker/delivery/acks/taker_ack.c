@@ -85,14 +85,18 @@ static enum amb_status taker_apply(struct amb_taker *taker, const struct amb_fra
         taker_settle_before(taker, frame->number);
     }
     struct amb_idmap_node *node = amb_idmap_find(&taker->known, frame->number);
-    if (node == NULL) {
-        taker->late += frame->count; /* Settled already, or it has expired. */
-        return amb_former_said(taker, frame);
-    }
-    struct amb_take *take = AMB_CONTAINER_OF(node, struct amb_take, known);
-    if (frame->first + frame->count > take->count) {
+    struct amb_take *take = node == NULL ? amb_former_find(taker, frame->number)
+                                         : AMB_CONTAINER_OF(node, struct amb_take, known);
+    if (take != NULL && frame->first + frame->count > take->count) {
         return amb_session_broken(taker->sub->session,
                                   "the client acknowledges what it was not given");
+    }
+    if (node == NULL) {
+        taker->late += frame->count; /* Settled already, or it has expired. */
+        if (take != NULL) {
+            amb_former_said(taker, take, frame);
+        }
+        return AMB_OK;
     }
     uint32_t first = take->first + frame->first, done = frame->count;
     switch ((enum amb_ack_kind)frame->status) {
