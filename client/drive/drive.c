@@ -15,11 +15,13 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Between two looks at a stream of large batches, each a system call: so long, then twice. */
 #define PAUSE_MIN_NS (8 * AMB_NS_PER_US)
 #define PAUSE_MAX_NS (32 * AMB_NS_PER_US)
+#define AWAIT_OUT_NS (50 * AMB_NS_PER_US)
 #define HEARTBEAT_LATE 4        /* late is later than due by that part of its time */
 #define LET_GO_NS AMB_NS_PER_MS /* a driver with work keeps the lock for so long at most */
 
@@ -463,5 +465,17 @@ enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wai
         if (slice.timeout_ns <= 0) {
             return wait->is_ready(wait->arg) ? AMB_OK : AMB_ETIMEDOUT;
         }
+    }
+}
+
+void amb_conn_await_out(struct amb_conn *conn, const _Atomic uint32_t *inside)
+{
+    /* Acquire: pairs with the release of a call that leaves. */
+    while (atomic_load_explicit(inside, memory_order_acquire) != 0) {
+        amb_conn_wake_all(conn);
+        amb_conn_unlock(conn);
+        const struct timespec moment = {.tv_nsec = AWAIT_OUT_NS};
+        (void)nanosleep(&moment, NULL);
+        amb_conn_lock(conn);
     }
 }

@@ -32,6 +32,9 @@ struct amb_conn;
 enum amb_status amb_conn_wait(struct amb_conn *conn, const struct amb_wait *wait);
 /* The same for what the broker answers: options.is_interrupted is asked ten times a second, too. */
 enum amb_status amb_conn_wait_asking(struct amb_conn *conn, const struct amb_wait *wait);
+/* Until no call of another thread is inside, as counted there: each is woken, and turns back. Lock
+ * held, given up meanwhile. */
+void amb_conn_await_out(struct amb_conn *conn, const _Atomic uint32_t *inside);
 
 /*
  * Moves what can be moved without waiting: the link, batches that are due, messages that were

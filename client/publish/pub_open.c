@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static struct amb_pub *pub_create(struct amb_conn *conn, const char *topic,
                                   const struct amb_pub_options *options, amb_asking_fn on_asked)
@@ -235,24 +234,6 @@ static bool has_no_callback(void *arg)
            (!pub->callback.is_running || pthread_equal(pub->callback.thread, pthread_self()));
 }
 
-static bool has_calls(const struct amb_pub *pub)
-{
-    /* Acquire: pairs with the release of amb_pub_leave. */
-    return atomic_load_explicit(&pub->inside, memory_order_acquire) != 0;
-}
-
-void amb_pub_await_calls(struct amb_pub *pub)
-{
-    struct amb_conn *conn = pub->conn;
-    while (has_calls(pub)) {
-        amb_conn_wake_all(conn);
-        amb_conn_unlock(conn);
-        const struct timespec moment = {.tv_nsec = 50000};
-        (void)nanosleep(&moment, NULL);
-        amb_conn_lock(conn);
-    }
-}
-
 /* Other threads turn back, and memory of the user that the link still reads must come back first.
  * Lock held. */
 static void wait_until_free(struct amb_pub *pub)
@@ -261,14 +242,15 @@ static void wait_until_free(struct amb_pub *pub)
     struct amb_wait wait = {.arg = pub, .timeout_ns = AMB_FOREVER};
     atomic_store_explicit(&pub->is_closing, true, memory_order_relaxed);
     do {
-        amb_pub_await_calls(pub);
+        amb_conn_await_out(pub->conn, &pub->inside);
         wait.is_ready = amb_pub_has_nothing_borrowed;
         wait.flags = flags | AMB_WAIT_FLOW;
         (void)amb_conn_wait(pub->conn, &wait);
         wait.is_ready = has_no_callback;
         wait.flags = flags;
         (void)amb_conn_wait(pub->conn, &wait);
-    } while (has_calls(pub)); /* The waits give up the lock, and a call may have begun. */
+    } while (atomic_load(&pub->inside) !=
+             0); /* The waits give up the lock, and a call may have begun. */
 }
 
 void amb_pub_detach(struct amb_pub *pub, enum amb_status why)
@@ -376,7 +358,7 @@ enum amb_status amb_pub_close(struct amb_pub *pub, int64_t timeout_ns)
     amb_conn_unlock(conn);
     amb_pub_call_settled(pub);
     amb_conn_lock(conn);
-    amb_pub_await_calls(pub); /* Others may have begun since then. */
+    amb_conn_await_out(conn, &pub->inside); /* Others may have begun since then. */
     if (pub->callback.is_running) {
         pub->callback.must_free = true; /* We are inside it: amb_poll frees it. */
     } else {

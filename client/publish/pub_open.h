@@ -21,9 +21,6 @@ enum amb_status amb_pub_open_checked(struct amb_conn *conn, const char *topic,
 /* Takes it out of the connection: settles the rest with `why`, closes it at the broker. Waits for
  * memory of the user that the link still reads. Lock held, may be given up meanwhile. */
 void amb_pub_detach(struct amb_pub *pub, enum amb_status why);
-/* Of one that is closed: calls of other threads that are inside turn back, and have done so then.
- * Lock held, given up meanwhile. */
-void amb_pub_await_calls(struct amb_pub *pub);
 /* Are there publishers, closed without waiting, of which the broker does not have all batches yet?
  * A Bye would overtake those. */
 bool amb_pubs_are_closing(const struct amb_conn *conn);

@@ -31,10 +31,6 @@
 #include "client/subscribe/arrivals.h"
 #include "client/subscribe/subscribe.h"
 
-#include <time.h>
-
-#define FLUSH_ROUNDS_NS (100 * AMB_NS_PER_US)
-
 void amb_stop(struct amb_conn *conn)
 {
     /* Async-signal-safe: atomics, write, futex. */
@@ -188,19 +184,6 @@ enum amb_status amb_drain(struct amb_conn *conn, int64_t timeout_ns)
 
 /* ---- close ---- */
 
-/* Until no other thread is inside a call that waits; they leave at once. Lock held. */
-static void everybody_out(struct amb_conn *conn)
-{
-    /* Acquire: pairs with the release of amb_conn_leave. */
-    while (atomic_load_explicit(&conn->inside, memory_order_acquire) != 0) {
-        amb_conn_wake_all(conn);
-        amb_conn_unlock(conn);
-        const struct timespec moment = {.tv_nsec = FLUSH_ROUNDS_NS};
-        (void)nanosleep(&moment, NULL);
-        amb_conn_lock(conn);
-    }
-}
-
 /* The link may still read posted payloads. Where the program does not wait for that, the session
  * ends first, and with it the link. A trickle may end each publisher's wait before it asks, so
  * the program is asked before each. Lock held. */
@@ -240,7 +223,7 @@ static void end_handles(struct amb_conn *conn)
         if (pub != NULL) {
             amb_pub_call_settled(pub);
             amb_conn_lock(conn);
-            amb_pub_await_calls(pub);
+            amb_conn_await_out(conn, &pub->inside);
             amb_pub_free(pub);
             amb_conn_unlock(conn);
         }
@@ -301,7 +284,7 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     amb_conn_lock(conn);
     atomic_fetch_or_explicit(&conn->trouble, AMB_TROUBLE_CLOSING, memory_order_release);
     amb_reconnect_stop(conn);
-    everybody_out(conn);
+    amb_conn_await_out(conn, &conn->inside);
     if (conn->link != NULL &&
         (conn->link_state.must_flush || !amb_list_is_empty(&conn->acks.waiting))) {
         amb_conn_flush_link(conn); /* Acknowledgements that were answered AMB_OK have been sent. */
@@ -313,13 +296,13 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     while (conn->events.on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
     amb_conn_lock(conn);
-    everybody_out(conn); /* Calls may have begun while this one waited. */
+    amb_conn_await_out(conn, &conn->inside); /* Calls may have begun while this one waited. */
     amb_conn_unlock(conn);
     amb_implicit_fini(conn);
     amb_conn_gpus_leave(conn);
     end_session(conn);
     amb_conn_lock(conn);
-    everybody_out(conn);
+    amb_conn_await_out(conn, &conn->inside);
     amb_conn_unlock(conn);
     amb_conn_unref(conn);
     return status;
