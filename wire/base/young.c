@@ -71,12 +71,12 @@ static int begin_shared(struct amb_young *young, mode_t mode)
             return fd;
         }
         if (fd >= 0) {
-            /* Another program has taken it for one that was left, and clears it. Where there are no
-             * locks, nobody would. */
-            if (!may_lock(fd)) {
-                (void)unlink(young->beside);
-            }
+            bool are_locks = may_lock(fd);
             (void)close(fd);
+            if (!are_locks) { /* So nobody would clear it. */
+                (void)unlink(young->beside);
+                return -1;
+            } /* Else another program has taken it for one that was left, and clears it. */
         } else if (errno != EEXIST || !clear_beside(young)) {
             return -1;
         }
