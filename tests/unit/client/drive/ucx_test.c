@@ -7,9 +7,8 @@
 #include "client/drive/lock.h"
 #include "client/session/life.h"
 #include "client/session/link_events.h"
+#include "tests/support/link/ucx_open.h"
 #include "wire/link/ucx/ucx_worker.h"
-#include "wire/link/ucxlib/ucx_context.h"
-#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,18 +17,6 @@
 #include <cmocka.h>
 
 #define LARGE ((size_t)16 << 20)
-
-static struct amb_ucx_context *open_context(void)
-{
-    struct amb_ucx_options options = {.net_devices = "lo"};
-    struct amb_ucx_context *context = NULL;
-    char error[256] = "";
-    amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
-    if (amb_ucx_context_create(&options, error, sizeof(error), &context) != AMB_OK) {
-        fail_msg("%s", error);
-    }
-    return context;
-}
 
 static struct amb_batch *send_large(struct amb_conn *conn, uint8_t *bytes)
 {
@@ -52,7 +39,7 @@ static struct amb_batch *send_large(struct amb_conn *conn, uint8_t *bytes)
 static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **state)
 {
     (void)state;
-    struct amb_ucx_context *context = open_context();
+    struct amb_ucx_context *context = ucx_open_context();
     struct amb_ucx_worker *far = NULL;
     struct amb_error error;
     size_t len = 0;
@@ -62,7 +49,7 @@ static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **stat
     uint8_t *bytes = calloc(1, LARGE);
     assert_non_null(bytes);
     amb_conn_lock(conn);
-    conn->ucx.context = open_context();
+    conn->ucx.context = ucx_open_context();
     assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
     const void *address = amb_ucx_worker_address(far, &len);
     assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),

@@ -7,11 +7,11 @@
  */
 #include "tests/support/link/link_peer.h"
 #include "tests/support/link/link_suite.h"
+#include "tests/support/link/ucx_open.h"
 #include "wire/base/clock.h"
 #include "wire/link/ucx/ucx_link.h"
 #include "wire/link/ucx/ucx_worker.h"
 #include "wire/link/ucxlib/ucx_context.h"
-#include "wire/link/ucxlib/ucx_settings.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -32,18 +32,6 @@
 
 /* ---- both ends in this process ---- */
 
-static struct amb_ucx_context *open_context(void)
-{
-    struct amb_ucx_options options = {.net_devices = "lo"};
-    struct amb_ucx_context *context = NULL;
-    char error[256] = "";
-    amb_ucx_segment_sizes(&options.tx_seg, &options.rx_seg);
-    if (amb_ucx_context_create(&options, error, sizeof(error), &context) != AMB_OK) {
-        fail_msg("%s", error);
-    }
-    return context;
-}
-
 struct two_workers {
     struct amb_ucx_context *context;
     struct amb_ucx_worker *worker[2];
@@ -53,7 +41,7 @@ static struct two_workers *open_two(void)
 {
     struct two_workers *two = calloc(1, sizeof(*two));
     assert_non_null(two);
-    two->context = open_context();
+    two->context = ucx_open_context();
     assert_int_equal(amb_ucx_worker_create(two->context, true, &two->worker[0]), AMB_OK);
     assert_int_equal(amb_ucx_worker_create(two->context, false, &two->worker[1]), AMB_OK);
     return two;
@@ -557,7 +545,7 @@ static void meet(struct meeting *meeting, int in, int out, const struct amb_link
 {
     uint8_t address[4096];
     size_t len = 0;
-    meeting->context = open_context();
+    meeting->context = ucx_open_context();
     assert_int_equal(amb_ucx_worker_create(meeting->context, false, &meeting->worker), AMB_OK);
     const void *own = amb_ucx_worker_address(meeting->worker, &len);
     write_all(out, &len, sizeof(len));
