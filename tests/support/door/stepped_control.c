@@ -11,12 +11,14 @@
 #include "wire/base/assert.h"
 #include "wire/config/transports.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define ROUNDS_MAX 100
+#define LOOK_MAX_MS 60000
 
 const uint8_t stepped_hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
                                  0x06, 's',  't',  'r',  'e',  'a',  'm'};
@@ -198,10 +200,25 @@ Amb__Control__Control *stepped_ask(struct amb_client *client, int fd,
     return stepped_hear(fd);
 }
 
+/* A client that has asked for the doctor stays until its files have been read, by another thread.
+ */
+static void wait_for_looks(struct amb_client *client)
+{
+    while (!amb_list_is_empty(&control.looks)) {
+        if (amb_inbox_arm(&control.inbox)) {
+            struct pollfd bell = {.fd = control.inbox.bell, .events = POLLIN};
+            amb_assert(poll(&bell, 1, LOOK_MAX_MS) == 1);
+        }
+        amb_inbox_disarm(&control.inbox, true);
+        stepped_settle(client);
+    }
+}
+
 void stepped_leave(struct amb_client *client, int fd)
 {
     (void)shutdown(fd, SHUT_WR);
     stepped_settle(client);
+    wait_for_looks(client);
     (void)close(fd);
     amb_client_bury(&control);
     if (!amb_list_is_empty(&control.clients)) {
