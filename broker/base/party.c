@@ -150,8 +150,9 @@ void amb_parties_end(struct amb_parties *parties, struct amb_party *party)
 }
 
 /* Some keys of a map, to be looked at when nothing walks it. */
+#define SWEEP_MAX 256u
 struct sweep {
-    void *found[256];
+    void *found[SWEEP_MAX];
     unsigned count;
     int64_t now_ns;
 };
@@ -164,7 +165,7 @@ static bool note_party(const char *key, void *value, void *arg)
     if (atomic_load_explicit(&party->refs, memory_order_acquire) == 1) {
         sweep->found[sweep->count++] = party;
     }
-    return sweep->count < sizeof(sweep->found) / sizeof(sweep->found[0]);
+    return sweep->count < SWEEP_MAX;
 }
 
 static bool note_user(const char *key, void *value, void *arg)
@@ -177,7 +178,7 @@ static bool note_user(const char *key, void *value, void *arg)
         !amb_account_owes(&user->account, sweep->now_ns)) {
         sweep->found[sweep->count++] = user;
     }
-    return sweep->count < sizeof(sweep->found) / sizeof(sweep->found[0]);
+    return sweep->count < SWEEP_MAX;
 }
 
 static void user_forget(struct amb_parties *parties, struct amb_user *user)
@@ -192,11 +193,13 @@ void amb_parties_sweep(struct amb_parties *parties, int64_t now_ns)
     if (parties->by_key == NULL || now_ns - parties->swept_ns < SWEEP_NS) {
         return;
     }
-    parties->swept_ns = now_ns;
     struct sweep sweep = {.now_ns = now_ns};
     amb_map_each(parties->by_key, note_party, &sweep);
     for (unsigned i = 0; i < sweep.count; i++) {
         amb_parties_end(parties, sweep.found[i]);
+    }
+    if (sweep.count < SWEEP_MAX) { /* else there may be more, and the next call goes on */
+        parties->swept_ns = now_ns;
     }
     sweep.count = 0;
     amb_map_each(parties->users, note_user, &sweep);

@@ -69,18 +69,6 @@ void amb_config_where(const struct amb_config *config, const char *key, char *ou
     amb_config_place_format(amb_config_place_of(config->store, key), out, size);
 }
 
-/* unix://$XDG_RUNTIME_DIR/ambroker-UID/broker.sock, in /tmp where that is unset or too long. */
-static void format_dev_url(const char *const *environment, char *out, size_t size)
-{
-    const char *folder = amb_config_variable_find(environment, "XDG_RUNTIME_DIR");
-    if (folder == NULL || folder[0] != '/' ||
-        strlen(folder) > sizeof(((struct sockaddr_un *)NULL)->sun_path) - 40 ||
-        strpbrk(folder, "?%, ") != NULL) {
-        folder = "/tmp";
-    }
-    (void)snprintf(out, size, "unix://%s/ambroker-%u/broker.sock", folder, (unsigned)getuid());
-}
-
 /* Room for messages of 512 MiB: at least 2 GiB, made only when used. */
 static uint64_t dev_memory(uint64_t ram)
 {
@@ -103,7 +91,8 @@ static enum amb_status apply_dev(struct amb_config_build *build,
             status = amb_config_text_set(build, keys[i].path, keys[i].dev_text, &place);
         }
     }
-    format_dev_url(source->environment, url, sizeof(url));
+    amb_url_format_dev(amb_config_variable_find(source->environment, "XDG_RUNTIME_DIR"),
+                       (unsigned)getuid(), url, sizeof(url));
     amb_text_format_size(dev_memory(machine->ram), size, sizeof(size));
     if (status == AMB_OK) {
         status = amb_config_text_set(build, "listen", url, &place);

@@ -43,6 +43,12 @@ const char *amb_client_gpu_obstacle(const struct amb_client *client)
                                           : "not trusted with GPU memory (memory.cuda.trust)";
 }
 
+/* Its process is not to be seen, so its party is this connection's alone: nobody finds it again. */
+static bool is_a_party_alone(const struct amb_client *client)
+{
+    return client->is_unix && client->pid <= 0;
+}
+
 /* The pid of a process that we see; the connection of one that we do not see; an address without
  * its port. */
 static void party_name(const struct amb_client *client, char *out, size_t size)
@@ -51,10 +57,10 @@ static void party_name(const struct amb_client *client, char *out, size_t size)
         const char *port = strrchr(client->address, ':');
         int len = port == NULL ? (int)strlen(client->address) : (int)(port - client->address);
         (void)snprintf(out, size, "%.*s", len, client->address);
-    } else if (client->pid > 0) {
-        (void)snprintf(out, size, "%d", (int)client->pid);
-    } else {
+    } else if (is_a_party_alone(client)) {
         (void)snprintf(out, size, "c%" PRIu64, client->id);
+    } else {
+        (void)snprintf(out, size, "%d", (int)client->pid);
     }
 }
 
@@ -145,7 +151,7 @@ void amb_client_leave_party(struct amb_client *client)
     client->charged_bytes = 0;
     amb_user_count(client->party->user, AMB_SHARE_SESSIONS, -1);
     amb_heap_leave(&client->heap);
-    if (client->is_dead) {
+    if (client->is_dead || is_a_party_alone(client)) {
         amb_parties_end(&client->control->parties, client->party);
     }
     amb_party_unref(&client->party);

@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -47,6 +48,28 @@ static void test_the_same_process_is_the_same_party(void **state)
     amb_party_unref(&two);
     amb_parties_fini(&parties);
     amb_party_unref(&one); /* It may outlive the table. */
+}
+
+/* More than a sweep takes are gone with the next calls, and without another second between them. */
+static void test_parties_that_come_and_go_fast_do_not_pile_up(void **state)
+{
+    (void)state;
+    struct amb_parties parties;
+    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    for (int second = 1; second <= 3; second++) {
+        for (int i = 0; i < 1000; i++) {
+            struct amb_party *party;
+            char name[16];
+            (void)snprintf(name, sizeof(name), "%d", second * 1000 + i);
+            assert_int_equal(amb_parties_find(&parties, AMB_PARTY_TCP, name, &party), AMB_OK);
+            amb_party_unref(&party);
+        }
+        for (int call = 0; call < 4; call++) {
+            amb_parties_sweep(&parties, second * AMB_NS_PER_SEC);
+        }
+        assert_int_equal(amb_map_count(parties.by_key), 0);
+    }
+    amb_parties_fini(&parties);
 }
 
 static void test_each_user_that_comes_finds_something(void **state)
@@ -111,6 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_process_is_the_same_party),
+        cmocka_unit_test(test_parties_that_come_and_go_fast_do_not_pile_up),
         cmocka_unit_test(test_each_user_that_comes_finds_something),
         cmocka_unit_test(test_root_and_the_brokers_user_may_have_all),
         cmocka_unit_test(test_a_user_who_owes_is_not_forgotten),

@@ -205,9 +205,28 @@ static void test_a_process_that_cannot_be_asked_about_is_told_once_and_counted(v
     }
 }
 
+static void test_a_connection_that_is_a_party_alone_leaves_none(void **state)
+{
+    (void)state;
+    struct amb_control *control = stepped_control();
+    for (int is_seen = 0; is_seen < 2; is_seen++) {
+        int fd;
+        struct amb_client *client = stepped_connect(true, &fd);
+        client->pid = is_seen == 1 ? getpid() : 0;
+        size_t before = amb_map_count(control->parties.by_key);
+        stepped_log_in(client, fd);
+        assert_int_equal(amb_map_count(control->parties.by_key), before + 1);
+        stepped_leave(client, fd);
+        /* The next session of a process is charged for what this one has left: for a while it is
+         * kept. */
+        assert_int_equal(amb_map_count(control->parties.by_key), before + (size_t)is_seen);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_connection_that_is_a_party_alone_leaves_none),
         cmocka_unit_test(test_a_life_is_counted_at_each_change),
         cmocka_unit_test(test_a_process_that_cannot_be_asked_about_is_told_once_and_counted),
         cmocka_unit_test(test_answers_find_their_client_by_its_number),
