@@ -52,6 +52,19 @@ expect 64 'number of messages' "$ctl_path" pub t --count many
 expect 64 'a time' "$ctl_path" sub t --timeout soon
 expect 69 "connect $url: " ctl status
 [ -e /run/ambroker ] || expect 69 'neither --url nor' env -u AMB_URL "$ctl_path" status
+# A user who names no broker is told of his own one, and of nobody else's.
+mkdir -p "$tmp/runtime"
+[ -e /run/ambroker ] || {
+    env XDG_RUNTIME_DIR="$tmp/runtime" "$brokerd" --dev >"$tmp/own" 2>"$tmp/log" </dev/null &
+    broker_pid=$!
+    wait_until grep -q '^ready ' "$tmp/own"
+    own=$(sed -n 's/^ready //p' "$tmp/own")
+    expect 69 "nor [$]AMB_URL; brokerd --dev: AMB_URL=$own)" env -u AMB_URL XDG_RUNTIME_DIR="$tmp/runtime" "$ctl_path" status
+    AMB_URL=$own "$ctl_path" status >"$tmp/out"
+    kill "$broker_pid"
+    wait "$broker_pid"
+    expect 69 'nor [$]AMB_URL)' env -u AMB_URL XDG_RUNTIME_DIR="$tmp/runtime" "$ctl_path" status
+}
 expect 64 'connect nonsense://x' "$ctl_path" --url nonsense://x status
 [ "$("$ctl_path" --version | wc -l)" = 1 ] || fail '--version'
 grep -q 'pub TOPIC' <<<"$("$ctl_path" --help)" || fail '--help'

@@ -5,6 +5,7 @@
 #include "tools/common/table.h"
 #include "tools/ctl/contexts.h"
 #include "wire/base/clock.h"
+#include "wire/codec/url.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#define HINT_MAX 256u
 
 static volatile sig_atomic_t is_stopped;
 /* Read by the handler, which runs on the main thread: libamb blocks signals in its own. */
@@ -93,6 +97,25 @@ enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns, struct amb
     return status;
 }
 
+/* For somebody who has named no broker: that he has not, and where one of his own listens. */
+static void format_hint(const struct amb_ctl *ctl, char *out, size_t size)
+{
+    char text[sizeof(((struct amb_url *)NULL)->path) + sizeof("unix://")];
+    struct amb_url url;
+    struct stat stat;
+    out[0] = '\0';
+    if (ctl->url != NULL || amb_ctl_variable("AMB_URL") != NULL) {
+        return;
+    }
+    amb_url_format_dev(amb_ctl_variable("XDG_RUNTIME_DIR"), (unsigned)getuid(), text, sizeof(text));
+    /* In /tmp anybody may make such a folder: another one's socket is not named. */
+    bool is_there = amb_url_parse(text, &url, out, size) == AMB_OK && lstat(url.path, &stat) == 0 &&
+                    S_ISSOCK(stat.st_mode) && stat.st_uid == getuid();
+    (void)snprintf(out, size, " (there is neither --url nor $AMB_URL%s%s%s)",
+                   is_there ? "; brokerd --dev: " : "", is_there ? "AMB_URL=" : "",
+                   is_there ? text : "");
+}
+
 enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
 {
     enum amb_exit found = amb_ctl_use_context(ctl);
@@ -113,9 +136,9 @@ enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)
         bool is_named = strncmp(text, url, strlen(url)) == 0;
         (void)snprintf(ctl->why, sizeof(ctl->why), "%s%s%s", is_named ? "" : url,
                        is_named ? "" : ": ", text);
-        bool is_asked_for = ctl->url != NULL || amb_ctl_variable("AMB_URL") != NULL;
-        amb_tool_error("connect %s%s%s%s", is_named ? "" : url, is_named ? "" : ": ", text,
-                       is_asked_for ? "" : " (there is neither --url nor $AMB_URL)");
+        char hint[HINT_MAX];
+        format_hint(ctl, hint, sizeof(hint));
+        amb_tool_error("connect %s%s%s%s", is_named ? "" : url, is_named ? "" : ": ", text, hint);
         /* A URL that is wrong is an argument; a broker that does not answer in time is none. */
         return status == AMB_ETIMEDOUT ? AMB_EXIT_UNAVAILABLE : amb_exit_of(status);
     }

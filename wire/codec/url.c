@@ -413,6 +413,17 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size)
     }
 }
 
+void amb_url_format_dev(const char *runtime_folder, unsigned uid, char *out, size_t size)
+{
+    static const size_t name_max = sizeof("/ambroker-4294967295/broker.sock.counters.old");
+    if (runtime_folder == NULL || runtime_folder[0] != '/' ||
+        strlen(runtime_folder) > sizeof(((struct amb_url *)NULL)->path) - name_max ||
+        strpbrk(runtime_folder, "?%, ") != NULL) {
+        runtime_folder = "/tmp";
+    }
+    (void)snprintf(out, size, "unix://%s/ambroker-%u/broker.sock", runtime_folder, uid);
+}
+
 const char *amb_url_scheme_name(enum amb_url_scheme scheme)
 {
     switch (scheme) {

@@ -53,6 +53,9 @@ AMB_MUST_CHECK enum amb_status amb_url_parse(const char *text, struct amb_url *o
                                              size_t error_size);
 /* The canonical text, always NUL-terminated. */
 void amb_url_format(const struct amb_url *url, char *out, size_t size);
+/* Where `brokerd --dev` of that user listens: unix://FOLDER/ambroker-UID/broker.sock. FOLDER is
+ * runtime_folder ($XDG_RUNTIME_DIR or NULL), and /tmp if it can be in no URL of a socket. */
+void amb_url_format_dev(const char *runtime_folder, unsigned uid, char *out, size_t size);
 /* "unix", "tcp", "tls" */
 const char *amb_url_scheme_name(enum amb_url_scheme scheme);
 const char *amb_link_kind_name(enum amb_link_kind kind);

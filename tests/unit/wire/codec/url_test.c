@@ -272,6 +272,27 @@ static void every_link_kind_has_a_name(void **state)
     assert_string_equal(amb_link_kind_name(AMB_LINK_SIM), "sim");
 }
 
+static void a_broker_of_a_developer_has_a_place(void **state)
+{
+    (void)state;
+    char text[128], folder[90];
+    amb_url_format_dev("/run/user/7", 7, text, sizeof(text));
+    assert_string_equal(text, "unix:///run/user/7/ambroker-7/broker.sock");
+    static const char *const unfit[] = {NULL, "", "run", "/a b", "/a?b", "/a%b", "/a,b"};
+    for (size_t i = 0; i < COUNT(unfit); i++) {
+        amb_url_format_dev(unfit[i], UINT32_MAX, text, sizeof(text));
+        assert_string_equal(text, "unix:///tmp/ambroker-4294967295/broker.sock");
+    }
+    for (size_t len = 1; len < sizeof(folder); len++) { /* each has a URL that can be parsed */
+        memset(folder, 'a', len);
+        folder[0] = '/';
+        folder[len] = '\0';
+        amb_url_format_dev(folder, UINT32_MAX, text, sizeof(text));
+        (void)parse(text);
+    }
+    assert_string_equal(text, "unix:///tmp/ambroker-4294967295/broker.sock");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +306,7 @@ int main(void)
         cmocka_unit_test(tls_urls_are_tcp_urls_with_a_pin),
         cmocka_unit_test(lengths_end_where_their_fields_end),
         cmocka_unit_test(every_link_kind_has_a_name),
+        cmocka_unit_test(a_broker_of_a_developer_has_a_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
