@@ -219,6 +219,10 @@ void stepped_leave(struct amb_client *client, int fd)
     (void)shutdown(fd, SHUT_WR);
     stepped_settle(client);
     wait_for_looks(client);
+    if (client->state != AMB_CLIENT_ENDING && client->refusal_ns != 0) {
+        amb_client_tick(client, client->refusal_ns); /* It is told later that it is refused. */
+        stepped_settle(client);
+    }
     (void)close(fd);
     amb_client_bury(&control);
     if (!amb_list_is_empty(&control.clients)) {
