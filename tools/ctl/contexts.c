@@ -3,7 +3,7 @@
 
 #include "tools/ctl/connect.h"
 #include "wire/auth/private_file.h"
-#include "wire/base/young.h"
+#include "wire/base/temp_file.h"
 #include "wire/codec/url.h"
 
 #include <dirent.h>
@@ -259,11 +259,11 @@ enum amb_exit amb_ctl_context_add(struct amb_ctl *ctl)
 static enum amb_exit choose(const struct amb_ctl *ctl, const char *name)
 {
     char path[AMB_CONTEXT_PATH_MAX];
-    const struct amb_young_end end = {.former = NULL};
+    const struct amb_temp_file_end end = {.former = NULL};
     if (!amb_context_chosen_path(path)) {
         return AMB_EXIT_USAGE;
     }
-    if (!amb_young_write(path, name, strlen(name), 0600, &end)) {
+    if (!amb_temp_file_replace(path, name, strlen(name), 0600, &end)) {
         amb_tool_error("%s: %s: %s", ctl->line->called, path, strerror(errno));
         return AMB_EXIT_SOFTWARE;
     }

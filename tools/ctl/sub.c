@@ -10,7 +10,7 @@
 #include "tools/ctl/deliver.h"
 #include "wire/base/clock.h"
 #include "wire/base/file.h"
-#include "wire/base/young.h"
+#include "wire/base/temp_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -165,19 +165,20 @@ static bool write_in_place(const char *path, const uint8_t *bytes, size_t len)
 /* As a whole, so a disk that is full leaves the former position. Its mode stays. */
 static bool replace(const char *path, const struct stat *former, const uint8_t *bytes, size_t len)
 {
-    const struct amb_young_end end = {.mode = former == NULL ? 0 : former->st_mode & 07777u};
-    struct amb_young young;
-    if (!amb_young_begin(&young, path, former == NULL ? 0666 : 0600)) {
+    const struct amb_temp_file_end end = {.mode = former == NULL ? 0 : former->st_mode & 07777u};
+    struct amb_temp_file temp;
+    if (!amb_temp_file_create(&temp, path, former == NULL ? 0666 : 0600)) {
         /* Its folder is not ours to write to. */
         return former != NULL && (errno == EACCES || errno == EPERM) &&
                write_in_place(path, bytes, len);
     }
-    if (!amb_file_write(young.fd, bytes, len)) {
-        amb_young_drop(&young);
+    if (!amb_file_write(temp.fd, bytes, len)) {
+        amb_temp_file_drop(&temp);
         return false;
     }
     /* EBUSY: a file system is mounted there, as in a container, and it keeps its name. */
-    return amb_young_take(&young, &end) || (errno == EBUSY && write_in_place(path, bytes, len));
+    return amb_temp_file_rename(&temp, &end) ||
+           (errno == EBUSY && write_in_place(path, bytes, len));
 }
 
 /* Links stay, and lead to the new position. */

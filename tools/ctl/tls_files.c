@@ -3,7 +3,7 @@
 
 #include "wire/auth/private_file.h"
 #include "wire/base/file.h"
-#include "wire/base/young.h"
+#include "wire/base/temp_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -140,8 +140,8 @@ enum amb_exit amb_tls_files_replace(const char *folder, const char *base,
                                     const struct amb_tls_pair *pair)
 {
     char path[PATH_MAX];
-    struct amb_young young;
-    const struct amb_young_end end = {.mode = 0644};
+    struct amb_temp_file temp;
+    const struct amb_temp_file_end end = {.mode = 0644};
     path_of(folder, base, ".pem", path);
     char *text = amb_tls_pair_certificate(pair);
     if (text == NULL) {
@@ -149,14 +149,14 @@ enum amb_exit amb_tls_files_replace(const char *folder, const char *base,
         return AMB_EXIT_SOFTWARE;
     }
     bool is_written =
-        amb_young_begin(&young, path, 0600) && amb_file_write(young.fd, text, strlen(text));
+        amb_temp_file_create(&temp, path, 0600) && amb_file_write(temp.fd, text, strlen(text));
     enum amb_exit code = is_written ? keep_old(path) : complain(path, errno);
     free(text);
     /* The broker finds the old one or the new one, never none. */
-    if (code == AMB_EXIT_OK && !amb_young_take(&young, &end)) {
+    if (code == AMB_EXIT_OK && !amb_temp_file_rename(&temp, &end)) {
         code = complain(path, errno);
     }
-    amb_young_drop(&young);
+    amb_temp_file_drop(&temp);
     return code;
 }
 

@@ -4,8 +4,8 @@
 #include "wire/auth/private_file.h"
 #include "wire/base/clock.h"
 #include "wire/base/file.h"
+#include "wire/base/temp_file.h"
 #include "wire/base/text.h"
-#include "wire/base/young.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,8 +42,9 @@ static enum amb_status fail(char *why, enum amb_status status, const char *path,
 /* Of two makers at once one has the name, and both go on with that file. */
 static enum amb_status make(const char *path, char *why)
 {
-    const struct amb_young_end end = {.leaves_others = true};
-    if (amb_young_write(path, FIRST_TEXT, strlen(FIRST_TEXT), 0600, &end) || errno == EEXIST) {
+    const struct amb_temp_file_end end = {.leaves_others = true};
+    if (amb_temp_file_replace(path, FIRST_TEXT, strlen(FIRST_TEXT), 0600, &end) ||
+        errno == EEXIST) {
         return AMB_OK;
     }
     return fail(why, AMB_EINVAL, path, "cannot be made: %s", strerrordesc_np(errno));
@@ -148,16 +149,16 @@ enum amb_status amb_users_file_open(const char *path, enum amb_users_file_how ho
 enum amb_status amb_users_file_replace(struct amb_users_file *file, const char *text, size_t len,
                                        char why[AMB_USERS_TEXT_WHY_MAX])
 {
-    const struct amb_young_end end = {.mode = file->st.st_mode & 0777, .former = &file->st};
-    struct amb_young young;
-    if (!amb_young_begin(&young, file->path, 0600)) {
+    const struct amb_temp_file_end end = {.mode = file->st.st_mode & 0777, .former = &file->st};
+    struct amb_temp_file temp;
+    if (!amb_temp_file_create(&temp, file->path, 0600)) {
         return fail(why, AMB_EINVAL, file->path,
                     "cannot be edited: no file can be made in its folder: %s",
                     strerrordesc_np(errno));
     }
-    if (!amb_file_write(young.fd, text, len) || !amb_young_take(&young, &end)) {
+    if (!amb_file_write(temp.fd, text, len) || !amb_temp_file_rename(&temp, &end)) {
         int error = errno;
-        amb_young_drop(&young);
+        amb_temp_file_drop(&temp);
         return fail(why, AMB_EINVAL, file->path,
                     "cannot be edited: its new text is not written: %s", strerrordesc_np(error));
     }

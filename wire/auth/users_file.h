@@ -5,7 +5,7 @@
  * all of it is on the disk. So a reader sees the old text or the new one, whenever this process
  * ends.
  *
- *   open (lock, read) ─► replace (as a whole: wire/base/young.h) ─► close
+ *   open (lock, read) ─► replace (as a whole: wire/base/temp_file.h) ─► close
  *
  * The lock is flock's, on the file itself: only those who may read it can hold it.
  *

@@ -44,18 +44,18 @@ enum amb_exit amb_place_open(struct amb_place *place, const char *path, bool is_
                         AMB_EXIT_DATA);
         }
     }
-    if (!amb_young_begin(&place->young, path, 0600)) {
+    if (!amb_temp_file_create(&place->temp, path, 0600)) {
         return fail(place, strerror(errno),
                     errno == ENAMETOOLONG ? AMB_EXIT_USAGE : AMB_EXIT_SOFTWARE);
     }
-    int fd = fcntl(place->young.fd, F_DUPFD_CLOEXEC, 0); /* The stream's own. */
+    int fd = fcntl(place->temp.fd, F_DUPFD_CLOEXEC, 0); /* The stream's own. */
     place->out = fd < 0 ? NULL : fdopen(fd, "w");
     if (place->out == NULL) {
         int error = errno;
         if (fd >= 0) {
             (void)close(fd);
         }
-        amb_young_drop(&place->young);
+        amb_temp_file_drop(&place->temp);
         return fail(place, strerror(error), AMB_EXIT_SOFTWARE);
     }
     return AMB_EXIT_OK;
@@ -67,16 +67,16 @@ enum amb_exit amb_place_keep(struct amb_place *place)
         place->out = NULL;
         return AMB_EXIT_OK; /* The tool's end tells of a pipe that is full or gone. */
     }
-    const struct amb_young_end end = {.leaves_others = !place->is_forced};
+    const struct amb_temp_file_end end = {.leaves_others = !place->is_forced};
     bool is_written = fflush(place->out) == 0;
     int error = errno;
     is_written = fclose(place->out) == 0 && is_written;
     place->out = NULL;
-    if (is_written && amb_young_take(&place->young, &end)) {
+    if (is_written && amb_temp_file_rename(&place->temp, &end)) {
         return AMB_EXIT_OK;
     }
     error = is_written ? errno : error;
-    amb_young_drop(&place->young);
+    amb_temp_file_drop(&place->temp);
     return fail(place, strerror(error), error == EEXIST ? AMB_EXIT_DATA : AMB_EXIT_SOFTWARE);
 }
 
@@ -84,7 +84,7 @@ void amb_place_drop(struct amb_place *place)
 {
     if (place->out != NULL && !is_standard(place)) {
         (void)fclose(place->out);
-        amb_young_drop(&place->young);
+        amb_temp_file_drop(&place->temp);
     }
     place->out = NULL;
 }

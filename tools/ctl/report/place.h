@@ -10,7 +10,7 @@
 #pragma once
 
 #include "tools/common/exit.h"
-#include "wire/base/young.h"
+#include "wire/base/temp_file.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 struct amb_place {
     FILE *out;
     const char *path; /* the caller's; "-": standard output */
-    struct amb_young young;
+    struct amb_temp_file temp;
     bool is_forced; /* a file that is there may go */
 };
 

@@ -37,7 +37,7 @@ static int teardown(void **state)
     (void)state;
     (void)unlink(path);
     (void)unlink(other);
-    return rmdir(folder); /* No young file has stayed. */
+    return rmdir(folder); /* No temporary file has stayed. */
 }
 
 static void write_text(const char *where, const char *text, mode_t mode)

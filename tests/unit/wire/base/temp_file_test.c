@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Young files, in a folder of their own. Its end finds what any of them has left. */
-#include "wire/base/young.h"
+/* Temporary files, in a folder of their own. Its end finds what any of them has left. */
+#include "wire/base/temp_file.h"
 
 #include "wire/base/file.h"
 
@@ -49,7 +49,7 @@ static int set_up(void **state)
 {
     (void)state;
     flock_error = fsync_error = renameat2_error = 0;
-    (void)strcpy(folder, "/tmp/amb-young-XXXXXX");
+    (void)strcpy(folder, "/tmp/amb-temp-XXXXXX");
     if (mkdtemp(folder) == NULL) {
         return -1;
     }
@@ -92,25 +92,25 @@ static mode_t mode_of(const char *where)
 static void test_the_former_stays_until_the_end(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0640};
-    struct amb_young young;
+    const struct amb_temp_file_end end = {.mode = 0640};
+    struct amb_temp_file temp;
     write_text(path, "former", 0600);
-    assert_true(amb_young_begin(&young, path, 0600));
-    assert_true(amb_file_write(young.fd, "young", 5));
+    assert_true(amb_temp_file_create(&temp, path, 0600));
+    assert_true(amb_file_write(temp.fd, "later", 5));
     holds(path, "former");
-    assert_int_equal(mode_of(young.beside), 0600);
-    assert_true(amb_young_take(&young, &end));
-    amb_young_drop(&young);
-    holds(path, "young");
+    assert_int_equal(mode_of(temp.beside), 0600);
+    assert_true(amb_temp_file_rename(&temp, &end));
+    amb_temp_file_drop(&temp);
+    holds(path, "later");
     assert_int_equal(mode_of(path), 0640);
 }
 
 static void test_a_mode_heeds_the_umask(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0};
+    const struct amb_temp_file_end end = {.mode = 0};
     mode_t mask = umask(0027);
-    bool is_written = amb_young_write(path, "x", 1, 0666, &end);
+    bool is_written = amb_temp_file_replace(path, "x", 1, 0666, &end);
     (void)umask(mask);
     assert_true(is_written);
     assert_int_equal(mode_of(path), 0640);
@@ -124,8 +124,8 @@ static void test_the_owner_stays(void **state)
     write_text(path, "former", 0600);
     assert_int_equal(chown(path, owner, (gid_t)-1), 0);
     assert_int_equal(stat(path, &st), 0);
-    const struct amb_young_end end = {.mode = 0400, .former = &st};
-    assert_true(amb_young_write(path, "young", 5, 0600, &end));
+    const struct amb_temp_file_end end = {.mode = 0400, .former = &st};
+    assert_true(amb_temp_file_replace(path, "later", 5, 0600, &end));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_uid, owner);
     assert_int_equal(st.st_mode & 07777, 0400);
@@ -134,12 +134,12 @@ static void test_the_owner_stays(void **state)
 static void test_a_dropped_one_leaves_the_former(void **state)
 {
     (void)state;
-    struct amb_young young;
+    struct amb_temp_file temp;
     write_text(path, "former", 0600);
-    assert_true(amb_young_begin(&young, path, 0600));
+    assert_true(amb_temp_file_create(&temp, path, 0600));
     errno = EIO;
-    amb_young_drop(&young);
-    amb_young_drop(&young);
+    amb_temp_file_drop(&temp);
+    amb_temp_file_drop(&temp);
     assert_int_equal(errno, EIO);
     holds(path, "former");
 }
@@ -148,10 +148,10 @@ static void test_a_dropped_one_leaves_the_former(void **state)
 static void test_what_is_not_on_the_disk_has_no_name(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
+    const struct amb_temp_file_end end = {.mode = 0600};
     write_text(path, "former", 0600);
     fsync_error = ENOSPC;
-    assert_false(amb_young_write(path, "young", 5, 0600, &end));
+    assert_false(amb_temp_file_replace(path, "later", 5, 0600, &end));
     assert_int_equal(errno, ENOSPC);
     holds(path, "former");
 }
@@ -159,22 +159,22 @@ static void test_what_is_not_on_the_disk_has_no_name(void **state)
 static void test_a_link_is_replaced_and_not_followed(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
+    const struct amb_temp_file_end end = {.mode = 0600};
     struct stat st;
     write_text(other, "theirs", 0600);
     assert_int_equal(symlink(other, path), 0);
-    assert_true(amb_young_write(path, "young", 5, 0600, &end));
+    assert_true(amb_temp_file_replace(path, "later", 5, 0600, &end));
     assert_int_equal(lstat(path, &st), 0);
     assert_true(S_ISREG(st.st_mode));
     holds(other, "theirs");
-    holds(path, "young");
+    holds(path, "later");
 }
 
 static void leave_others(void)
 {
-    const struct amb_young_end end = {.leaves_others = true};
-    assert_true(amb_young_write(path, "first", 5, 0600, &end));
-    assert_false(amb_young_write(path, "second", 6, 0600, &end));
+    const struct amb_temp_file_end end = {.leaves_others = true};
+    assert_true(amb_temp_file_replace(path, "first", 5, 0600, &end));
+    assert_false(amb_temp_file_replace(path, "second", 6, 0600, &end));
     assert_int_equal(errno, EEXIST);
     holds(path, "first");
 }
@@ -196,60 +196,60 @@ static void test_a_file_system_may_know_no_such_rename(void **state)
 static void test_a_file_system_may_know_no_locks(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
+    const struct amb_temp_file_end end = {.mode = 0600};
     flock_error = ENOLCK;
-    assert_true(amb_young_write(path, "young", 5, 0600, &end));
-    holds(path, "young");
+    assert_true(amb_temp_file_replace(path, "later", 5, 0600, &end));
+    holds(path, "later");
 }
 
 /* A program was killed, then another one. */
 static void test_what_a_killed_one_left_goes(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
-    struct amb_young killed, young;
-    assert_true(amb_young_begin(&killed, path, 0644));
+    const struct amb_temp_file_end end = {.mode = 0600};
+    struct amb_temp_file killed, temp;
+    assert_true(amb_temp_file_create(&killed, path, 0644));
     assert_true(amb_file_write(killed.fd, "half of it, and longer", 22));
     assert_int_equal(close(killed.fd), 0); /* As a killed one's end does. */
-    assert_true(amb_young_begin(&young, path, 0600));
-    assert_string_equal(young.beside, killed.beside);
-    assert_int_equal(mode_of(young.beside), 0600);
-    assert_true(amb_file_write(young.fd, "young", 5));
-    assert_true(amb_young_take(&young, &end));
-    holds(path, "young");
+    assert_true(amb_temp_file_create(&temp, path, 0600));
+    assert_string_equal(temp.beside, killed.beside);
+    assert_int_equal(mode_of(temp.beside), 0600);
+    assert_true(amb_file_write(temp.fd, "later", 5));
+    assert_true(amb_temp_file_rename(&temp, &end));
+    holds(path, "later");
     assert_int_equal(access(killed.beside, F_OK), -1);
 }
 
 static void test_two_at_once_have_names_of_their_own(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
-    struct amb_young one, two;
-    assert_true(amb_young_begin(&one, path, 0600));
-    assert_true(amb_young_begin(&two, path, 0600));
+    const struct amb_temp_file_end end = {.mode = 0600};
+    struct amb_temp_file one, two;
+    assert_true(amb_temp_file_create(&one, path, 0600));
+    assert_true(amb_temp_file_create(&two, path, 0600));
     assert_string_not_equal(one.beside, two.beside);
     assert_true(amb_file_write(one.fd, "one", 3));
     assert_true(amb_file_write(two.fd, "two", 3));
-    assert_true(amb_young_take(&one, &end));
+    assert_true(amb_temp_file_rename(&one, &end));
     holds(path, "one");
-    assert_true(amb_young_take(&two, &end));
+    assert_true(amb_temp_file_rename(&two, &end));
     holds(path, "two");
 }
 
-/* Somebody who may write to the folder has put a link where a young file would be. */
+/* Somebody who may write to the folder has put a link where the temporary file would be. */
 static void test_a_link_in_its_place_stays(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
-    struct amb_young young;
-    assert_true(amb_young_begin(&young, path, 0600));
+    const struct amb_temp_file_end end = {.mode = 0600};
+    struct amb_temp_file temp;
+    assert_true(amb_temp_file_create(&temp, path, 0600));
     char place[PATH_MAX];
-    (void)snprintf(place, sizeof(place), "%s", young.beside);
-    amb_young_drop(&young);
+    (void)snprintf(place, sizeof(place), "%s", temp.beside);
+    amb_temp_file_drop(&temp);
     write_text(other, "theirs", 0600);
     assert_int_equal(symlink(other, place), 0);
-    assert_true(amb_young_write(path, "young", 5, 0600, &end));
-    holds(path, "young");
+    assert_true(amb_temp_file_replace(path, "later", 5, 0600, &end));
+    holds(path, "later");
     holds(other, "theirs");
     assert_int_equal(unlink(place), 0);
 }
@@ -257,18 +257,18 @@ static void test_a_link_in_its_place_stays(void **state)
 static void test_places_that_are_none(void **state)
 {
     (void)state;
-    struct amb_young young;
+    struct amb_temp_file temp;
     static char name[PATH_MAX + 8];
     memset(name, 'n', sizeof(name) - 1);
-    assert_false(amb_young_begin(&young, name, 0600));
+    assert_false(amb_temp_file_create(&temp, name, 0600));
     assert_int_equal(errno, ENAMETOOLONG);
-    amb_young_drop(&young);
-    assert_false(amb_young_begin(&young, "/none/such/name", 0600));
+    amb_temp_file_drop(&temp);
+    assert_false(amb_temp_file_create(&temp, "/none/such/name", 0600));
     assert_int_equal(errno, ENOENT);
-    amb_young_drop(&young);
+    amb_temp_file_drop(&temp);
     /* A folder keeps its name. */
-    const struct amb_young_end end = {.mode = 0600};
-    assert_false(amb_young_write(folder, "young", 5, 0600, &end));
+    const struct amb_temp_file_end end = {.mode = 0600};
+    assert_false(amb_temp_file_replace(folder, "later", 5, 0600, &end));
     assert_int_equal(errno, EISDIR);
 }
 
@@ -276,13 +276,13 @@ static void test_places_that_are_none(void **state)
 static void test_a_name_may_be_long(void **state)
 {
     (void)state;
-    const struct amb_young_end end = {.mode = 0600};
+    const struct amb_temp_file_end end = {.mode = 0600};
     char where[512];
     int len = snprintf(where, sizeof(where), "%s/", folder);
     memset(where + len, 'n', NAME_MAX);
     where[len + NAME_MAX] = '\0';
-    assert_true(amb_young_write(where, "young", 5, 0600, &end));
-    holds(where, "young");
+    assert_true(amb_temp_file_replace(where, "later", 5, 0600, &end));
+    holds(where, "later");
     assert_int_equal(unlink(where), 0);
 }
 
