@@ -43,8 +43,8 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
-/* For another shard, and before that one hears of it. Were it left to the maker, the asker would
- * find no memory yet, ask again, and cost other messages. It takes 4 ms for 16 MiB. */
+/* Unmaps free segments for another shard, before that one hears of it. Were it left to the maker,
+ * the asker would find no memory yet, ask again, and cost other messages. 16 MiB take 4 ms. */
 static void relief_trim(struct amb_shard *shard, bool is_pressed)
 {
     for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
@@ -55,7 +55,7 @@ static void relief_trim(struct amb_shard *shard, bool is_pressed)
     }
 }
 
-/* The messages of the next topic. Returns the bytes. */
+/* The next topic gives its messages. Returns their bytes. */
 static uint64_t relief_shed_next(struct amb_shard *shard)
 {
     struct amb_shard_reclaim *reclaim = &shard->reclaim;
@@ -72,15 +72,16 @@ static uint64_t relief_shed_next(struct amb_shard *shard)
     return given + privates_shed(topic, &reclaim->relief_budget);
 }
 
-/* The asker may need a segment, and one message alone frees none. So topics give until a segment is
- * free, or have given as many bytes. With less, each of thousands of topics would be asked for
- * by itself. */
+/* The asker may need a segment, and messages of one topic may free none. So topics give until a
+ * segment is free, or until as many bytes are given. If they gave only the bytes that are asked
+ * for, the asker would have to ask once for each of thousands of topics. before: segment_bytes
+ * before anything was given. */
 static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief, uint64_t before)
 {
     uint32_t *budget = &shard->reclaim.relief_budget;
     uint64_t segment = shard->memory.bufpool.options.segment_bytes;
     uint64_t most = relief->bytes > segment ? relief->bytes : segment;
-    uint64_t given = 0, trimmed = 0;
+    uint64_t given = 0, trimmed = 0; /* trimmed: what was given before the last trim */
     bool is_enough = before - segment_bytes(shard) >= relief->bytes;
     for (uint32_t i = 0; i < shard->topics.cells && !is_enough && *budget > 0; i++) {
         uint64_t more = relief_shed_next(shard);
