@@ -2,8 +2,8 @@
 /*
  * Listeners and the files of secrets, for the doctor: folders and modes of sockets, modes of token
  * files, TCP that strangers reach.
- * Threads: that of doctor_files.h, or the main one before a start. It waits for the
- * disk. Memory: JSON, the caller's.
+ * Threads: that of doctor_files.h, or the main one before a start. Blocks for the file system.
+ * Memory: JSON, the caller's.
  */
 #pragma once
 

@@ -21,8 +21,8 @@
 
 enum look_state {
     LOOKING,
-    SEEN, /* its mail comes */
-    LEFT, /* nobody waits any more */
+    SEEN, /* its mail comes; the asker frees it */
+    LEFT, /* nobody waits any more; its thread frees it */
 };
 
 struct amb_doctor_look {
@@ -30,7 +30,7 @@ struct amb_doctor_look {
     struct amb_inbox *to;
     amb_mail_fn done;
     void *context;
-    _Atomic int state; /* the first of the two that moves it on decides */
+    _Atomic int state; /* enum look_state: its thread or the asker moves it on, once */
     pthread_t thread;
     bool is_joined;
     struct amb_doctor_files files;
@@ -87,18 +87,16 @@ static void *look_main(void *arg)
     struct amb_doctor_look *look = arg;
     const struct amb_doctor_files *files = &look->files;
     const struct amb_config *config = files->config;
-    const struct amb_doctor_service service = {.config = config->file,
-                                               .config_ns = config->file_ns};
     (void)pthread_setname_np(pthread_self(), "amb-doctor");
     look_at_machine(files, look->rows);
     amb_doctor_doors(config, files->sockets, files->count, look->rows);
-    amb_doctor_service(&service, look->rows);
+    amb_doctor_config_file(config->file, config->file_ns, look->rows);
     amb_doctor_tls(config->tls.context, files->now_s, look->rows);
     amb_doctor_users(files->users, config->auth.users_file, files->now_s, look->rows);
     look_at_host(look);
     int state = LOOKING;
     if (atomic_compare_exchange_strong(&look->state, &state, SEEN)) {
-        amb_mail_post(look->to, &look->mail, look->done); /* It is the taker's from here. */
+        amb_mail_post(look->to, &look->mail, look->done); /* It is the asker's from here. */
     } else {
         look_free(look);
     }
@@ -125,7 +123,7 @@ static void copy_sockets(struct amb_doctor_look *look)
     look->files.sockets = look->sockets;
 }
 
-/* The asker's may go before a look that hangs. */
+/* What the asker has may go before a look that hangs. */
 static void copy_host(struct amb_doctor_look *look)
 {
     struct amb_doctor_files *files = &look->files;
@@ -170,7 +168,7 @@ struct amb_doctor_look *amb_doctor_look_begin(const struct amb_doctor_files *fil
     return look;
 }
 
-/* Of one that has seen, and so ends at once. */
+/* The thread of a look that has posted its mail, and so ends at once. */
 static void look_join(struct amb_doctor_look *look)
 {
     if (!look->is_joined) {

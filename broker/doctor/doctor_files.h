@@ -3,12 +3,13 @@
  * The files that the doctor of a running broker reads. They are sockets, tokens, configuration,
  * TLS, users, UCX libraries, drivers, devices, and the rest of /proc and /sys. A file system may
  * hang, as one of a network does, and so may a driver behind /sys. So a thread of its own looks,
- * and its asker waits for at most AMB_DOCTOR_FILES_NS.
+ * and the asker waits for at most AMB_DOCTOR_FILES_NS. One such reading of all files is a look.
  *
  *   control ── begin ──► thread: rows ── mail ──► control: take
  *                 └─ leave: the thread frees all of it, once the file system has answered
  *
- * Threads: all calls from the thread of the inbox. Memory: an allocation and a thread a look.
+ * Threads: all calls from the thread of the inbox; none blocks. Memory: an allocation and a thread
+ * a look.
  */
 #pragma once
 
@@ -39,13 +40,15 @@ struct amb_doctor_files {
     int64_t now_s;                       /* since 1970 */
 };
 
-/* done: has to take the look. NULL: there is no room, no memory or no thread for one more. */
+/* done: gets the mail on the thread of `to`, and has to take the look. NULL: there is no room, no
+ * memory or no thread for one more. */
 AMB_MUST_CHECK struct amb_doctor_look *amb_doctor_look_begin(const struct amb_doctor_files *files,
                                                              struct amb_inbox *to, amb_mail_fn done,
                                                              void *context);
-/* Of a mail that has come: frees the look, and returns its context. *rows: the caller's. */
+/* In `done`: frees the look, and returns its context. *rows: the caller's. */
 void *amb_doctor_look_take(struct amb_mail *mail, json_t **rows);
-/* It takes too long. False: its mail is there, and has to be taken. */
+/* Nobody waits for the look any more. True: it is its thread's, and no mail comes. False: its mail
+ * is there, and has to be taken. */
 AMB_MUST_CHECK bool amb_doctor_look_leave(struct amb_doctor_look *look);
 /* Appends that the files were not looked at. */
 void amb_doctor_look_missing(json_t *rows);

@@ -2,8 +2,8 @@
 /*
  * The facts of this host that decide how payloads can travel, for the doctor. They are about the
  * GPU driver, UCX and its modules, RDMA devices, MPS, modes of devices, GPUDirect. Nothing is
- * loaded. Threads: that of doctor_files.h, or the main one before a start; modes of devices are
- * the control thread's. It waits for the file system. Memory: JSON, the caller's.
+ * loaded. Threads: that of doctor_files.h, or the main one before a start; amb_doctor_device is
+ * for the control thread. Blocks for the file system. Memory: JSON, the caller's.
  */
 #pragma once
 

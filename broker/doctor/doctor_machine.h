@@ -2,8 +2,8 @@
 /*
  * The facts of this machine that decide how fast payloads can travel, beside those of GPUs: for the
  * doctor. All is read from /proc, /sys and /dev, and nothing is loaded or opened for it.
- * Threads: that of doctor_files.h, or the main one before a start; the row of the counters is made
- * on the control thread. Memory: JSON, the caller's.
+ * Threads: that of doctor_files.h, or the main one before a start; amb_doctor_counters is for the
+ * control thread. Memory: JSON, the caller's.
  */
 #pragma once
 

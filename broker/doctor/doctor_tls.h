@@ -2,8 +2,8 @@
 /*
  * The files of TLS, for `broker-ctl doctor`: those that expire, and those that were written after
  * they were read.
- * Threads: that of doctor_files.h, or the main one before a start. It waits for the
- * disk. Memory: JSON, the caller's.
+ * Threads: that of doctor_files.h, or the main one before a start. Blocks for the file system.
+ * Memory: JSON, the caller's.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Findings of `broker-ctl doctor` on the users file and on the audit log.
- * Threads: that of doctor_files.h, or the main one before a start. It waits for the
- * disk. The audit log: the control thread. Memory: JSON, the caller's.
+ * Threads: of the users file that of doctor_files.h, or the main one before a start; blocks for
+ * the file system. Of the audit log the control thread. Memory: JSON, the caller's.
  */
 #pragma once
 

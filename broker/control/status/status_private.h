@@ -44,7 +44,7 @@ struct amb_status_view {
     json_t *(*gather)(struct amb_status_query *query, struct amb_control *control);
     /* Up to which id there are rows of a tenant; NULL: all. */
     uint64_t (*last_id)(const struct amb_control *control, uint32_t tenant);
-    bool has_files;     /* its query waits for `files` */
+    bool has_files;     /* its query waits for a look at files */
     bool is_of_tenants; /* users of a tenant may ask, and see their own; else operators alone */
 };
 
@@ -58,10 +58,10 @@ struct amb_status_query {
     uint64_t last_id;                /* of its rows: others are left out; UINT64_MAX: none is */
     char pattern[AMB_TOPIC_MAX + 1]; /* a client's or a user's name; "": all */
     size_t pattern_len;
-    unsigned unanswered; /* orders */
+    unsigned unanswered; /* orders, and the look at files */
     uint64_t omitted;    /* rows */
     json_t **shards;     /* the answer of each worker */
-    /* Of files, which a thread of its own looks at. */
+    /* Files, at which a thread of its own looks: broker/doctor/doctor_files.h. */
     struct amb_list_node of_looks; /* of control->looks, while it waits for them */
     struct amb_doctor_look *look;  /* NULL: it does not wait */
     int64_t look_until_ns;

@@ -164,21 +164,20 @@ static void go_on_while_it_hangs(const char *path)
     await_left();
 }
 
-static void test_the_control_thread_goes_on(void **state)
+static void test_the_control_thread_goes_on_while_a_look_hangs(void **state)
 {
     (void)state;
     go_on_while_it_hangs(NULL);
 }
 
 /* Limits, memory and processors are files of the kernel, and looked at beside the others. */
-static void test_it_goes_on_without_the_limits_of_its_process(void **state)
+static void test_it_goes_on_while_proc_hangs(void **state)
 {
     (void)state;
     go_on_while_it_hangs(LIMITS);
 }
 
-/* Each row of the machine is there, and once. */
-static void test_the_machine_is_in_the_answer(void **state)
+static void test_each_row_of_the_machine_is_there_once(void **state)
 {
     static const char *const checks[] = {"\"memlock\"", "\"descriptors\"", "\"/dev/shm\""};
     struct door door;
@@ -198,7 +197,7 @@ static void test_the_machine_is_in_the_answer(void **state)
 }
 
 /* UCX is not loaded, so the doctor looks for one that could be. */
-static void test_it_goes_on_without_a_folder_of_ucx(void **state)
+static void test_it_goes_on_while_a_folder_of_ucx_hangs(void **state)
 {
     (void)state;
     const char *before = getenv("LD_LIBRARY_PATH");
@@ -236,7 +235,7 @@ static void test_looks_that_hang_have_a_limit(void **state)
     await_left();
 }
 
-static void test_a_broker_ends_that_has_one(void **state)
+static void test_a_broker_ends_while_a_look_hangs(void **state)
 {
     struct door door;
     struct door_client asker;
@@ -258,9 +257,12 @@ static void test_a_broker_ends_that_has_one(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        T(test_the_control_thread_goes_on),   T(test_it_goes_on_without_the_limits_of_its_process),
-        T(test_the_machine_is_in_the_answer), T(test_it_goes_on_without_a_folder_of_ucx),
-        T(test_looks_that_hang_have_a_limit), T(test_a_broker_ends_that_has_one),
+        T(test_the_control_thread_goes_on_while_a_look_hangs),
+        T(test_it_goes_on_while_proc_hangs),
+        T(test_each_row_of_the_machine_is_there_once),
+        T(test_it_goes_on_while_a_folder_of_ucx_hangs),
+        T(test_looks_that_hang_have_a_limit),
+        T(test_a_broker_ends_while_a_look_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
