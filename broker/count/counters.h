@@ -72,7 +72,8 @@ void amb_counters_destroy(struct amb_counters *counters);
 
 struct amb_broker_stats *amb_counters_broker(const struct amb_counters *counters);
 struct amb_shard_stats *amb_counters_shard(const struct amb_counters *counters, unsigned worker);
-/* A sign of life; an older one than the last changes nothing. Any thread. */
+/* A sign of life; one that is older than the last changes nothing. now_ns: of the monotonic clock;
+ * real_ns: since 1970. Any thread. */
 void amb_counters_beat(const struct amb_counters *counters, int64_t now_ns, int64_t real_ns);
 /* The file is for the broker's own user alone from here on: users have come, and it has names of
  * all tenants. Any thread. */

@@ -123,7 +123,7 @@ static void copy_sockets(struct amb_doctor_look *look)
     look->files.sockets = look->sockets;
 }
 
-/* What the asker has may go before a look that hangs. */
+/* Texts of the asker, which may go before a look that hangs. */
 static void copy_host(struct amb_doctor_look *look)
 {
     struct amb_doctor_files *files = &look->files;

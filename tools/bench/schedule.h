@@ -9,5 +9,5 @@
 
 #define AMB_SCHEDULE_MAX_NS INT64_C(1000000000000000000) /* 31 years: later is never */
 
-/* How long that many messages take, at most AMB_SCHEDULE_MAX_NS. rate: a second, above 0. */
+/* How long so many messages take, at most AMB_SCHEDULE_MAX_NS. rate: messages a second, above 0. */
 int64_t amb_schedule_ns(double messages, double rate);

@@ -39,7 +39,7 @@ bool amb_topic_is_reserved(const char *topic, size_t len);
 #define AMB_INBOX_TOKEN_MIN 32u
 /* A topic or pattern as it may be shown: a program that knows an inbox's name may write to it. */
 const char *amb_topic_shown(const char *name);
-/* Is it how an inbox is shown? All look alike then, and no figures can be told apart by it. */
+/* Is it how an inbox is shown? All inboxes look alike, so figures of two cannot be told apart. */
 bool amb_topic_is_shown_inbox(const char *shown);
 /* Is the pattern about inboxes? */
 bool amb_pattern_is_inbox(const char *pattern, size_t len);

@@ -150,9 +150,9 @@ struct amb_options {
     const char *certificate;
     const char *key;
     /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread, after a signal or while
-     * the broker's answer is awaited; may block, and call amb_poll alone. docs/api.md
-     * In amb_close 1 ends the session, where the link still reads payloads of posts. Where it reads
-     * what amb_pub_send or amb_pub_copy sends, 1 has it go on from a copy: they answer AMB_OK. */
+     * the broker's answer is awaited; may block, and call amb_poll alone. While the link reads a
+     * payload where it lies, 1 has amb_close end the session. amb_pub_send and amb_pub_copy leave a
+     * copy to the link then, and answer AMB_OK (docs/api.md). */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
@@ -473,8 +473,8 @@ AMB_CHECK enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64
 AMB_CHECK enum amb_status amb_pub_wait_subscribers(struct amb_pub *pub, uint32_t count,
                                                    int64_t timeout_ns);
 
-/* Waits until the link reads no payload any more that amb_pub_post has borrowed. It is what
- * amb_pub_close waits for, with a timeout. ETIMEDOUT; ECANCELED by options.is_interrupted. */
+/* Waits until the link has read all payloads that amb_pub_post has borrowed, as amb_pub_close does,
+ * but with a timeout. EAGAIN, ETIMEDOUT, ECLOSED; ECANCELED by options.is_interrupted. */
 AMB_CHECK enum amb_status amb_pub_wait_borrowed(struct amb_pub *pub, int64_t timeout_ns);
 
 /* Set info->size (AMB_INIT). Asks nobody. */
