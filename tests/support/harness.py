@@ -230,10 +230,6 @@ class Process:
         return sorted(kinds)
 
 
-# A test that is not about silent clients must not lose one to a machine that is busy with others.
-PATIENT = ("-o", "limits.peer_timeout=60s")
-
-
 def starved(before, after):
     """How long the thread that waited longest had no core, between two answers of waited()."""
     return max(after[thread] - before.get(thread, 0) for thread in after)
@@ -283,6 +279,10 @@ class Observer(Process):
         check(self.wait(20) == 0 and "wrong" not in tally, f"an observer: {tally} {self.log()[-4000:]}")
         self.rig.looks += tally["looks"]
         self.rig.forget(self)
+
+
+# A test that is not about silent clients must not lose one to a machine that is busy with others.
+PATIENT = ("-o", "limits.peer_timeout=60s")
 
 
 class Broker(Process):
@@ -563,8 +563,8 @@ class Rig:
 def main(test, seconds, observers=None):
     """For scripts that are one run with many options (tests in files *_test.py have conftest.py):
     runs test(rig, options) with `BUILD [--name value]...` from the command line. With tls among --links
-    each broker has such a listener. observers: the options of those that look at each broker, of which there
-    are none with `--observers 0`."""
+    each broker has such a listener. observers: options of observer.py, which looks at each broker; None, or
+    `--observers 0` on the command line: nobody looks."""
     build, *rest = sys.argv[1:]
     options = {name.lstrip("-"): value for name, value in zip(rest[::2], rest[1::2])}
     limit = int(options.get("seconds", seconds))

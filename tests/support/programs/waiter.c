@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define MESSAGE 32768
-#define CONNECT_NS (60 * AMB_SEC) /* over ucx a machine short of cores needs more than 10 s */
+#define PATIENCE_NS (60 * AMB_SEC) /* to connect: over ucx 10 s are too few where cores are few */
 
 static struct amb_conn *conn, *poll_conn;
 static struct amb_sub *silent, *full;
@@ -150,14 +150,16 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: waiter URL\n");
         return 64;
     }
-    check(amb_connect(argv[1],
-                      AMB_OPTIONS(.reconnect_attempts = AMB_NONE, .connect_timeout_ns = CONNECT_NS),
-                      &conn),
-          "connect");
-    check(amb_connect(argv[1],
-                      AMB_OPTIONS(.reconnect_attempts = AMB_NONE, .connect_timeout_ns = CONNECT_NS),
-                      &poll_conn),
-          "connect");
+    check(
+        amb_connect(argv[1],
+                    AMB_OPTIONS(.reconnect_attempts = AMB_NONE, .connect_timeout_ns = PATIENCE_NS),
+                    &conn),
+        "connect");
+    check(
+        amb_connect(argv[1],
+                    AMB_OPTIONS(.reconnect_attempts = AMB_NONE, .connect_timeout_ns = PATIENCE_NS),
+                    &poll_conn),
+        "connect");
     check(amb_subscribe(conn, "waiter.silent", NULL, &silent), "subscribe");
     check(amb_subscribe(
               conn, "waiter.full",

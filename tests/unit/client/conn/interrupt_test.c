@@ -267,7 +267,8 @@ static enum amb_status do_open(struct waiting *waiting)
     return amb_pub_open(waiting->s.conn, "a", NULL, &waiting->pub);
 }
 
-/* The handle was free here, and in use at the broker. The next call that took it was refused. */
+/* A call that answered ECANCELED would take the handle for free while the broker has it in use.
+ * Then the broker would refuse the next call that takes it. */
 static void an_answer_that_has_come_is_the_answer(void **state)
 {
     static enum amb_status (*const calls[])(struct waiting * waiting) = {do_subscribe, do_open};

@@ -80,7 +80,7 @@ static void a_time_out_wakes_poll(void **state)
 }
 
 /* This process may have been stopped, or have had no core: the answer is in the link meanwhile. */
-static void what_has_come_counts_however_late_it_is_looked_at(void **state)
+static void a_reply_that_has_come_counts_however_late_it_is_looked_at(void **state)
 {
     (void)state;
     struct session s;
@@ -119,7 +119,7 @@ static bool is_driver_asleep(struct session *s)
 }
 
 /* The same while another thread sleeps in amb_poll: behind a stop the timers may come first. */
-static void what_has_come_counts_also_beside_a_driver_that_sleeps(void **state)
+static void a_reply_that_has_come_counts_beside_a_driver_that_sleeps(void **state)
 {
     (void)state;
     struct session s;
@@ -293,8 +293,8 @@ int main(void)
         cmocka_unit_test_prestate(nobody_is_told_by_what_the_broker_matched, &stream),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &ring),
         cmocka_unit_test_prestate(what_others_were_asked_cannot_be_answered, &stream),
-        cmocka_unit_test(what_has_come_counts_however_late_it_is_looked_at),
-        cmocka_unit_test(what_has_come_counts_also_beside_a_driver_that_sleeps),
+        cmocka_unit_test(a_reply_that_has_come_counts_however_late_it_is_looked_at),
+        cmocka_unit_test(a_reply_that_has_come_counts_beside_a_driver_that_sleeps),
         cmocka_unit_test(a_time_out_wakes_a_poll_that_began_before),
         cmocka_unit_test_prestate(a_time_out_wakes_poll, &ring),
         cmocka_unit_test_prestate(what_answers_nothing_is_dropped, &ring),

@@ -188,9 +188,8 @@ static void a_file_chooses_the_link(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* The pauses grow beyond the time that is left. There is an attempt after each of them all the
- * same. */
-static void who_tries_again_does_so_until_time_is_up(void **state)
+/* Pauses grow beyond the time that is left, and are cut to fit into it. */
+static void the_first_attempts_go_on_until_time_is_up(void **state)
 {
     (void)state;
     struct amb_error error;
@@ -387,7 +386,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_in_a_file_has_its_line),
         cmocka_unit_test(a_file_of_tls_that_is_not_there_is_named),
         cmocka_unit_test(a_file_chooses_the_link),
-        cmocka_unit_test(who_tries_again_does_so_until_time_is_up),
+        cmocka_unit_test(the_first_attempts_go_on_until_time_is_up),
         cmocka_unit_test(a_list_is_tried_in_order),
         cmocka_unit_test(what_cannot_be_reached_is_named),
         cmocka_unit_test(interfaces_are_named_in_their_place),
