@@ -248,7 +248,7 @@ def saves(rig, broker, path):
 
 
 def test_a_position_goes_into_what_is_no_file(rig, broker):
-    """Of root a pipe's or a device's name was taken by a file, /dev/null too."""
+    """A rename by root would put a file in the place of a pipe or a device, /dev/null too."""
     pipe = rig.folder / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
