@@ -266,6 +266,14 @@ static void end_session(struct amb_conn *conn)
     amb_conn_unlock(conn);
 }
 
+/* Calls may have begun while this close gave up the lock. */
+static void await_calls(struct amb_conn *conn)
+{
+    amb_conn_lock(conn);
+    amb_conn_await_out(conn, &conn->inside);
+    amb_conn_unlock(conn);
+}
+
 enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
 {
     if (conn == NULL) {
@@ -295,15 +303,11 @@ enum amb_status amb_close(struct amb_conn *conn, int64_t timeout_ns)
     end_handles(conn);
     while (conn->events.on_event != NULL && amb_callbacks_run(conn, AMB_POLL_CALLBACKS) != 0) {
     }
-    amb_conn_lock(conn);
-    amb_conn_await_out(conn, &conn->inside); /* Calls may have begun while this one waited. */
-    amb_conn_unlock(conn);
+    await_calls(conn);
     amb_implicit_fini(conn);
     amb_conn_gpus_leave(conn);
     end_session(conn);
-    amb_conn_lock(conn);
-    amb_conn_await_out(conn, &conn->inside);
-    amb_conn_unlock(conn);
+    await_calls(conn);
     amb_conn_unref(conn);
     return status;
 }
