@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define ROUNDS_MAX 100
-#define LOOK_MAX_MS 60000
 
 const uint8_t stepped_hello[] = {0x12, 0x0c, 0x08, 0x01, 0x10, 0x01, 0x2a,
                                  0x06, 's',  't',  'r',  'e',  'a',  'm'};
@@ -207,7 +206,7 @@ static void wait_for_looks(struct amb_client *client)
     while (!amb_list_is_empty(&control.looks)) {
         if (amb_inbox_arm(&control.inbox)) {
             struct pollfd bell = {.fd = control.inbox.bell, .events = POLLIN};
-            amb_assert(poll(&bell, 1, LOOK_MAX_MS) == 1);
+            amb_assert(poll(&bell, 1, -1) == 1); /* The test has a time limit of its own. */
         }
         amb_inbox_disarm(&control.inbox, true);
         stepped_settle(client);
