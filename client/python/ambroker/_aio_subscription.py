@@ -34,9 +34,9 @@ class Subscription(Generic[_Taken]):
         self._conn, self._sub = conn, sub
         self._into = dict(into) if into else None
         self._is_far = is_far  # payloads are brought to memory that may be short
-        # Messages whose reading has failed, or was cancelled, and what calls had made that were cancelled.
-        # By the number under which each was taken.
-        self._kept: list[tuple[float, _amb.Message | Made]] = []
+        # Messages whose reading has failed, or was cancelled, by the number under which each was taken; before
+        # them what calls had made that were cancelled.
+        self._kept: list[tuple[int, _amb.Message | Made]] = []
         self._numbers = itertools.count()
         self._late: Exception | None = None  # ended a call that had messages to give: the next call raises it
         self._run = Run()
@@ -73,10 +73,10 @@ class Subscription(Generic[_Taken]):
             taken = take_late(0)  # It says that there is none.
         return await self._wait(take, take_late, deadline) if taken is None else taken
 
-    def _numbered(self, msg: _amb.Message) -> tuple[float, _amb.Message | Made]:
+    def _numbered(self, msg: _amb.Message) -> tuple[int, _amb.Message | Made]:
         return next(self._numbers), msg
 
-    def _take_numbered(self) -> tuple[float, _amb.Message | Made] | None:
+    def _take_numbered(self) -> tuple[int, _amb.Message | Made] | None:
         if self._kept:
             return self._kept.pop(0)
         msg = self._sub.take()
@@ -130,7 +130,7 @@ class Subscription(Generic[_Taken]):
             if self._readers == 0:
                 self._conn.waiting.pop(self, None)
 
-    async def _landed(self, number: float, msg: _amb.Message | Made) -> Any:
+    async def _landed(self, number: int, msg: _amb.Message | Made) -> Any:
         """Where the copy cannot be made, or is not waited for, the message stays in its place."""
         if isinstance(msg, Made):
             return msg.target
@@ -161,7 +161,7 @@ class Subscription(Generic[_Taken]):
         except Exception as error:  # pylint: disable=broad-exception-caught
             self._late = error
         except BaseException:
-            self._kept[:0] = [(-1.0, Made(target)) for target in taken]
+            self._kept[:0] = [(-1, Made(target)) for target in taken]
             self.waiters.wake()
             raise
         return taken

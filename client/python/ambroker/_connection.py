@@ -118,16 +118,17 @@ class Subscription(Generic[_Taken]):
         late, self._late = self._late, None
         if late is not None:
             raise late
-        keep = self._kept.appendleft
-        msg = self._take_kept()
+        msg, was_kept = self._take_kept(), True
         if msg is None:
-            msg, is_kept = self._take(timeout)
-            keep = keep if is_kept else self._kept.append
+            msg, was_kept = self._take(timeout)
         try:
             target: _Taken = self._landed(msg)
             return target
         except BaseException:
-            keep(msg)
+            if was_kept:
+                self._kept.appendleft(msg)
+            else:
+                self._kept.append(msg)
             self._sub.turn_back()  # A thread that waits takes it.
             raise
 

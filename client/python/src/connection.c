@@ -227,7 +227,7 @@ static PyObject *connection_publisher(PyObject *object, PyObject *args, PyObject
         !amb_py_pub_keywords(keywords, &options)) {
         return NULL;
     }
-    amb_py_left_look(self->session);
+    amb_py_orphans_look(self->session);
     if (!amb_py_enter(self)) {
         return NULL;
     }

@@ -83,8 +83,8 @@ PyObject *amb_py_handle_new(PyTypeObject *type, struct amb_py_state *state,
     return object;
 }
 
-/* No call is inside its own gate any more; perhaps another close is. That one ends it, so this one
- * is back at once, and awaits the gate. The caller has entered the session's gate. */
+/* Takes the handle, to end it. NULL: another close has taken it, and is inside the gate of the
+ * object. The caller has entered the session's gate, and no other call is inside the object's. */
 static void *take_handle(struct amb_py_handle *self)
 {
     amb_gate_reenter(&self->gate); /* Before others can see that it has no handle any more. */

@@ -25,13 +25,13 @@ struct amb_py_loan {
     struct amb_py_loan *next;
     uint64_t seq;
     struct amb_py_hold hold;
-    struct amb_pub *left; /* of the oldest loan of a publisher that the session has to end */
+    struct amb_pub *orphan; /* of its oldest loan alone: a publisher that the session has to end */
 };
 
 struct publisher {
     struct amb_py_handle handle; /* first */
     struct amb_py_loan *oldest, *newest;
-    bool is_left; /* a close has had no patience with its link */
+    bool is_hasty; /* a close of it was given up: its end waits for no link either */
     enum amb_mem lease_mem;
     int32_t lease_device;
 };
@@ -395,8 +395,8 @@ static PyObject *publisher_close(PyObject *object, PyObject *const *args, Py_ssi
         return NULL;
     }
     PyObject *result = amb_py_handle_close(&self->handle, &ends, patience_ns);
-    self->is_left = pub_of(&self->handle) != NULL;
-    if (!self->is_left || self->handle.session->is_over) {
+    self->is_hasty = pub_of(&self->handle) != NULL;
+    if (!self->is_hasty || self->handle.session->is_over) {
         settle(self, UINT64_MAX);
     }
     return result;
@@ -408,31 +408,32 @@ void amb_py_loans_end(struct amb_py_loan *loans)
     settle(&rest, UINT64_MAX);
 }
 
-/* Ends publishers whose messages have left by now. Returns their loans. Inside the gate. */
-static struct amb_py_loan *end_left(struct amb_py_session *session)
+/* Ends publishers without an object, once the link reads nothing of theirs. Returns their loans.
+ * Inside the gate. */
+static struct amb_py_loan *end_orphans(struct amb_py_session *session)
 {
     struct amb_py_loan **at = &session->loans, *over = NULL;
     while (*at != NULL) {
         struct amb_py_loan *oldest = *at, *newest = oldest;
-        while (newest->next != NULL && newest->next->left == NULL) {
+        while (newest->next != NULL && newest->next->orphan == NULL) {
             newest = newest->next;
         }
-        if (oldest->left == NULL || await_all(oldest->left, AMB_NOWAIT) != AMB_OK) {
+        if (oldest->orphan == NULL || await_all(oldest->orphan, AMB_NOWAIT) != AMB_OK) {
             at = &newest->next;
             continue;
         }
         *at = newest->next;
         newest->next = over;
         over = oldest;
-        (void)amb_pub_close(oldest->left, AMB_NOWAIT);
+        (void)amb_pub_close(oldest->orphan, AMB_NOWAIT);
     }
     return over;
 }
 
-void amb_py_left_look(struct amb_py_session *session)
+void amb_py_orphans_look(struct amb_py_session *session)
 {
     if (session->loans != NULL && amb_gate_enter(&session->gate)) {
-        struct amb_py_loan *over = end_left(session);
+        struct amb_py_loan *over = end_orphans(session);
         amb_gate_leave(&session->gate);
         amb_py_loans_end(over); /* It may run Python, which may close the connection. */
     }
@@ -458,12 +459,12 @@ static void publisher_dealloc(PyObject *object)
     struct amb_py_loan *oldest = self->oldest, *newest = self->newest;
     struct amb_py_session *session = amb_py_session_ref(self->handle.session);
     if (oldest != NULL) {
-        oldest->left = pub_of(&self->handle);
+        oldest->orphan = pub_of(&self->handle);
     }
     /* Sent messages shall leave. */
-    bool has_ended = amb_py_handle_end(&self->handle, &ends, self->is_left ? AMB_NOWAIT : AMB_SEC);
+    bool has_ended = amb_py_handle_end(&self->handle, &ends, self->is_hasty ? AMB_NOWAIT : AMB_SEC);
     leave_loans(session, oldest, newest, has_ended);
-    amb_py_left_look(session);
+    amb_py_orphans_look(session);
     amb_py_session_drop(session);
 }
 
