@@ -244,8 +244,8 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
 
 
 def many(ambroker, rig, link=lambda url: url):
-    """(broker, connection, publishers) for stall."""
-    broker = rig.broker("-o", "memory.host.size=1G", "-o", "limits.peer_timeout=30s")
+    """(broker, connection, publishers) for stall. A session that is lost while the broker is stopped ends all waits."""
+    broker = rig.broker("-o", "memory.host.size=1G", "-o", f"limits.peer_timeout={patience(30):.0f}s")
     conn = ambroker.connect(link(broker.url("stream")), timeout=60)
     return broker, conn, [conn.publisher(f"p{number}") for number in range(60)]
 
