@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong arguments, callbacks that raise, Ctrl-C where Python runs inside a call, other interpreters: each has its
-error, and the next call works."""
+"""Wrong arguments, callbacks that raise, Ctrl-C where Python runs inside a call or where a link reads a buffer, other
+interpreters: each has its error, and the next call works."""
 import contextlib
 import os
 import re
