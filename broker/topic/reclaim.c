@@ -3,6 +3,7 @@
 
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
+#include "broker/memory/maker.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
@@ -13,8 +14,24 @@
 static void relief_came_back(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
-    AMB_CONTAINER_OF(mail, struct amb_relief, mail)->is_out = false;
+    struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
+    (void)atomic_fetch_sub_explicit(&shard->reclaim.coming, relief->given, memory_order_relaxed);
+    relief->is_out = false;
     shard->reclaim.relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
+}
+
+/* On the maker: it has unmapped what was given before the mail. */
+static void relief_unmapped(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
+    amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+}
+
+/* Have others given up so much for this shard already, and does it not know yet? */
+static bool relief_is_coming(const struct amb_shard *shard, uint64_t bytes)
+{
+    return atomic_load_explicit(&shard->reclaim.coming, memory_order_relaxed) >= bytes;
 }
 
 /* The same of its private shadows, those that home lends more to than their readers have read:
@@ -43,16 +60,20 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
-/* Unmaps free segments for another shard, before that one hears of it. Were it left to the maker,
- * the asker would find no memory yet, ask again, and cost other messages. 16 MiB take 4 ms. */
-static void relief_trim(struct amb_shard *shard, bool is_pressed)
+/* For another shard. The maker unmaps it, which takes 4 ms for 16 MiB. The asker hears of it then,
+ * and until then counts it as coming: it would find no memory yet, and ask again. */
+static void relief_trim(struct amb_shard *shard, struct amb_relief *relief)
 {
+    uint64_t before = segment_bytes(shard);
     for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
         struct amb_bufpool *pool = shard->memory.pools[i];
-        pool->is_pressed = is_pressed;
-        amb_bufpool_trim(pool, 0);
+        pool->is_pressed = relief->is_pressed;
+        amb_bufpool_trim_later(pool, 0);
         pool->is_pressed = false;
     }
+    uint64_t given = before - segment_bytes(shard);
+    relief->given += given;
+    (void)atomic_fetch_add_explicit(&relief->asker->reclaim.coming, given, memory_order_relaxed);
 }
 
 /* The next topic gives its messages. Returns their bytes. */
@@ -74,15 +95,14 @@ static uint64_t relief_shed_next(struct amb_shard *shard)
 
 /* The asker may need a segment, and messages of one topic may free none. So topics give until a
  * segment is free, or until as many bytes are given. If they gave only the bytes that are asked
- * for, the asker would have to ask once for each of thousands of topics. before: segment_bytes
- * before anything was given. */
-static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief, uint64_t before)
+ * for, the asker would have to ask once for each of thousands of topics. */
+static void relief_shed(struct amb_shard *shard, struct amb_relief *relief)
 {
     uint32_t *budget = &shard->reclaim.relief_budget;
     uint64_t segment = shard->memory.bufpool.options.segment_bytes;
     uint64_t most = relief->bytes > segment ? relief->bytes : segment;
     uint64_t given = 0, trimmed = 0; /* trimmed: what was given before the last trim */
-    bool is_enough = before - segment_bytes(shard) >= relief->bytes;
+    bool is_enough = relief_is_coming(relief->asker, relief->bytes);
     for (uint32_t i = 0; i < shard->topics.cells && !is_enough && *budget > 0; i++) {
         uint64_t more = relief_shed_next(shard);
         if (more == 0) { /* Many have nothing. */
@@ -90,32 +110,38 @@ static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief
         }
         given += more;
         if (given - trimmed >= segment) {
-            relief_trim(shard, relief->is_pressed);
+            relief_trim(shard, relief);
             *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
             trimmed = given;
         }
-        is_enough = given >= most || before - segment_bytes(shard) >= relief->bytes;
+        is_enough = given >= most || relief_is_coming(relief->asker, relief->bytes);
     }
     if (given > trimmed) {
-        relief_trim(shard, relief->is_pressed);
+        relief_trim(shard, relief);
     }
 }
 
-/* At another shard: free segments first, and messages only if those are not enough. */
+/* At another shard: free segments first, and messages only if those are not enough. Nothing, if
+ * another one was faster. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
-    uint64_t before = segment_bytes(shard);
-    (void)shard->reclaim.drop_kept(shard);
-    relief_trim(shard, relief->is_pressed);
-    relief_shed(shard, relief, before);
-    amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+    if (!relief_is_coming(relief->asker, relief->bytes)) {
+        (void)shard->reclaim.drop_kept(shard);
+        relief_trim(shard, relief);
+        relief_shed(shard, relief);
+    }
+    if (relief->given > 0 && shard->memory.maker != NULL) {
+        amb_mail_post(&shard->memory.maker->inbox, mail, relief_unmapped);
+    } else {
+        amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+    }
 }
 
 static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
 {
-    if (shard->now_ns < shard->reclaim.relief_at_ns) {
+    if (shard->now_ns < shard->reclaim.relief_at_ns || relief_is_coming(shard, bytes)) {
         return;
     }
     for (unsigned i = 0; i < shard->peer_count; i++) {
@@ -125,6 +151,7 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
         }
         relief->asker = shard;
         relief->bytes = bytes;
+        relief->given = 0;
         relief->is_pressed = shard->windows.is_pressed;
         relief->is_out = true;
         amb_mail_post(&shard->peers[i]->inbox, &relief->mail, relief_asked);
@@ -259,6 +286,10 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
         amb_limbo_may_give(shard->memory.bufpool.options.budget, what->len, shard->now_ns)) {
         return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
     }
+    if (status == AMB_ENOMEM && what->may_wait && !shard_lacks_entries(shard, what) &&
+        relief_is_coming(shard, amb_bufpool_charge(what->pool, what->len))) {
+        return AMB_ENOMEM; /* The maker is unmapping it for this shard. */
+    }
     if (status == AMB_ENOMEM && shard->reclaim.drop_kept(shard)) {
         reclaim_trim(shard, what);
         status = reclaim_try(shard, what);
@@ -323,7 +354,10 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
-    *is_coming = segment_bytes(shard) < before;
-    reclaim_ask(shard, bytes);
+    uint64_t coming = before - segment_bytes(shard);
+    *is_coming = coming > 0;
+    if (coming < bytes) {
+        reclaim_ask(shard, bytes);
+    }
     return false;
 }

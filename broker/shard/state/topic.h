@@ -60,8 +60,9 @@ struct amb_relief {
     struct amb_mail mail;
     struct amb_shard *asker;
     uint64_t bytes;  /* wanted */
+    uint64_t given;  /* of segments that went for it */
     bool is_pressed; /* a publisher has waited for long */
-    bool is_out;     /* the mail is under way, there or back */
+    bool is_out;     /* the mail is under way: there, at the maker, or back */
 };
 
 /* reclaim.c */
@@ -77,8 +78,9 @@ struct amb_shard_reclaim {
     bool shed_goes_on;              /* the walk stopped because this turn's budget is used up */
     int64_t shed_at_ns;             /* this shard's topics are not looked through again before */
     int64_t relief_at_ns;           /* the other shards are not asked again before */
-    uint32_t relief_budget;         /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
-    uint32_t relief_last;           /* index of the topic shed last for another shard */
+    _Atomic uint64_t coming; /* `given` of all reliefs that are out: other shards add to it */
+    uint32_t relief_budget;  /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
+    uint32_t relief_last;    /* index of the topic shed last for another shard */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
 };
 
