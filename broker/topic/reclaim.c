@@ -8,7 +8,8 @@
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
 
-#define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */
+#define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries, */
+#define EMPTY_CELLS 16u /* ... and one at so many empty cells of the table of topics as one */
 
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
 static void relief_came_back(struct amb_mail *mail, void *owner)
@@ -34,20 +35,60 @@ static bool relief_is_coming(const struct amb_shard *shard, uint64_t bytes)
     return atomic_load_explicit(&shard->reclaim.coming, memory_order_relaxed) >= bytes;
 }
 
-/* The same of its private shadows, those that home lends more to than their readers have read:
- * readers that spill, or were given their time. Returns the bytes. */
-static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
+static void spend(uint32_t *budget, uint32_t cost)
 {
-    uint64_t given = 0;
-    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
-        struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, privates.node);
-        uint64_t kept = shadow->log.bytes;
-        if (shadow != shadow->shard->reclaim.spared && kept > 2 * amb_topic_depth(shadow) &&
-            amb_topic_shed(shadow, budget)) {
-            given += kept - shadow->log.bytes;
-            amb_topic_mark(shadow);
-        }
+    if (budget != NULL) {
+        *budget -= *budget < cost ? *budget : cost;
     }
+}
+
+static bool is_spent(const uint32_t *budget)
+{
+    return budget != NULL && *budget == 0;
+}
+
+static uint64_t private_shed(struct amb_topic *shadow, uint32_t *budget)
+{
+    uint64_t kept = shadow->log.bytes;
+    if (shadow == shadow->shard->reclaim.spared || kept <= 2 * amb_topic_depth(shadow) ||
+        !amb_topic_shed(shadow, budget)) {
+        return 0;
+    }
+    amb_topic_mark(shadow);
+    return kept - shadow->log.bytes;
+}
+
+/*
+ * The same of its private shadows, those that home lends more to than their readers have read:
+ * readers that spill, or were given their time. Returns the bytes.
+ *
+ * There may be thousands. *look is not 0 afterwards if the budget was used up and nothing found:
+ * the next call goes on with it. So each goes to the end of the list, with that number.
+ */
+static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+{
+    struct amb_list_node *all = &topic->privates.all;
+    uint64_t given = 0;
+    if (*look == 0) {
+        uint32_t *looks = &topic->shard->reclaim.looks;
+        *look = *looks += *looks == UINT32_MAX ? 2 : 1;
+    }
+    while (!amb_list_is_empty(all)) {
+        struct amb_topic *shadow = AMB_CONTAINER_OF(all->next, struct amb_topic, privates.node);
+        if (shadow->privates.look == *look) {
+            break;
+        }
+        if (is_spent(budget)) {
+            *look = given == 0 ? *look : 0;
+            return given;
+        }
+        shadow->privates.look = *look;
+        amb_list_remove(&shadow->privates.node);
+        amb_list_push_back(all, &shadow->privates.node);
+        given += private_shed(shadow, budget);
+        spend(budget, 1);
+    }
+    *look = 0;
     return given;
 }
 
@@ -81,16 +122,23 @@ static uint64_t relief_shed_next(struct amb_shard *shard)
 {
     struct amb_shard_reclaim *reclaim = &shard->reclaim;
     bool is_last = reclaim->relief_last + 1 >= shard->topics.cells;
-    reclaim->relief_last = is_last ? 0 : reclaim->relief_last + 1;
-    struct amb_topic *topic = shard->topics.at[reclaim->relief_last];
+    uint32_t at = is_last ? 0 : reclaim->relief_last + 1;
+    struct amb_topic *topic = shard->topics.at[at];
+    uint64_t given = 0;
     if (topic == NULL) {
-        return 0;
+        spend(&reclaim->relief_budget, at % EMPTY_CELLS == 0);
+        reclaim->relief_look = 0;
+    } else {
+        uint64_t kept = topic->log.bytes;
+        if (reclaim->relief_look == 0 && amb_topic_shed(topic, &reclaim->relief_budget)) {
+            given = kept - topic->log.bytes;
+        }
+        given += privates_shed(topic, &reclaim->relief_budget, &reclaim->relief_look);
     }
-    uint64_t given = 0, kept = topic->log.bytes;
-    if (amb_topic_shed(topic, &reclaim->relief_budget)) {
-        given = kept - topic->log.bytes;
+    if (reclaim->relief_look == 0) {
+        reclaim->relief_last = at;
     }
-    return given + privates_shed(topic, &reclaim->relief_budget);
+    return given;
 }
 
 /* The asker may need a segment, and messages of one topic may free none. So topics give until a
@@ -111,7 +159,7 @@ static void relief_shed(struct amb_shard *shard, struct amb_relief *relief)
         given += more;
         if (given - trimmed >= segment) {
             relief_trim(shard, relief);
-            *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
+            spend(budget, TRIM_COST);
             trimmed = given;
         }
         is_enough = given >= most || relief_is_coming(relief->asker, relief->bytes);
@@ -209,18 +257,27 @@ static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
     amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
-/* The messages that only slow readers of one topic want. */
+/* One topic gives something. It is not asked again in a look at its shadows that goes on. */
+static bool topic_gives(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+{
+    return (*look == 0 && amb_topic_shed(topic, budget)) || privates_shed(topic, budget, look) != 0;
+}
+
+/* The messages that only slow readers of one topic want. is_through: it has no more. */
 static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct reclaim *what,
-                                          struct amb_topic *topic, uint32_t *budget)
+                                          struct amb_topic *topic, uint32_t *budget, uint32_t *look,
+                                          bool *is_through)
 {
     enum amb_status status = AMB_ENOMEM;
-    while (status == AMB_ENOMEM &&
-           (amb_topic_shed(topic, budget) || privates_shed(topic, budget) != 0)) {
+    *is_through = false;
+    while (status == AMB_ENOMEM && !is_spent(budget)) {
+        if (!topic_gives(topic, budget, look)) {
+            *is_through = *look == 0;
+            break;
+        }
         if (!shard_lacks_entries(shard, what)) {
             reclaim_trim(shard, what);
-            if (budget != NULL) {
-                *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
-            }
+            spend(budget, TRIM_COST);
         }
         status = reclaim_try(shard, what);
     }
@@ -233,8 +290,10 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
     enum amb_status status = AMB_ENOMEM;
     for (uint32_t i = 0; i < shard->topics.cells && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics.at[i];
+        uint32_t look = 0;
+        bool is_through;
         if (topic != NULL && topic != shard->reclaim.spared) {
-            status = reclaim_shed_topic(shard, what, topic, NULL);
+            status = reclaim_shed_topic(shard, what, topic, NULL, &look, &is_through);
         }
     }
     return status;
@@ -243,21 +302,29 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
 /* As far as a turn goes: EAGAIN, and the walk goes on in the next one, with the same topic. */
 static enum amb_status reclaim_shed_some(struct amb_shard *shard, const struct reclaim *what)
 {
+    struct amb_shard_reclaim *reclaim = &shard->reclaim;
     enum amb_status status = AMB_ENOMEM;
-    while (shard->reclaim.shed_walked < shard->topics.cells && status == AMB_ENOMEM) {
-        uint32_t at = shard->reclaim.shed_next < shard->topics.cells ? shard->reclaim.shed_next : 0;
-        struct amb_topic *topic = shard->topics.at[at];
-        if (topic != NULL && topic != shard->reclaim.spared) {
-            status = reclaim_shed_topic(shard, what, topic, &shard->reclaim.shed_budget);
-        }
-        if (status == AMB_ENOMEM && shard->reclaim.shed_budget == 0) {
-            shard->reclaim.shed_goes_on = true;
+    while (reclaim->shed_walked < shard->topics.cells && status == AMB_ENOMEM) {
+        if (reclaim->shed_budget == 0) {
+            reclaim->shed_goes_on = true;
             return AMB_EAGAIN;
         }
-        shard->reclaim.shed_next = at + 1;
-        shard->reclaim.shed_walked++;
+        uint32_t at = reclaim->shed_next < shard->topics.cells ? reclaim->shed_next : 0;
+        struct amb_topic *topic = shard->topics.at[at];
+        bool is_through = true;
+        if (topic == NULL) {
+            spend(&reclaim->shed_budget, at % EMPTY_CELLS == 0);
+        } else if (topic != reclaim->spared) {
+            status = reclaim_shed_topic(shard, what, topic, &reclaim->shed_budget,
+                                        &reclaim->shed_look, &is_through);
+        }
+        if (is_through || status != AMB_ENOMEM) {
+            reclaim->shed_look = 0;
+            reclaim->shed_next = at + 1;
+            reclaim->shed_walked++;
+        }
     }
-    shard->reclaim.shed_walked = 0;
+    reclaim->shed_walked = 0;
     return status;
 }
 

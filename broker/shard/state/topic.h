@@ -14,7 +14,7 @@
 
 #define AMB_SHARDS_MAX 64u /* AMB_WORKERS_MAX */
 /* A turn's work for publishers that wait for memory: */
-#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, */
+#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, and looks at topics, */
 #define AMB_SHARD_TRIM_TURN 8u     /* and looks for segments that are free */
 
 struct amb_shard;
@@ -81,6 +81,9 @@ struct amb_shard_reclaim {
     _Atomic uint64_t coming; /* `given` of all reliefs that are out: other shards add to it */
     uint32_t relief_budget;  /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
     uint32_t relief_last;    /* index of the topic shed last for another shard */
+    uint32_t looks;          /* number of the newest look at the private shadows of a topic */
+    uint32_t shed_look;      /* of the walk: the one that goes on; 0: none */
+    uint32_t relief_look;    /* the same for other shards */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
 };
 
