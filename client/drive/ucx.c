@@ -119,7 +119,8 @@ int amb_client_ucx_fd(const struct amb_conn *conn)
     return conn->ucx.worker != NULL ? amb_ucx_worker_fd(conn->ucx.worker) : -1;
 }
 
-void amb_client_ucx_end(struct amb_conn *conn, int64_t most_ns)
+/* Until the link has ended, or so long. Lock held, given up meanwhile. */
+static void wait_ended(struct amb_conn *conn, int64_t most_ns)
 {
     const int64_t deadline = amb_deadline_ns(amb_clock_monotonic_ns(), most_ns);
     while (conn->link != NULL && conn->ucx.worker != NULL && amb_clock_monotonic_ns() < deadline) {
@@ -127,6 +128,15 @@ void amb_client_ucx_end(struct amb_conn *conn, int64_t most_ns)
         amb_conn_unlock(conn);
         (void)sched_yield();
         amb_conn_lock(conn);
+    }
+}
+
+void amb_client_ucx_end(struct amb_conn *conn, int64_t most_ns)
+{
+    wait_ended(conn, most_ns);
+    if (conn->link != NULL && conn->ucx.worker != NULL) {
+        amb_ucx_worker_force(conn->ucx.worker);
+        wait_ended(conn, AMB_UCX_SETTLE_NS); /* Its worker would wait with the lock held. */
     }
     amb_client_ucx_fini(conn);
     amb_assert(conn->link == NULL); /* No other link takes its time. */

@@ -82,6 +82,7 @@ struct amb_ucx_worker {
     struct amb_list_node leaving;   /* amb_ucx_link.leave_node: ending */
     struct amb_list_node links;     /* amb_ucx_link.all_node: all there are */
     int64_t leave_seen_ns;          /* when progress last looked at `leaving` */
+    int64_t settle_by_ns;           /* all links were forced to end: until then they may; or 0 */
     struct amb_pool ops;
     struct amb_pool heads; /* AMB_UCX_HEAD_BUFFER each */
     struct amb_ucx_link **buckets;

@@ -133,6 +133,19 @@ fail:
 
 static unsigned hand_on(struct amb_ucx_worker *worker);
 
+void amb_ucx_worker_force(struct amb_ucx_worker *worker)
+{
+    AMB_UCX_OURS;
+    AMB_LIST_FOR_EACH (node, &worker->links) {
+        struct amb_ucx_link *link = AMB_CONTAINER_OF(node, struct amb_ucx_link, all_node);
+        amb_assert(link->is_closing);
+        amb_ucx_leave_now(link);
+    }
+    if (worker->settle_by_ns == 0) {
+        worker->settle_by_ns = amb_clock_monotonic_ns() + AMB_UCX_SETTLE_NS;
+    }
+}
+
 /*
  * Links that still wait for their peers wait no longer. UCX 1.13 aborts where a worker goes before
  * its requests have, so these get a moment to settle. Should any be left, nothing uses their memory
@@ -140,15 +153,10 @@ static unsigned hand_on(struct amb_ucx_worker *worker);
  */
 static void destroy_handle(struct amb_ucx_worker *worker)
 {
-    const int64_t end_ns = amb_clock_monotonic_ns() + AMB_NS_PER_SEC;
     worker->is_progressing = true;
     (void)hand_on(worker);
-    AMB_LIST_FOR_EACH (node, &worker->links) {
-        struct amb_ucx_link *link = AMB_CONTAINER_OF(node, struct amb_ucx_link, all_node);
-        amb_assert(link->is_closing);
-        amb_ucx_leave_now(link);
-    }
-    while (worker->link_count > 0 && amb_clock_monotonic_ns() < end_ns) {
+    amb_ucx_worker_force(worker);
+    while (worker->link_count > 0 && amb_clock_monotonic_ns() < worker->settle_by_ns) {
         (void)hand_on(worker);
         (void)amb_ucx_api.ucp_worker_progress(worker->handle);
     }

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "wire/base/clock.h"
 #include "wire/base/status.h"
 
 #include <stdbool.h>
@@ -21,7 +22,12 @@ struct amb_ucx_worker;
 /* Opens a port. ENOMEM, EUCX. */
 AMB_MUST_CHECK enum amb_status amb_ucx_worker_create(struct amb_ucx_context *context,
                                                      bool serialized, struct amb_ucx_worker **out);
-/* amb_link_close was called on all links before; on_closed may still come, in here. */
+/* Forces the end of all links; amb_link_close was called on them before. Their operations settle in
+ * amb_ucx_worker_progress, within AMB_UCX_SETTLE_NS. */
+#define AMB_UCX_SETTLE_NS AMB_NS_PER_SEC
+void amb_ucx_worker_force(struct amb_ucx_worker *worker);
+/* amb_link_close was called on all links before; on_closed may still come, in here. It waits for
+ * them as long, from amb_ucx_worker_force on if that was called. */
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker);
 /* This worker's address, valid as long as it lives. */
 const void *amb_ucx_worker_address(const struct amb_ucx_worker *worker, size_t *len);

@@ -8,8 +8,11 @@
 #include "client/session/life.h"
 #include "client/session/link_events.h"
 #include "tests/support/link/ucx_open.h"
+#include "wire/link/ucx/ucx_op.h"
 #include "wire/link/ucx/ucx_worker.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -33,6 +36,61 @@ static struct amb_batch *send_large(struct amb_conn *conn, uint8_t *bytes)
     assert_int_equal(amb_conn_tx_send(conn, &batch->out), AMB_EAGAIN);
     amb_conn_flush_link(conn);
     return batch;
+}
+
+struct caller {
+    struct amb_conn *conn;
+    bool has_begun, has_called, is_over; /* with the lock, but for the first */
+};
+
+static void *call_meanwhile(void *arg)
+{
+    struct caller *caller = arg;
+    __atomic_store_n(&caller->has_begun, true, __ATOMIC_RELEASE);
+    amb_conn_lock(caller->conn);
+    caller->has_called = !caller->is_over;
+    amb_conn_unlock(caller->conn);
+    return NULL;
+}
+
+/* UCX 1.13 may not give a request back after a forced close. Its worker's end waits for that. */
+static void test_other_calls_go_on_while_a_forced_link_settles(void **state)
+{
+    (void)state;
+    struct amb_ucx_context *context = ucx_open_context();
+    struct amb_ucx_worker *far = NULL;
+    struct amb_error error;
+    size_t len = 0;
+    assert_int_equal(amb_ucx_worker_create(context, false, &far), AMB_OK);
+    struct amb_conn *conn = amb_conn_create();
+    assert_non_null(conn);
+    amb_conn_lock(conn);
+    conn->ucx.context = ucx_open_context();
+    assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
+    const void *address = amb_ucx_worker_address(far, &len);
+    assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),
+                     AMB_OK);
+    assert_non_null(amb_ucx_op_get(amb_ucx_link_of(conn->link), AMB_UCX_OP_WORD)); /* Never back. */
+    amb_conn_close_link(conn);
+    assert_non_null(conn->link);
+    struct caller caller = {.conn = conn};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, call_meanwhile, &caller), 0);
+    while (!__atomic_load_n(&caller.has_begun, __ATOMIC_ACQUIRE)) {
+        (void)sched_yield();
+    }
+    amb_client_ucx_end(conn, 0);
+    caller.is_over = true;
+    assert_null(conn->link);
+    amb_conn_unlock(conn);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(caller.has_called);
+    amb_conn_lock(conn);
+    amb_conn_teardown(conn);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    amb_ucx_worker_destroy(&far);
+    amb_ucx_context_destroy(&context);
 }
 
 /* Its session went on without it, and a thread waited for ever for this batch. */
@@ -74,6 +132,7 @@ static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_other_calls_go_on_while_a_forced_link_settles),
         cmocka_unit_test(test_a_link_that_does_not_end_in_time_settles_all_it_has),
     };
     return cmocka_run_group_tests_name("client/ucx", tests, NULL, NULL);
