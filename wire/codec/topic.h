@@ -3,7 +3,7 @@
  * Topic names and patterns. A topic is one to AMB_TOPIC_TOKENS_MAX tokens separated by '.', valid
  * UTF-8, at most AMB_TOPIC_MAX bytes, without white space, control characters or empty tokens.
  * In a pattern a token may be "*" (exactly one token) or, as the last, ">" (one token or more).
- * Topics that begin with '$' are the broker's ($SYS., $DLQ., _INBOX. is for replies): a wildcard
+ * Topics that begin with '$' are the broker's ($SYS., $DLQ.; $INBOX. is for replies): a wildcard
  * in the first token never matches them.
  * Threads: any. Memory: never allocates.
  */
