@@ -282,8 +282,9 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* A connection that has not said who it is goes. One that has failed is told so, and was counted
- * when it failed. False: there is none. *is_at_once: its descriptor is free. */
+/* A connection that has not said who it is goes, without a word. One that has failed is not told so
+ * before its time: or a full door would say at once what is wrong. False: there is none.
+ * *is_at_once: its descriptor is free. */
 static bool door_evict(struct amb_control *control, bool *is_at_once)
 {
     struct amb_client *client = amb_half_open_next(&control->half_open);
@@ -291,10 +292,6 @@ static bool door_evict(struct amb_control *control, bool *is_at_once)
         return false;
     }
     *is_at_once = !client->is_unix || control->porter == NULL;
-    if (client->refusal_ns != 0) {
-        amb_client_tell_refusal(client);
-        return true;
-    }
     amb_stat_add(&control->stats->refused_limit, 1);
     amb_client_end(client, "too many connections that have not said who they are");
     return true;

@@ -360,7 +360,7 @@ static void client_on_pidfd(struct amb_watch *watch, uint32_t events)
     amb_client_end_quarantine(client);
 }
 
-void amb_client_tell_refusal(struct amb_client *client)
+static void client_tell_refusal(struct amb_client *client)
 {
     amb_client_send_error(client, 0, AMB_EAUTH, "not authenticated");
 }
@@ -371,7 +371,7 @@ void amb_client_refuse(struct amb_client *client)
     amb_stat_add(&control->stats->refused_auth, 1);
     int64_t delay_ns = amb_failures_note(&control->failures, client->address, control->now_ns);
     if (delay_ns == 0) {
-        amb_client_tell_refusal(client);
+        client_tell_refusal(client);
         return;
     }
     /* It counts as half open meanwhile, and nothing more of it is read. It is the first to go. */
@@ -398,7 +398,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
     case AMB_CLIENT_AUTH:
         if (client->refusal_ns != 0) {
             if (now_ns >= client->refusal_ns) {
-                amb_client_tell_refusal(client);
+                client_tell_refusal(client);
             }
         } else if (now_ns >= client->deadline_ns) {
             amb_stat_add(&client->control->stats->handshake_timeout, 1);
@@ -415,7 +415,7 @@ void amb_client_tick(struct amb_client *client, int64_t now_ns)
             amb_client_send_error(client, 0, AMB_ELOST, "session expired: no heartbeat");
         } else if (amb_login_is_over(&client->login, (int64_t)time(NULL))) {
             client->loses_maps = true;
-            amb_client_tell_refusal(client); /* `until` of its user has come. */
+            client_tell_refusal(client); /* `until` of its user has come. */
         }
         break;
     case AMB_CLIENT_ENDING:

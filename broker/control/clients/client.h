@@ -203,8 +203,6 @@ bool amb_client_opened(struct amb_client *client, enum amb_status status);
 /* Not authenticated: says so, sooner or later, and closes the connection. One text for everything.
  */
 void amb_client_refuse(struct amb_client *client);
-/* One whose refusal waits is told it now, and ends. */
-void amb_client_tell_refusal(struct amb_client *client);
 /* Its line in the log, once: it has done something, or has been here for a while. Not for those
  * that but look at the broker. */
 void amb_client_log(struct amb_client *client);
