@@ -252,7 +252,7 @@ static void control_count(struct amb_control *control)
     amb_stat_set(&stats->workers, control->shard_count);
     amb_stat_set(&stats->clients, amb_control_sessions(control));
     amb_stat_set(&stats->clients_limit, config->server.max_connections);
-    amb_stat_set(&stats->connecting, control->half_open.count + control->opening_count);
+    amb_stat_set(&stats->connecting, control->half_open.clients + control->opening_count);
     amb_stat_set(&stats->topics, directory->topic_count);
     amb_stat_set(&stats->topics_limit, config->limits.max_topics);
     amb_stat_set(&stats->subscriptions, directory->sub_count);

@@ -282,19 +282,21 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* A connection that has not said who it is goes, without a word. One that has failed is not told so
- * before its time: or a full door would say at once what is wrong. False: there is none.
- * *is_at_once: its descriptor is free. */
+/* A connection that has not said who it is goes, without a word. A failure is not told before its
+ * time, at a full door neither. False: there is none. *is_at_once: its descriptor is free. */
 static bool door_evict(struct amb_control *control, bool *is_at_once)
 {
-    struct amb_client *client = amb_half_open_next(&control->half_open);
-    if (client == NULL) {
-        return false;
+    struct amb_half_open_one one = amb_half_open_next(&control->half_open);
+    if (one.way != NULL) {
+        *is_at_once = false;
+        amb_half_open_leave_shaking(&control->half_open, one.way);
+        amb_handshakers_evict(one.way);
+    } else if (one.client != NULL) {
+        *is_at_once = !one.client->is_unix || control->porter == NULL;
+        amb_stat_add(&control->stats->refused_limit, 1);
+        amb_client_end(one.client, "too many connections that have not said who they are");
     }
-    *is_at_once = !client->is_unix || control->porter == NULL;
-    amb_stat_add(&control->stats->refused_limit, 1);
-    amb_client_end(client, "too many connections that have not said who they are");
-    return true;
+    return one.way != NULL || one.client != NULL;
 }
 
 static void client_describe_peer(struct amb_client *client, const struct sockaddr_storage *from)
@@ -320,7 +322,7 @@ static void client_describe_peer(struct amb_client *client, const struct sockadd
     client->gid = (gid_t)-1;
 }
 
-/* Connections in a handshake of TLS. */
+/* Connections in a handshake of TLS, also those that are on their way out. */
 static uint32_t door_shaking(const struct amb_control *control)
 {
     return control->handshakers == NULL
@@ -328,25 +330,12 @@ static uint32_t door_shaking(const struct amb_control *control)
                : atomic_load_explicit(&control->handshakers->half_open, memory_order_relaxed);
 }
 
-/* Is it one in a handshake of TLS that goes? They are the larger part, and nobody has failed. */
-static bool door_evicts_shaking(const struct amb_control *control)
-{
-    return !amb_half_open_has_refused(&control->half_open) &&
-           door_shaking(control) > control->half_open.count;
-}
-
-/* One more has come that has not said who it is. Past the limit another one goes: those in a
- * handshake count, too. One of these goes a moment later, so clients alone never pass the limit. */
+/* One more has come that has not said who it is. Past the limit another one goes, of whatever kind.
+ */
 static void door_hold_limit(struct amb_control *control)
 {
-    const uint32_t most = control->config->server.max_half_open;
     bool is_at_once;
-    if (control->half_open.count + door_shaking(control) < most) {
-        return;
-    }
-    if (control->half_open.count < most && door_evicts_shaking(control)) {
-        amb_handshakers_evict(control->handshakers);
-    } else {
+    if (amb_half_open_count(&control->half_open) >= control->config->server.max_half_open) {
         (void)door_evict(control, &is_at_once);
     }
 }
@@ -369,8 +358,13 @@ static void tcp_prepare(int fd)
 static void door_shake(struct amb_control *control, int fd, const struct sockaddr_storage *from)
 {
     const struct amb_config *config = control->config;
-    amb_handshakers_give(control->handshakers, fd, from, config->tls.context,
-                         amb_deadline_ns(control->now_ns, config->server.handshake_timeout_ns));
+    struct amb_handshake_way *way =
+        amb_handshakers_give(control->handshakers, fd, from, config->tls.context,
+                             amb_deadline_ns(control->now_ns, config->server.handshake_timeout_ns));
+    if (way != NULL) {
+        bool is_placed = amb_half_open_shake(&control->half_open, way);
+        amb_assert(is_placed); /* As in door_place. */
+    }
 }
 
 static void door_admit(struct amb_listener *listener, int fd, const struct sockaddr_storage *from)
@@ -395,20 +389,19 @@ void amb_door_shaken(struct amb_mail *mail, void *owner)
     struct amb_control *control = owner;
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
     struct amb_client *client;
-    bool is_at_once;
-    if (control->is_over) {
+    if (way->fd < 0 || control->is_over) {
+        amb_half_open_leave_shaking(&control->half_open, way);
         amb_handshake_way_close(way);
         return;
     }
-    if (control->half_open.count >= control->config->server.max_half_open) {
-        (void)door_evict(control, &is_at_once); /* A crowd may come through its handshakes. */
-    }
     if (amb_client_create(control, way->fd, false, &client) != AMB_OK) {
+        amb_half_open_leave_shaking(&control->half_open, way);
         amb_tls_destroy(&way->tls); /* The descriptor is closed. */
         amb_handshake_way_free(way);
         return;
     }
-    door_place(client, &way->from);
+    client_describe_peer(client, &way->from);
+    amb_half_open_take_place(client, way);
     client->deadline_ns = way->deadline_ns; /* It began at the door. */
     if (amb_client_use_tls(client, way->tls) != AMB_OK) {
         amb_tls_destroy(&way->tls);
@@ -437,13 +430,14 @@ static unsigned door_accepts(const struct amb_listener *listener)
                           control->listener_count, control->round);
 }
 
-/* They are pushed out by the handshakers, and more may come than those get through. A round of them
- * may be under way past the limit, or a silent crowd would keep everybody out. */
+/* Handshakers close those of theirs that go, and more may come than they get through. A round of
+ * them may be on their way out, or a silent crowd would keep everybody out. */
 static bool door_is_crowded(const struct amb_listener *listener)
 {
     const struct amb_control *control = listener->control;
     return listener->url.scheme == AMB_URL_TLS &&
-           door_shaking(control) >= control->config->server.max_half_open + door_round(control);
+           control->half_open.clients + door_shaking(control) >=
+               control->config->server.max_half_open + door_round(control);
 }
 
 /* Descriptors are used up. One that has not said who it is goes for the next one. A connection that
@@ -454,9 +448,6 @@ static bool door_make_room(struct amb_control *control)
     bool is_at_once = false;
     if (amb_porter_is_behind(control->porter, 0)) {
         door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS); /* It is on its way still. */
-    } else if (door_evicts_shaking(control)) {
-        amb_handshakers_evict(control->handshakers);
-        door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
     } else if (!door_evict(control, &is_at_once)) {
         door_pause(control, strerror(EMFILE), DOOR_PAUSE_NS);
     } else if (!is_at_once) {

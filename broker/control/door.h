@@ -28,7 +28,7 @@ AMB_MUST_CHECK enum amb_status amb_door_permit(const struct amb_url *url, char *
 /* Removes its socket file, before the fd is closed: what nobody answers on is another's to remove.
  */
 void amb_door_remove(struct amb_listener *listener);
-/* Mail of a handshaker: a connection that is through it is a client's from here on. */
+/* Mail of a handshaker: a connection that has ended there, or is a client's from here on. */
 void amb_door_shaken(struct amb_mail *mail, void *owner);
 /* Closes all listeners and removes their socket files. Harmless twice. */
 void amb_door_close(struct amb_control *control);

@@ -87,21 +87,30 @@ void amb_crowds_remove(struct amb_crowd *crowd, struct amb_crowd_member *member)
     amb_list_remove(&member->node);
 }
 
-struct amb_crowd_member *amb_crowds_oldest(const struct amb_crowds *crowds)
+void amb_crowds_replace(struct amb_crowd_member *member, struct amb_crowd_member *by)
 {
-    struct amb_crowd_member *oldest = NULL;
-    uint32_t most = 0;
+    by->number = member->number;
+    amb_list_insert_before(&member->node, &by->node);
+    amb_list_remove(&member->node);
+}
+
+static uint64_t oldest_of(const struct amb_crowd *crowd)
+{
+    return AMB_CONTAINER_OF(crowd->oldest.next, struct amb_crowd_member, node)->number;
+}
+
+const struct amb_crowd *amb_crowds_largest(const struct amb_crowds *crowds)
+{
+    const struct amb_crowd *largest = NULL;
     for (uint32_t i = 0; i < crowds->used; i++) {
         const struct amb_crowd *crowd = &crowds->all[i];
-        if (crowd->count == 0 || crowd->count < most) {
+        if (crowd->count == 0 || (largest != NULL && crowd->count < largest->count)) {
             continue;
         }
-        struct amb_crowd_member *first =
-            AMB_CONTAINER_OF(crowd->oldest.next, struct amb_crowd_member, node);
-        if (crowd->count > most || first->number < oldest->number) {
-            most = crowd->count;
-            oldest = first;
+        if (largest == NULL || crowd->count > largest->count ||
+            oldest_of(crowd) < oldest_of(largest)) {
+            largest = crowd;
         }
     }
-    return oldest;
+    return largest;
 }

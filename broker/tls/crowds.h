@@ -21,6 +21,7 @@
 struct amb_crowd_member {
     struct amb_list_node node;
     uint64_t number; /* in the order in which all came */
+    uint8_t kind;    /* its owner's word for that struct */
 };
 
 struct amb_crowd {
@@ -45,7 +46,9 @@ void amb_crowd_key_of_uid(uid_t uid, uint8_t key[AMB_CROWD_KEY_SIZE]);
 struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const uint8_t key[AMB_CROWD_KEY_SIZE],
                                  struct amb_crowd_member *member);
 void amb_crowds_remove(struct amb_crowd *crowd, struct amb_crowd_member *member);
-/* The oldest connection of the crowd that has most of them. Of several such crowds it is the oldest
- * of all: or each newcomer of a flood from many addresses would go for the next one. NULL: there is
+/* The same connection, from now on in another struct: in its crowd, as old as it was. */
+void amb_crowds_replace(struct amb_crowd_member *member, struct amb_crowd_member *by);
+/* The crowd that has most connections; of several such crowds the one with the oldest connection.
+ * Otherwise each newcomer of a flood from many addresses would go for the next one. NULL: there is
  * none. */
-struct amb_crowd_member *amb_crowds_oldest(const struct amb_crowds *crowds);
+const struct amb_crowd *amb_crowds_largest(const struct amb_crowds *crowds);

@@ -28,29 +28,56 @@ void amb_handshake_way_free(struct amb_handshake_way *way)
     free(way);
 }
 
-void amb_handshake_way_close(struct amb_handshake_way *way)
+static void shut(struct amb_handshake_way *way)
 {
     amb_tls_destroy(&way->tls);
-    (void)close(way->fd);
+    if (way->fd >= 0) {
+        (void)close(way->fd);
+        way->fd = -1;
+    }
+}
+
+void amb_handshake_way_close(struct amb_handshake_way *way)
+{
+    shut(way);
     amb_handshake_way_free(way);
 }
 
-static void uncount(struct amb_handshaker *handshaker)
+/* On the control thread. An evicted one is freed once the handshaker has heard of it. */
+static void way_back(struct amb_mail *mail, void *owner)
 {
-    atomic_fetch_sub_explicit(&handshaker->given, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&handshaker->all->half_open, 1, memory_order_relaxed);
+    struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
+    struct amb_handshakers *all = way->handshaker->all;
+    if (!way->is_evicted) {
+        all->on_end(mail, owner);
+        return;
+    }
+    if (way->fd >= 0) { /* It is through. */
+        count_one(&all->stats.evicted);
+        shut(way);
+    }
+    if (way->has_heard) {
+        amb_handshake_way_free(way);
+    }
+}
+
+static void unwatch(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
+{
+    if (way->events != 0) {
+        (void)epoll_ctl(handshaker->epoll_fd, EPOLL_CTL_DEL, way->fd, NULL);
+        way->events = 0;
+    }
 }
 
 /* It is not this thread's any more. */
 static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
-    if (way->events != 0) {
-        (void)epoll_ctl(handshaker->epoll_fd, EPOLL_CTL_DEL, way->fd, NULL);
-    }
-    amb_crowds_remove(way->crowd, &way->by_crowd);
+    struct amb_handshakers *all = handshaker->all;
+    unwatch(handshaker, way);
     amb_list_remove(&way->node);
-    handshaker->count--;
-    uncount(handshaker);
+    way->is_under_way = false;
+    atomic_fetch_sub_explicit(&all->half_open, 1, memory_order_relaxed);
+    amb_mail_post(all->control, &way->mail, way_back);
 }
 
 static void drop(struct amb_handshaker *handshaker, struct amb_handshake_way *way,
@@ -58,8 +85,9 @@ static void drop(struct amb_handshaker *handshaker, struct amb_handshake_way *wa
 {
     amb_debug("TLS: a connection has ended: %s", why);
     count_one(counter);
+    unwatch(handshaker, way);
+    shut(way);
     leave(handshaker, way);
-    amb_handshake_way_close(way);
 }
 
 static void fail(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
@@ -94,7 +122,6 @@ static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *wa
     if (status == AMB_OK) {
         count_one(&all->stats.done);
         leave(handshaker, way);
-        amb_mail_post(all->control, &way->mail, all->on_done);
     } else if (status != AMB_EAGAIN) {
         fail(handshaker, way);
     } else if (!watch(handshaker, way, events)) {
@@ -104,50 +131,42 @@ static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *wa
 
 /* ---- those that come and go ---- */
 
-static void evict_one(struct amb_handshaker *handshaker)
-{
-    struct amb_crowd_member *oldest = amb_crowds_oldest(&handshaker->crowds);
-    if (oldest != NULL) {
-        drop(handshaker, AMB_CONTAINER_OF(oldest, struct amb_handshake_way, by_crowd),
-             &handshaker->all->stats.evicted, "too many handshakes, most of them from its address");
-    }
-}
-
 static void way_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_handshaker *handshaker = owner;
     struct amb_handshakers *all = handshaker->all;
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
-    uint8_t key[AMB_CROWD_KEY_SIZE];
-    if (handshaker->count >= all->most) {
-        evict_one(handshaker);
-    }
-    amb_crowd_key_of(&way->from, key);
-    way->crowd = amb_crowds_add(&handshaker->crowds, key, &way->by_crowd);
-    if (handshaker->is_stopping || way->crowd == NULL ||
+    way->is_under_way = true;
+    amb_list_push_back(&handshaker->under_way, &way->node);
+    if (handshaker->is_stopping ||
         amb_tls_create_accepting(way->context, way->fd, &way->tls) != AMB_OK) {
-        if (way->crowd != NULL) {
-            amb_crowds_remove(way->crowd, &way->by_crowd);
-        }
-        count_one(&all->stats.failed);
-        uncount(handshaker);
-        amb_handshake_way_close(way);
+        drop(handshaker, way, &all->stats.failed, "the broker ends, or has no memory");
         return;
     }
-    handshaker->count++;
-    amb_list_push_back(&handshaker->under_way, &way->node);
     if (way->deadline_ns < handshaker->next_deadline_ns) {
         handshaker->next_deadline_ns = way->deadline_ns;
     }
     step(handshaker, way);
 }
 
+/* On the control thread, behind way_back. */
+static void eviction_back(struct amb_mail *mail, void *owner)
+{
+    (void)owner;
+    amb_handshake_way_free(AMB_CONTAINER_OF(mail, struct amb_handshake_way, evicted));
+}
+
 static void eviction_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_handshaker *handshaker = owner;
-    free(mail);
-    evict_one(handshaker);
-    atomic_fetch_sub_explicit(&handshaker->evicting, 1, memory_order_relaxed);
+    struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, evicted);
+    if (way->is_under_way) {
+        way->has_heard = true;
+        drop(handshaker, way, &handshaker->all->stats.evicted,
+             "too many have not said who they are, most of them from its address");
+    } else {
+        amb_mail_post(handshaker->all->control, &way->evicted, eviction_back);
+    }
 }
 
 static void end_late(struct amb_handshaker *handshaker, int64_t now_ns)
@@ -211,7 +230,7 @@ static void *handshaker_main(void *arg)
 
 /* ---- all of them ---- */
 
-static enum amb_status open_one(struct amb_handshaker *handshaker, uint32_t most)
+static enum amb_status open_one(struct amb_handshaker *handshaker)
 {
     enum amb_status status = amb_inbox_init(&handshaker->inbox, handshaker);
     if (status != AMB_OK) {
@@ -222,8 +241,6 @@ static enum amb_status open_one(struct amb_handshaker *handshaker, uint32_t most
     if (handshaker->epoll_fd < 0 ||
         epoll_ctl(handshaker->epoll_fd, EPOLL_CTL_ADD, handshaker->inbox.bell, &bell) != 0) {
         status = amb_status_from_errno(errno);
-    } else {
-        status = amb_crowds_init(&handshaker->crowds, most);
     }
     if (status == AMB_OK) {
         int error = pthread_create(&handshaker->thread, NULL, handshaker_main, handshaker);
@@ -237,23 +254,21 @@ static void close_one(struct amb_handshaker *handshaker)
     if (handshaker->epoll_fd >= 0) {
         (void)close(handshaker->epoll_fd);
     }
-    amb_crowds_fini(&handshaker->crowds);
     amb_inbox_fini(&handshaker->inbox);
 }
 
-enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned threads, uint32_t most,
-                                      struct amb_inbox *control, amb_mail_fn on_done)
+enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned threads,
+                                      struct amb_inbox *control, amb_mail_fn on_end)
 {
     amb_assert(threads >= 1 && threads <= AMB_HANDSHAKERS_MAX);
     all->control = control;
-    all->on_done = on_done;
-    all->most = most / threads > 0 ? most / threads : 1;
+    all->on_end = on_end;
     for (unsigned i = 0; i < threads; i++) {
         struct amb_handshaker *handshaker = &all->threads[i];
         *handshaker = (struct amb_handshaker){
             .all = all, .epoll_fd = -1, .next_deadline_ns = FOREVER}; /* It may have stopped. */
         amb_list_init(&handshaker->under_way);
-        enum amb_status status = open_one(handshaker, all->most);
+        enum amb_status status = open_one(handshaker);
         if (status != AMB_OK) {
             close_one(handshaker);
             return status;
@@ -294,49 +309,28 @@ struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all)
     return &next_thread(all, &all->next_other)->inbox;
 }
 
-void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
-                          struct amb_tls_context *context, int64_t deadline_ns)
+struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int fd,
+                                               const struct sockaddr_storage *from,
+                                               struct amb_tls_context *context, int64_t deadline_ns)
 {
     struct amb_handshake_way *way = all->count == 0 ? NULL : calloc(1, sizeof(*way));
     if (way == NULL) {
         (void)close(fd);
-        return;
+        return NULL;
     }
     way->context = context;
     amb_tls_context_ref(context);
     way->fd = fd;
     way->from = *from;
     way->deadline_ns = deadline_ns;
-    struct amb_handshaker *handshaker = next_thread(all, &all->next);
-    atomic_fetch_add_explicit(&handshaker->given, 1, memory_order_relaxed);
+    way->handshaker = next_thread(all, &all->next);
     atomic_fetch_add_explicit(&all->half_open, 1, memory_order_relaxed);
-    amb_mail_post(&handshaker->inbox, &way->mail, way_arrived);
+    amb_mail_post(&way->handshaker->inbox, &way->mail, way_arrived);
+    return way;
 }
 
-/* That will stay with it, as far as is known. */
-static int64_t load_of(const struct amb_handshaker *handshaker)
+void amb_handshakers_evict(struct amb_handshake_way *way)
 {
-    return (int64_t)atomic_load_explicit(&handshaker->given, memory_order_relaxed) -
-           atomic_load_explicit(&handshaker->evicting, memory_order_relaxed);
-}
-
-/* Of several the one whose turn it is. */
-static struct amb_handshaker *fullest(struct amb_handshakers *all)
-{
-    struct amb_handshaker *fullest = next_thread(all, &all->next_evicting);
-    for (unsigned i = 0; i < all->count; i++) {
-        struct amb_handshaker *other = &all->threads[i];
-        fullest = load_of(other) > load_of(fullest) ? other : fullest;
-    }
-    return fullest;
-}
-
-void amb_handshakers_evict(struct amb_handshakers *all)
-{
-    struct amb_mail *mail = all->count == 0 ? NULL : malloc(sizeof(*mail));
-    if (mail != NULL) {
-        struct amb_handshaker *handshaker = fullest(all);
-        atomic_fetch_add_explicit(&handshaker->evicting, 1, memory_order_relaxed);
-        amb_mail_post(&handshaker->inbox, mail, eviction_arrived);
-    }
+    way->is_evicted = true;
+    amb_mail_post(&way->handshaker->inbox, &way->evicted, eviction_arrived);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads that do handshakes of TLS. The door gives them connections. Those that are through go
- * to the control thread, with socket and TLS; all others are closed here.
+ * The threads that do handshakes of TLS. The door gives them connections, and hears of each one's
+ * end. Those that are through go to the control thread, with socket and TLS; all others are closed
+ * here.
  *
  * Threads: start and stop where the broker starts and stops; give and evict from the control
  * thread. Memory: an allocation and 16 KiB for each connection under way. libssl takes more: it had
  * 221 KiB for a peer that announced the largest ClientHello (OpenSSL 3.0). No account is charged
- * before the handshake is done; `most` bounds it.
+ * before the handshake is done; the door bounds how many there are.
  */
 #pragma once
 
@@ -22,19 +23,25 @@
 
 struct amb_tls;
 
-/* A connection on its way. The door fills in the first part. */
+/* A connection on its way. It comes back to the control thread, whatever its end. */
 struct amb_handshake_way {
-    struct amb_mail mail;
+    struct amb_mail mail; /* to the handshaker, and back */
+    struct amb_handshaker *handshaker;
     struct amb_tls_context *context; /* a reference */
-    int fd;
     struct sockaddr_storage from;
     int64_t deadline_ns;
+    /* The control thread's. */
+    struct amb_crowd_member by_crowd;
+    struct amb_crowd *crowd; /* NULL: it does not count */
+    struct amb_mail evicted; /* to the handshaker, and back if that is too late */
+    bool is_evicted;
     /* The handshaker's; then the control thread's. */
     struct amb_tls *tls;
+    int fd; /* -1: it is closed */
     struct amb_list_node node;
-    struct amb_crowd_member by_crowd;
-    struct amb_crowd *crowd;
     short events; /* that its socket is watched for */
+    bool is_under_way;
+    bool has_heard; /* that it is evicted */
 };
 
 /* Connections by their end. */
@@ -47,42 +54,38 @@ struct amb_handshaker {
     struct amb_mail stop;
     pthread_t thread;
     struct amb_handshakers *all;
-    struct amb_crowds crowds;
     struct amb_list_node under_way; /* struct amb_handshake_way.node, oldest first */
-    uint32_t count;
-    _Atomic uint32_t given;    /* and not through: those in its mail, too */
-    _Atomic uint32_t evicting; /* evictions in its mail */
-    int64_t next_deadline_ns;  /* of all of them, or earlier */
+    int64_t next_deadline_ns;       /* of all of them, or earlier */
     int epoll_fd;
     bool is_stopping;
 };
 
 struct amb_handshakers {
     struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
-    unsigned count, next, next_evicting, next_other; /* threads take turns at each */
-    uint32_t most;                                   /* of one thread, before it evicts */
-    _Atomic uint32_t half_open;                      /* given, and not through */
-    struct amb_inbox *control;                       /* where they go, */
-    amb_mail_fn on_done; /* ... as struct amb_handshake_way.mail, which is freed there */
+    unsigned count, next, next_other; /* threads take turns at each */
+    _Atomic uint32_t half_open;       /* given, and not through: also those that are evicted */
+    struct amb_inbox *control;        /* where they go, */
+    amb_mail_fn on_end; /* ... as struct amb_handshake_way.mail, which is freed there */
     struct amb_handshake_stats stats;
 };
 
-/* most: connections under way before the oldest of a crowd goes. ELIMIT, ENOMEM. */
+/* on_end: of each that was given and is not evicted, once. ELIMIT, ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned threads,
-                                                     uint32_t most, struct amb_inbox *control,
-                                                     amb_mail_fn on_done);
+                                                     struct amb_inbox *control, amb_mail_fn on_end);
 /* Closes what is under way, and ends the threads. Mail to control may still be there. Harmless
  * twice, and on zeros. */
 void amb_handshakers_stop(struct amb_handshakers *all);
-/* Takes the descriptor, also without memory: then it is closed. */
-void amb_handshakers_give(struct amb_handshakers *all, int fd, const struct sockaddr_storage *from,
-                          struct amb_tls_context *context, int64_t deadline_ns);
+/* Takes the descriptor, also without memory: then it is closed, and NULL is returned. The rest is
+ * there until on_end, or until it is evicted. */
+struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int fd,
+                                               const struct sockaddr_storage *from,
+                                               struct amb_tls_context *context,
+                                               int64_t deadline_ns);
 /* Of the thread whose turn it is, for work of another kind. */
 struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all);
-/* One of a crowd goes, soon: of the thread that has most connections. An address may close those
- * that it has with another one, and nobody there is to pay for it. */
-void amb_handshakers_evict(struct amb_handshakers *all);
-/* Of a connection that is through: frees all but socket and TLS, which are the caller's. */
+/* It is closed, soon, also if it is through meanwhile. It is not the caller's any more. */
+void amb_handshakers_evict(struct amb_handshake_way *way);
+/* Of a connection that has come back: frees all but socket and TLS, which are the caller's. */
 void amb_handshake_way_free(struct amb_handshake_way *way);
-/* Closes it as well. */
+/* Closes it as well, if that is still to be done. */
 void amb_handshake_way_close(struct amb_handshake_way *way);

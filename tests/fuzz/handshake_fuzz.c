@@ -171,7 +171,7 @@ FUZZ_PLAIN static void check_counts(void)
         opening += client->state == AMB_CLIENT_OPENING;
         all++;
     }
-    amb_assert(control->half_open.count == half_open && control->client_count >= all);
+    amb_assert(control->half_open.clients == half_open && control->client_count >= all);
     amb_assert(control->opening_count >= opening);
 }
 
@@ -630,7 +630,7 @@ FUZZ_PLAIN static void finish(void)
         control_turn();
     }
     amb_assert(amb_list_is_empty(&control->clients) && amb_list_is_empty(&control->dead));
-    amb_assert(control->client_count == 0 && control->half_open.count == 0);
+    amb_assert(control->client_count == 0 && control->half_open.clients == 0);
     amb_assert(control->opening_count == 0);
     amb_assert(amb_control_sessions(control) == 0 && pending_count == 0);
     for (unsigned i = 0; i < SLOTS; i++) {

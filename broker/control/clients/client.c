@@ -86,7 +86,7 @@ enum amb_status amb_client_create(struct amb_control *control, int fd, bool is_u
     }
     amb_list_push_back(&control->clients, &client->node);
     control->client_count++;
-    control->half_open.count++;
+    control->half_open.clients++;
     *out = client;
     return AMB_OK;
 }
@@ -374,8 +374,8 @@ void amb_client_refuse(struct amb_client *client)
         client_tell_refusal(client);
         return;
     }
-    /* It counts as half open meanwhile, and nothing more of it is read. It is the first to go. */
-    amb_half_open_refuse(client);
+    /* It counts as half open meanwhile, and nothing more of it is read. It is the first of its
+     * crowd to go. */
     client->refusal_ns = amb_deadline_ns(control->now_ns, delay_ns);
     client->paused |= AMB_PAUSE_LOGIN;
 }

@@ -4,21 +4,30 @@
 #include "broker/config/config.h"
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
+#include "broker/tls/handshaker.h"
 
-#include <string.h>
+enum {
+    KIND_CLIENT,
+    KIND_SHAKING
+};
 
 enum amb_status amb_half_open_init(struct amb_half_open *half_open)
 {
     *half_open = (struct amb_half_open){0};
-    enum amb_status status = amb_crowds_init(&half_open->hopeful, AMB_HALF_OPEN_MAX);
-    return status == AMB_OK ? amb_crowds_init(&half_open->refused, AMB_HALF_OPEN_MAX) : status;
+    return amb_crowds_init(&half_open->crowds, AMB_HALF_OPEN_MAX);
 }
 
 void amb_half_open_fini(struct amb_half_open *half_open)
 {
-    amb_crowds_fini(&half_open->hopeful);
-    amb_crowds_fini(&half_open->refused);
+    amb_crowds_fini(&half_open->crowds);
 }
+
+uint32_t amb_half_open_count(const struct amb_half_open *half_open)
+{
+    return half_open->clients + half_open->shaking;
+}
+
+/* ---- clients ---- */
 
 bool amb_half_open_place(struct amb_client *client, const struct sockaddr_storage *from)
 {
@@ -28,71 +37,88 @@ bool amb_half_open_place(struct amb_client *client, const struct sockaddr_storag
     } else {
         amb_crowd_key_of(from, key);
     }
-    client->crowd = amb_crowds_add(&client->control->half_open.hopeful, key, &client->by_crowd);
+    client->by_crowd.kind = KIND_CLIENT;
+    client->crowd = amb_crowds_add(&client->control->half_open.crowds, key, &client->by_crowd);
     return client->crowd != NULL;
-}
-
-static void leave_crowd(struct amb_client *client)
-{
-    amb_crowds_remove(client->crowd, &client->by_crowd);
-    client->crowd = NULL;
-}
-
-void amb_half_open_refuse(struct amb_client *client)
-{
-    struct amb_half_open *half_open = &client->control->half_open;
-    uint8_t key[AMB_CROWD_KEY_SIZE];
-    if (client->crowd == NULL) {
-        return;
-    }
-    memcpy(key, client->crowd->key, sizeof(key));
-    leave_crowd(client);
-    client->crowd = amb_crowds_add(&half_open->refused, key, &client->by_crowd);
 }
 
 void amb_half_open_leave(struct amb_client *client)
 {
-    client->control->half_open.count--;
+    client->control->half_open.clients--;
     if (client->crowd != NULL) {
-        leave_crowd(client);
+        amb_crowds_remove(client->crowd, &client->by_crowd);
+        client->crowd = NULL;
     }
 }
 
-static struct amb_client *client_of(struct amb_crowd_member *member)
+/* ---- handshakes ---- */
+
+bool amb_half_open_shake(struct amb_half_open *half_open, struct amb_handshake_way *way)
 {
-    return AMB_CONTAINER_OF(member, struct amb_client, by_crowd);
+    uint8_t key[AMB_CROWD_KEY_SIZE];
+    amb_crowd_key_of(&way->from, key);
+    way->by_crowd.kind = KIND_SHAKING;
+    way->crowd = amb_crowds_add(&half_open->crowds, key, &way->by_crowd);
+    half_open->shaking += way->crowd != NULL;
+    return way->crowd != NULL;
 }
 
-/* One that has said nothing goes first, so that those do not push out a client that is half
- * through. If more than half of the crowd are half through, the oldest of these goes. */
-static struct amb_client *next_of(const struct amb_crowd *crowd)
+void amb_half_open_leave_shaking(struct amb_half_open *half_open, struct amb_handshake_way *way)
 {
-    struct amb_client *silent = NULL, *halfway = NULL;
+    if (way->crowd != NULL) {
+        amb_crowds_remove(way->crowd, &way->by_crowd);
+        way->crowd = NULL;
+        half_open->shaking--;
+    }
+}
+
+void amb_half_open_take_place(struct amb_client *client, struct amb_handshake_way *way)
+{
+    client->by_crowd.kind = KIND_CLIENT;
+    client->crowd = way->crowd;
+    amb_crowds_replace(&way->by_crowd, &client->by_crowd);
+    way->crowd = NULL;
+    client->control->half_open.shaking--;
+}
+
+/* ---- the one that goes ---- */
+
+static struct amb_half_open_one one_of(struct amb_crowd_member *member)
+{
+    struct amb_half_open_one one = {NULL, NULL};
+    if (member != NULL && member->kind == KIND_SHAKING) {
+        one.way = AMB_CONTAINER_OF(member, struct amb_handshake_way, by_crowd);
+    } else if (member != NULL) {
+        one.client = AMB_CONTAINER_OF(member, struct amb_client, by_crowd);
+    }
+    return one;
+}
+
+/* Logins that have failed go first. Then those go that have said nothing, so that they do not push
+ * out a client that is half through. If more than half of the crowd are half through, the oldest of
+ * these goes. */
+static struct amb_crowd_member *next_of(const struct amb_crowd *crowd)
+{
+    struct amb_crowd_member *silent = NULL, *halfway = NULL;
     uint32_t halfway_count = 0;
     AMB_LIST_FOR_EACH (node, &crowd->oldest) {
-        struct amb_client *client =
-            client_of(AMB_CONTAINER_OF(node, struct amb_crowd_member, node));
-        if (client->state == AMB_CLIENT_HELLO) {
-            silent = silent == NULL ? client : silent;
+        struct amb_crowd_member *member = AMB_CONTAINER_OF(node, struct amb_crowd_member, node);
+        const struct amb_client *client = one_of(member).client;
+        if (client != NULL && client->refusal_ns != 0) {
+            return member;
+        }
+        if (client == NULL || client->state == AMB_CLIENT_HELLO) {
+            silent = silent == NULL ? member : silent;
         } else {
-            halfway = halfway == NULL ? client : halfway;
+            halfway = halfway == NULL ? member : halfway;
             halfway_count++;
         }
     }
     return silent == NULL || halfway_count > crowd->count / 2 ? halfway : silent;
 }
 
-bool amb_half_open_has_refused(const struct amb_half_open *half_open)
+struct amb_half_open_one amb_half_open_next(const struct amb_half_open *half_open)
 {
-    return amb_crowds_oldest(&half_open->refused) != NULL;
-}
-
-struct amb_client *amb_half_open_next(const struct amb_half_open *half_open)
-{
-    struct amb_crowd_member *refused = amb_crowds_oldest(&half_open->refused);
-    if (refused != NULL) {
-        return client_of(refused);
-    }
-    struct amb_crowd_member *oldest = amb_crowds_oldest(&half_open->hopeful);
-    return oldest == NULL ? NULL : next_of(client_of(oldest)->crowd);
+    const struct amb_crowd *crowd = amb_crowds_largest(&half_open->crowds);
+    return one_of(crowd == NULL ? NULL : next_of(crowd));
 }

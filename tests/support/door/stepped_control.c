@@ -227,7 +227,7 @@ void stepped_leave(struct amb_client *client, int fd)
     if (!amb_list_is_empty(&control.clients)) {
         return;
     }
-    amb_assert(control.client_count == 0 && control.half_open.count == 0);
+    amb_assert(control.client_count == 0 && control.half_open.clients == 0);
     amb_assert(amb_control_sessions(&control) == 0 && control.directory.sub_count == 0);
     for (unsigned i = 0; i < STEPPED_SHARDS; i++) {
         amb_assert(amb_list_is_empty(&shards[i].sessions.live));

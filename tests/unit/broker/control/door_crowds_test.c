@@ -7,6 +7,7 @@
 #include "broker/control/clients/failures.h"
 #include "broker/control/door.h"
 #include "tests/support/door/door_harness.h"
+#include "tests/support/tls/tls_made.h"
 #include "wire/base/clock.h"
 
 #include <openssl/evp.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #define TOKEN "open sesame"
 #define MORE 88u /* than may be half open */
@@ -254,6 +256,128 @@ static void test_halfway_ones_of_an_address_push_out_none_of_another(void **stat
     door_close(&door);
 }
 
+/* ---- TLS beside others ---- */
+
+static struct tls_made made;
+
+static void open_with_tls(struct door *door)
+{
+    struct rlimit files, few;
+    char certificate[300], key[300], error[512] = "";
+    (void)snprintf(certificate, sizeof(certificate), "tls.certificate=%s",
+                   tls_made_path(&made, "server.pem"));
+    (void)snprintf(key, sizeof(key), "tls.key=%s", tls_made_path(&made, "server.key"));
+    static const char *const urls[] = {"unix://%s/broker.sock", "tcp://127.0.0.1:0",
+                                       "tls://127.0.0.1:0", NULL};
+    const char *const options[] = {certificate, key, with_token[0], NULL};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = FEW_FILES;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    if (door_try(door, urls, options, error, sizeof(error)) != AMB_OK) {
+        fail_msg("the broker does not start: %s", error);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
+/* One that says nothing at the encrypted door. */
+static void stand_at_tls(const struct door *door, uint32_t host, struct door_client *client)
+{
+    struct door at = *door;
+    at.from = host;
+    at.tcp_port = door->tls_port;
+    door_connect_tcp(&at, client);
+}
+
+/* All connections that came before are known to the door. */
+static void settle(struct door *door)
+{
+    struct halfway asker;
+    door_connect_unix(door, &asker.client);
+    begin(&asker);
+    finish(&asker);
+    door_disconnect(&asker.client);
+}
+
+/* An address has fewer than half of them, by TLS. All others came by TCP, each from an address of
+ * its own. The one has most, and pays for each that comes. */
+static void test_an_address_at_tls_pays_for_plain_ones(void **state)
+{
+    (void)state;
+    struct door door;
+    static struct halfway plain[CROWD_MAX];
+    struct door_client late[4];
+    open_with_tls(&door);
+    const unsigned most = door.config->server.max_half_open, at_tls = most / 3;
+    assert_true(at_tls > 4);
+    for (unsigned i = 0; i < most - at_tls - 1; i++) { /* One of `most` is for settle(). */
+        door.from = HOST(10 + i);
+        door_connect_tcp(&door, &plain[i].client);
+        begin(&plain[i]);
+    }
+    for (unsigned i = 0; i < at_tls; i++) {
+        stand_at_tls(&door, HOST(2), &crowd[i]);
+    }
+    settle(&door);
+    for (unsigned i = 0; i < 4; i++) {
+        door.from = HOST(200 + i);
+        door_connect_tcp(&door, &late[i]);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        door_expect_closed(&crowd[i]);
+    }
+    for (unsigned i = 0; i < most - at_tls - 1; i++) {
+        finish(&plain[i]);
+    }
+    assert_int_equal(limit_refusals(&door), 0);
+    for (unsigned i = 0; i < most - at_tls - 1; i++) {
+        door_disconnect(&plain[i].client);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        door_disconnect(&late[i]);
+    }
+    disconnect_crowd(at_tls);
+    door_close(&door);
+}
+
+/* The same the other way round. */
+static void test_a_plain_address_pays_for_those_at_tls(void **state)
+{
+    (void)state;
+    struct door door;
+    static struct door_client at_tls[CROWD_MAX];
+    struct door_client late[4];
+    open_with_tls(&door);
+    const unsigned most = door.config->server.max_half_open, plain = most / 3;
+    for (unsigned i = 0; i < most - plain - 1; i++) {
+        stand_at_tls(&door, HOST(10 + i), &at_tls[i]);
+    }
+    door.from = HOST(2);
+    for (unsigned i = 0; i < plain; i++) {
+        door_connect_tcp(&door, &crowd[i]);
+    }
+    settle(&door);
+    for (unsigned i = 0; i < 4; i++) {
+        stand_at_tls(&door, HOST(200 + i), &late[i]);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        door_expect_closed(&crowd[i]);
+    }
+    settle(&door);
+    for (unsigned i = 0; i < most - plain - 1; i++) {
+        uint8_t byte;
+        assert_int_equal(recv(at_tls[i].fd, &byte, 1, MSG_DONTWAIT), -1); /* Nothing, no end. */
+    }
+    for (unsigned i = 0; i < most - plain - 1; i++) {
+        door_disconnect(&at_tls[i]);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        door_disconnect(&late[i]);
+    }
+    disconnect_crowd(plain);
+    door_close(&door);
+}
+
 #define T(test) cmocka_unit_test(test)
 
 int main(void)
@@ -264,6 +388,12 @@ int main(void)
         T(test_wrong_logins_go_before_others_of_the_same_address),
         T(test_silent_ones_of_an_address_push_out_none_of_another),
         T(test_halfway_ones_of_an_address_push_out_none_of_another),
+        T(test_an_address_at_tls_pays_for_plain_ones),
+        T(test_a_plain_address_pays_for_those_at_tls),
     };
-    return cmocka_run_group_tests_name("broker/door_crowds", tests, NULL, NULL);
+    tls_made_init(&made);
+    tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");
+    int failed = cmocka_run_group_tests_name("broker/door_crowds", tests, NULL, NULL);
+    tls_made_fini(&made);
+    return failed;
 }

@@ -59,25 +59,32 @@ static void test_an_address_or_a_network_of_ipv6_is_one_crowd(void **state)
     amb_crowds_fini(&crowds);
 }
 
+static struct amb_crowd_member *first_to_go(const struct amb_crowds *crowds)
+{
+    const struct amb_crowd *largest = amb_crowds_largest(crowds);
+    assert_non_null(largest);
+    return AMB_CONTAINER_OF(largest->oldest.next, struct amb_crowd_member, node);
+}
+
 static void test_the_oldest_of_the_largest_goes_first(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
     struct amb_crowd_member few[2], many[3];
     assert_int_equal(amb_crowds_init(&crowds, 5), AMB_OK);
-    assert_null(amb_crowds_oldest(&crowds));
+    assert_null(amb_crowds_largest(&crowds));
     struct amb_crowd *small = add(&crowds, "192.0.2.1", &few[0]);
     struct amb_crowd *large = add(&crowds, "192.0.2.2", &many[0]);
     (void)add(&crowds, "192.0.2.2", &many[1]);
     (void)add(&crowds, "192.0.2.1", &few[1]);
     (void)add(&crowds, "192.0.2.2", &many[2]);
-    assert_ptr_equal(amb_crowds_oldest(&crowds), &many[0]);
+    assert_ptr_equal(first_to_go(&crowds), &many[0]);
     amb_crowds_remove(large, &many[0]);
     amb_crowds_remove(large, &many[1]);
-    assert_ptr_equal(amb_crowds_oldest(&crowds), &few[0]);
+    assert_ptr_equal(first_to_go(&crowds), &few[0]);
     amb_crowds_remove(small, &few[0]);
     amb_crowds_remove(small, &few[1]);
-    assert_ptr_equal(amb_crowds_oldest(&crowds), &many[2]);
+    assert_ptr_equal(first_to_go(&crowds), &many[2]);
     amb_crowds_fini(&crowds);
 }
 
@@ -98,13 +105,13 @@ static void test_of_many_addresses_the_oldest_connection_goes(void **state)
         text[8] = (char)('1' + i);
         of[i] = add(&crowds, text, &members[i]);
     }
-    assert_ptr_equal(amb_crowds_oldest(&crowds), &members[0]);
+    assert_ptr_equal(first_to_go(&crowds), &members[0]);
     amb_crowds_remove(of[0], &members[0]);
     of[PLACES] =
         add(&crowds, "198.51.100.1", &members[PLACES]); /* In the place of the first one. */
     assert_ptr_equal(of[PLACES], of[0]);
     for (unsigned i = 1; i <= PLACES; i++) {
-        assert_ptr_equal(amb_crowds_oldest(&crowds), &members[i]);
+        assert_ptr_equal(first_to_go(&crowds), &members[i]);
         amb_crowds_remove(of[i], &members[i]);
     }
     amb_crowds_fini(&crowds);
@@ -124,6 +131,26 @@ static void test_a_table_that_is_full_takes_no_more_and_has_room_again(void **st
     amb_crowds_fini(&crowds);
 }
 
+static void test_one_that_is_replaced_keeps_its_place(void **state)
+{
+    (void)state;
+    struct amb_crowds crowds;
+    struct amb_crowd_member old[3], fresh;
+    assert_int_equal(amb_crowds_init(&crowds, 2), AMB_OK);
+    struct amb_crowd *crowd = add(&crowds, "192.0.2.1", &old[0]);
+    (void)add(&crowds, "192.0.2.1", &old[1]);
+    (void)add(&crowds, "192.0.2.1", &old[2]);
+    amb_crowds_replace(&old[1], &fresh);
+    assert_int_equal(crowd->count, 3);
+    assert_ptr_equal(first_to_go(&crowds), &old[0]);
+    amb_crowds_remove(crowd, &old[0]);
+    assert_ptr_equal(first_to_go(&crowds), &fresh);
+    assert_int_equal(fresh.number, 2);
+    amb_crowds_remove(crowd, &fresh);
+    assert_ptr_equal(first_to_go(&crowds), &old[2]);
+    amb_crowds_fini(&crowds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_the_oldest_of_the_largest_goes_first),
         cmocka_unit_test(test_of_many_addresses_the_oldest_connection_goes),
         cmocka_unit_test(test_a_table_that_is_full_takes_no_more_and_has_room_again),
+        cmocka_unit_test(test_one_that_is_replaced_keeps_its_place),
     };
     return cmocka_run_group_tests_name("crowds", tests, NULL, NULL);
 }

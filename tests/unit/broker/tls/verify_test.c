@@ -62,7 +62,7 @@ static void post_all(struct amb_handshakers *handshakers, unsigned threads,
                      const struct amb_signer *signer, struct amb_inbox *inbox)
 {
     static struct amb_verify verify[MANY];
-    assert_int_equal(amb_handshakers_start(handshakers, threads, 8, inbox, never), AMB_OK);
+    assert_int_equal(amb_handshakers_start(handshakers, threads, inbox, never), AMB_OK);
     for (unsigned i = 0; i < MANY; i++) {
         fill(&verify[i], signer, inbox, i);
         amb_verify_post(&verify[i], handshakers);

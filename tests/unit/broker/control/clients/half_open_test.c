@@ -2,6 +2,7 @@
 /* Half-open connections: which of them goes first. */
 #include "broker/control/clients/half_open.h"
 
+#include "broker/tls/handshaker.h"
 #include "tests/support/door/stepped_control.h"
 
 #include <arpa/inet.h>
@@ -26,14 +27,26 @@ static struct amb_client *come(bool is_unix)
     return clients[count++];
 }
 
-static struct amb_client *come_from(const char *host)
+static struct sockaddr_storage address(const char *host)
 {
     struct sockaddr_storage from = {.ss_family = AF_INET};
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&from;
-    struct amb_client *client = come(false);
     assert_int_equal(inet_pton(AF_INET, host, &v4->sin_addr), 1);
+    return from;
+}
+
+static struct amb_client *come_from(const char *host)
+{
+    const struct sockaddr_storage from = address(host);
+    struct amb_client *client = come(false);
     assert_true(amb_half_open_place(client, &from));
     return client;
+}
+
+static void shake_from(const char *host, struct amb_handshake_way *way)
+{
+    *way = (struct amb_handshake_way){.from = address(host)};
+    assert_true(amb_half_open_shake(&stepped_control()->half_open, way));
 }
 
 static struct amb_client *come_as(uid_t uid)
@@ -49,14 +62,32 @@ static struct amb_client *come_as(uid_t uid)
 static void has_failed(struct amb_client *client)
 {
     client->state = AMB_CLIENT_AUTH;
-    amb_half_open_refuse(client);
     client->refusal_ns = 1;
 }
 
 static void expect_next(struct amb_client *client)
 {
-    assert_ptr_equal(amb_half_open_next(&stepped_control()->half_open), client);
+    struct amb_half_open_one one = amb_half_open_next(&stepped_control()->half_open);
+    assert_ptr_equal(one.client, client);
+    assert_null(one.way);
     amb_client_end(client, "it has to go");
+}
+
+static void expect_next_shaking(struct amb_handshake_way *way)
+{
+    struct amb_half_open *half_open = &stepped_control()->half_open;
+    struct amb_half_open_one one = amb_half_open_next(half_open);
+    assert_ptr_equal(one.way, way);
+    assert_null(one.client);
+    amb_half_open_leave_shaking(half_open, way);
+    amb_half_open_leave_shaking(half_open, way);
+}
+
+static void expect_nobody(void)
+{
+    struct amb_half_open_one one = amb_half_open_next(&stepped_control()->half_open);
+    assert_null(one.client);
+    assert_null(one.way);
 }
 
 static int leave(void **state)
@@ -68,10 +99,8 @@ static int leave(void **state)
     }
     amb_client_bury(stepped_control());
     count = 0;
-    const struct amb_half_open *half_open = &stepped_control()->half_open;
-    assert_int_equal(half_open->count, 0);
-    assert_false(amb_half_open_has_refused(half_open));
-    assert_null(amb_half_open_next(half_open));
+    assert_int_equal(amb_half_open_count(&stepped_control()->half_open), 0);
+    expect_nobody();
     return 0;
 }
 
@@ -110,23 +139,59 @@ static void test_silent_ones_go_first_unless_they_are_few(void **state)
     expect_next(more);
 }
 
-static void test_those_that_have_failed_go_before_any_crowd(void **state)
+static void test_those_that_have_failed_go_before_others_of_their_crowd(void **state)
 {
     (void)state;
-    struct amb_client *crowd[3], *alone = come_from("192.0.2.1");
-    for (unsigned i = 0; i < 3; i++) {
+    struct amb_client *alone = come_from("192.0.2.1"), *crowd[4];
+    for (unsigned i = 0; i < 4; i++) {
         crowd[i] = come_from("192.0.2.2");
     }
-    struct amb_client *failed[2] = {come_from("192.0.2.3"), come_from("192.0.2.3")};
-    has_failed(failed[1]);
     has_failed(alone);
-    has_failed(failed[0]);
-    assert_true(amb_half_open_has_refused(&stepped_control()->half_open));
-    expect_next(failed[1]); /* Its address has most of them, and it failed first. */
-    expect_next(alone);
-    expect_next(failed[0]);
-    assert_false(amb_half_open_has_refused(&stepped_control()->half_open));
+    has_failed(crowd[3]);
+    has_failed(crowd[2]);
+    expect_next(crowd[2]); /* Another crowd has most, and so alone may wait for its answer. */
+    expect_next(crowd[3]);
     expect_next(crowd[0]);
+    expect_next(alone);
+    expect_next(crowd[1]);
+}
+
+/* An address cannot hide behind many others, by whatever doors it and they come. */
+static void test_the_largest_crowd_is_that_of_all_kinds(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = {"192.0.2.1", "192.0.2.2", "192.0.2.3"};
+    struct amb_client *plain[3];
+    struct amb_handshake_way shaking[2], other;
+    for (unsigned i = 0; i < 3; i++) {
+        plain[i] = come_from(hosts[i]);
+    }
+    shake_from("192.0.2.9", &shaking[0]);
+    shake_from("192.0.2.9", &shaking[1]);
+    shake_from("192.0.2.3", &other);
+    assert_int_equal(amb_half_open_count(&stepped_control()->half_open), 6);
+    expect_next(plain[2]); /* Two are of its address, and it is the oldest of such. */
+    expect_next_shaking(&shaking[0]);
+    expect_next(plain[0]);
+    expect_next(plain[1]);
+    expect_next_shaking(&shaking[1]);
+    expect_next_shaking(&other);
+}
+
+static void test_one_that_is_through_is_as_old_as_it_was(void **state)
+{
+    (void)state;
+    struct amb_handshake_way ways[2];
+    shake_from("192.0.2.1", &ways[0]);
+    shake_from("192.0.2.1", &ways[1]);
+    struct amb_client *plain = come_from("192.0.2.1");
+    struct amb_client *through = come(false);
+    amb_half_open_take_place(through, &ways[0]);
+    assert_null(ways[0].crowd);
+    assert_int_equal(stepped_control()->half_open.shaking, 1);
+    expect_next(through);
+    expect_next_shaking(&ways[1]);
+    expect_next(plain);
 }
 
 /* A crowd is nobody's once all of it has said who it is. */
@@ -139,9 +204,9 @@ static void test_those_that_have_logged_in_do_not_count(void **state)
         stepped_log_in(client, fds[count - 1]);
         assert_null(client->crowd);
     }
-    assert_int_equal(stepped_control()->half_open.count, 1);
+    assert_int_equal(stepped_control()->half_open.clients, 1);
     expect_next(other);
-    assert_null(amb_half_open_next(&stepped_control()->half_open));
+    expect_nobody();
     for (unsigned i = 1; i < count; i++) {
         stepped_leave(clients[i], fds[i]);
     }
@@ -157,7 +222,9 @@ int main(void)
         T(test_the_largest_crowd_loses_its_oldest),
         T(test_a_uid_is_a_crowd),
         T(test_silent_ones_go_first_unless_they_are_few),
-        T(test_those_that_have_failed_go_before_any_crowd),
+        T(test_those_that_have_failed_go_before_others_of_their_crowd),
+        T(test_the_largest_crowd_is_that_of_all_kinds),
+        T(test_one_that_is_through_is_as_old_as_it_was),
         T(test_those_that_have_logged_in_do_not_count),
     };
     return cmocka_run_group_tests_name("broker/half_open", tests, NULL, NULL);

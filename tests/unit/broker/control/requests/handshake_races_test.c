@@ -38,7 +38,7 @@ static void test_no_deadline_runs_while_the_broker_is_waited_for(void **state)
     int fd;
     struct amb_control *control = stepped_control();
     struct amb_client *client = opening_client(&fd);
-    assert_int_equal(control->half_open.count, 0); /* It has said who it is. */
+    assert_int_equal(control->half_open.clients, 0); /* It has said who it is. */
     assert_int_equal(control->opening_count, 1);
     int64_t late_ns = client->deadline_ns + control->config->limits.peer_timeout_ns;
     amb_client_tick(client, late_ns);
@@ -60,7 +60,7 @@ static void test_a_session_is_being_made_until_its_worker_has_answered(void **st
     struct amb_control *control = stepped_control();
     struct amb_client *client = opening_client(&fd);
     amb_client_end(client, "it has gone meanwhile");
-    assert_int_equal(control->half_open.count, 0);
+    assert_int_equal(control->half_open.clients, 0);
     assert_int_equal(control->opening_count, 1); /* Its ring costs as much. */
     stepped_leave(client, fd);
     assert_int_equal(control->opening_count, 0);

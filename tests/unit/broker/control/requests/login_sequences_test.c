@@ -89,7 +89,7 @@ static int setup(void **state)
     amb_renew_users(control, users);
     amb_auth_users_unref(&users);
     control->handshakers = &handshakers;
-    return amb_handshakers_start(&handshakers, 1, 8, &control->inbox, no_connection) != AMB_OK;
+    return amb_handshakers_start(&handshakers, 1, &control->inbox, no_connection) != AMB_OK;
 }
 
 static int teardown(void **state)

@@ -68,7 +68,7 @@ static void test_the_door_pauses_while_too_many_signatures_wait(void **state)
         amb_client_end(client, "it has left");
         amb_client_bury(control);
     }
-    assert_int_equal(control->half_open.count, 0);
+    assert_int_equal(control->half_open.clients, 0);
     assert_int_equal(control->client_count, AMB_PROOFS_MAX);
     listener->watch.fn(&listener->watch, EPOLLIN);
     assert_true(listener->is_paused);
