@@ -5,9 +5,10 @@
  *
  * Clients say where they are. /proc is asked about the namespaces of a few that have not said so.
  *
- *   init ─► add, for each client ─► rows
+ *   ask, for each client ─► read ─► init ─► add, for each client ─► rows
  *
- * Threads: the control thread. Memory: the caller's; texts of clients are copied.
+ * Threads: the control thread; read that of doctor_files.h, for /proc may hang. Memory: the
+ * caller's; texts of clients are copied.
  */
 #pragma once
 
@@ -33,19 +34,27 @@ enum amb_doctor_misfit {
 struct amb_doctor_side {
     const char *name;                /* a client's */
     const char *release;             /* of libamb; "": not known */
-    pid_t pid;                       /* 0: not known; of the broker: this process */
+    pid_t pid;                       /* a client's; 0: not known */
     bool is_local;                   /* it is on this machine */
     uint64_t pid_ns, ipc_ns, net_ns; /* by its own word; 0: not known */
     const char *visible; /* of a client that uses GPUs: Peer.visible_devices; else NULL */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg; /* 0: it has told none */
 };
 
-struct amb_doctor_clients {
-    const char *root; /* "", or, in tests, a folder that has proc */
-    struct amb_doctor_side own;
+/* The answers of /proc. Zeros: none. */
+struct amb_doctor_told {
     char visible[AMB_DOCTOR_VISIBLE_SIZE]; /* CUDA_VISIBLE_DEVICES of the broker, */
     bool has_visible;                      /* ... if it has any */
-    unsigned asked;                        /* clients about whom /proc was asked */
+    unsigned asked;                        /* processes */
+    struct {
+        pid_t pid;
+        uint64_t pid_ns, ipc_ns, net_ns; /* 0: not known */
+    } of[AMB_DOCTOR_ASKED_MAX];
+};
+
+struct amb_doctor_clients {
+    struct amb_doctor_side own;
+    const struct amb_doctor_told *told;
     struct {
         unsigned count;
         char name[64], theirs[AMB_DOCTOR_VISIBLE_SIZE];
@@ -53,8 +62,13 @@ struct amb_doctor_clients {
     } misfits[AMB_DOCTOR_MISFITS];
 };
 
-/* own: its texts must live as long. */
-void amb_doctor_clients_init(struct amb_doctor_clients *clients, const char *root,
+/* /proc is to be asked about it, if it has not said where it is. */
+void amb_doctor_told_ask(struct amb_doctor_told *told, const struct amb_doctor_side *client);
+/* root: "", or, in tests, a folder that has proc. */
+void amb_doctor_told_read(struct amb_doctor_told *told, const char *root);
+
+/* Both must live as long, with the texts of `own`. */
+void amb_doctor_clients_init(struct amb_doctor_clients *clients, const struct amb_doctor_told *told,
                              const struct amb_doctor_side *own);
 void amb_doctor_clients_add(struct amb_doctor_clients *clients,
                             const struct amb_doctor_side *client);

@@ -189,33 +189,54 @@ static void look_at_near(json_t *rows, const struct amb_control *control)
 /* Both cut the list at the same place, and one has a sign before it. */
 _Static_assert(AMB_VISIBLE_DEVICES_SIZE == AMB_DOCTOR_VISIBLE_SIZE + 1, "lists that are compared");
 
-/* Namespaces, visible GPUs and releases. */
-static void look_at_clients(json_t *rows, const struct amb_control *control, bool has_gpus)
+static struct amb_doctor_side side_of(const struct amb_client *client, bool has_gpus)
 {
+    bool is_of_gpus = has_gpus && client->is_unix && uses_gpu(client);
+    return (struct amb_doctor_side){.name = client->name,
+                                    .release = client->version,
+                                    .pid = client->is_unix ? client->pid : 0,
+                                    .is_local = amb_why_is_near(client),
+                                    .pid_ns = client->place.pid_ns,
+                                    .ipc_ns = client->place.ipc_ns,
+                                    .net_ns = client->place.net_ns,
+                                    .visible = is_of_gpus ? client->place.visible_devices : NULL,
+                                    .ucx_release = client->ucx_release,
+                                    .ucx_tx_seg = client->ucx_tx_seg,
+                                    .ucx_rx_seg = client->ucx_rx_seg};
+}
+
+/* Those that did not say where they are. */
+static void ask_about_clients(const struct amb_control *control, struct amb_doctor_told *told)
+{
+    AMB_LIST_FOR_EACH (node, &control->clients) {
+        const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
+        if (client->has_session) {
+            const struct amb_doctor_side side = side_of(client, false);
+            amb_doctor_told_ask(told, &side);
+        }
+    }
+}
+
+/* Namespaces, visible GPUs and releases. */
+static void look_at_clients(json_t *rows, const struct amb_control *control, bool has_gpus,
+                            const struct amb_doctor_told *told)
+{
+    static const struct amb_doctor_told nothing;
     struct amb_doctor_clients clients;
     const struct amb_doctor_side own = {.release = AMB_BROKER_VERSION,
+                                        .pid_ns = control->pid_ns,
+                                        .ipc_ns = control->ipc_ns,
+                                        .net_ns = control->net_ns,
                                         .ucx_release = control->ucx_release,
                                         .ucx_tx_seg = control->ucx_tx_seg,
                                         .ucx_rx_seg = control->ucx_rx_seg};
-    amb_doctor_clients_init(&clients, amb_doctor_root(), &own);
+    amb_doctor_clients_init(&clients, told == NULL ? &nothing : told, &own);
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (!client->has_session) {
             continue;
         }
-        bool is_of_gpus = has_gpus && client->is_unix && uses_gpu(client);
-        const struct amb_doctor_side side = {.name = client->name,
-                                             .release = client->version,
-                                             .pid = client->is_unix ? client->pid : 0,
-                                             .is_local = amb_why_is_near(client),
-                                             .pid_ns = client->place.pid_ns,
-                                             .ipc_ns = client->place.ipc_ns,
-                                             .net_ns = client->place.net_ns,
-                                             .visible =
-                                                 is_of_gpus ? client->place.visible_devices : NULL,
-                                             .ucx_release = client->ucx_release,
-                                             .ucx_tx_seg = client->ucx_tx_seg,
-                                             .ucx_rx_seg = client->ucx_rx_seg};
+        const struct amb_doctor_side side = side_of(client, has_gpus);
         amb_doctor_clients_add(&clients, &side);
     }
     amb_doctor_clients_rows(&clients, rows);
@@ -255,14 +276,15 @@ struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_
     }
     struct amb_ucx_places places;
     amb_ucx_places_init(&places);
-    const struct amb_doctor_files files = {.config = control->config,
-                                           .users = control->users,
-                                           .sockets = sockets,
-                                           .count = count,
-                                           .workers = control->shard_count,
-                                           .host = facts_of_host(control),
-                                           .places = amb_ucx_library() == NULL ? &places : NULL,
-                                           .now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC};
+    struct amb_doctor_files files = {.config = control->config,
+                                     .users = control->users,
+                                     .sockets = sockets,
+                                     .count = count,
+                                     .workers = control->shard_count,
+                                     .host = facts_of_host(control),
+                                     .places = amb_ucx_library() == NULL ? &places : NULL,
+                                     .now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC};
+    ask_about_clients(control, &files.told);
     return amb_doctor_look_begin(&files, &control->inbox, done, context);
 }
 
@@ -286,7 +308,8 @@ static void add_files(json_t *rows, const json_t *files)
     }
 }
 
-json_t *amb_status_doctor(const struct amb_control *control, const json_t *files)
+json_t *amb_status_doctor(const struct amb_control *control, const json_t *files,
+                          const struct amb_doctor_told *told)
 {
     json_t *rows = json_array();
     const struct amb_gpus *gpus = amb_status_gpus(control);
@@ -295,7 +318,7 @@ json_t *amb_status_doctor(const struct amb_control *control, const json_t *files
     look_at_service(rows, control);
     amb_doctor_audit(control->audit, rows);
     look_at_near(rows, control);
-    look_at_clients(rows, control, gpus != NULL);
+    look_at_clients(rows, control, gpus != NULL, told);
     if (gpus != NULL) {
         look_at_gpus(rows, control, gpus);
     } else {

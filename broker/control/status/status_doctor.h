@@ -2,8 +2,7 @@
 /*
  * The findings of `doctor` of a broker that runs: broker/doctor is given the facts of its control
  * thread. Files were looked at before, on a thread that may wait for them.
- * Threads: the control thread. Of files it reads the links of /proc/PID/ns alone, of clients that
- * did not tell their namespaces. Memory: JSON, the caller's.
+ * Threads: the control thread, which reads no file for it. Memory: JSON, the caller's.
  */
 #pragma once
 
@@ -13,10 +12,12 @@
 
 struct amb_control;
 struct amb_doctor_look;
+struct amb_doctor_told;
 
 /* Looks at files: broker/doctor/doctor_files.h. The context goes to `done`. NULL as there. */
 struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_mail_fn done,
                                                void *context);
-/* Rows of {check, state, finding, fix, id, link}: wire/doctor/checks.h. files: of that look, or
- * NULL. */
-json_t *amb_status_doctor(const struct amb_control *control, const json_t *files);
+/* Rows of {check, state, finding, fix, id, link}: wire/doctor/checks.h. files and told: of that
+ * look, or NULL. */
+json_t *amb_status_doctor(const struct amb_control *control, const json_t *files,
+                          const struct amb_doctor_told *told);

@@ -5,14 +5,24 @@
 #include "tests/support/doctor/findings_try.h"
 #include "tests/support/link/ucx_tree.h"
 
-static const struct amb_doctor_side own = {
-    .release = "1.4.2", .ucx_release = 0x011600, .ucx_tx_seg = 1, .ucx_rx_seg = 2};
+static const struct amb_doctor_side own = {.release = "1.4.2",
+                                           .pid_ns = 1,
+                                           .ipc_ns = 2,
+                                           .net_ns = 3,
+                                           .ucx_release = 0x011600,
+                                           .ucx_tx_seg = 1,
+                                           .ucx_rx_seg = 2};
 
 static json_t *rows_of(const struct amb_doctor_side *clients, size_t count)
 {
     struct amb_doctor_clients all;
+    struct amb_doctor_told told = {.asked = 0};
     json_t *rows = json_array();
-    amb_doctor_clients_init(&all, tree_root, &own);
+    for (size_t i = 0; i < count; i++) {
+        amb_doctor_told_ask(&told, &clients[i]);
+    }
+    amb_doctor_told_read(&told, tree_root);
+    amb_doctor_clients_init(&all, &told, &own);
     for (size_t i = 0; i < count; i++) {
         amb_doctor_clients_add(&all, &clients[i]);
     }
@@ -23,7 +33,6 @@ static json_t *rows_of(const struct amb_doctor_side *clients, size_t count)
 static void clients_that_fit_have_no_row(void **state)
 {
     (void)state;
-    tree_link("proc/self/ns/pid", "pid:[1]");
     const struct amb_doctor_side fit[] = {
         {.name = "a", .release = "1.4.0", .is_local = true, .pid_ns = 1},
         {.name = "b", .release = "", .pid = 77, .is_local = true},
@@ -38,9 +47,6 @@ static void clients_that_fit_have_no_row(void **state)
 static void other_namespaces_are_named(void **state)
 {
     (void)state;
-    tree_link("proc/self/ns/pid", "pid:[1]");
-    tree_link("proc/self/ns/ipc", "ipc:[2]");
-    tree_link("proc/self/ns/net", "net:[3]");
     tree_link("proc/77/ns/pid", "pid:[9]");
     tree_link("proc/77/ns/ipc", "ipc:[2]");
     tree_link("proc/77/ns/net", "net:[8]");
@@ -62,28 +68,31 @@ static void other_namespaces_are_named(void **state)
 }
 
 /* However many have not told theirs, /proc is asked about a few. */
-static void files_of_few_clients_are_looked_at(void **state)
+static void files_of_few_processes_are_looked_at(void **state)
 {
     (void)state;
     struct amb_doctor_clients all;
-    tree_link("proc/self/ns/net", "net:[3]");
-    tree_link("proc/77/ns/net", "net:[8]");
-    const struct amb_doctor_side silent = {
-        .name = "silent", .release = "", .pid = 77, .is_local = true};
-    const struct amb_doctor_side told = {.name = "told",
-                                         .release = "",
-                                         .pid = 77,
-                                         .is_local = true,
-                                         .pid_ns = 1,
-                                         .ipc_ns = 2,
-                                         .net_ns = 4};
-    amb_doctor_clients_init(&all, tree_root, &own);
-    for (unsigned i = 0; i < 3 * AMB_DOCTOR_ASKED_MAX; i++) {
+    struct amb_doctor_told told = {.asked = 0};
+    struct amb_doctor_side silent = {.name = "silent", .release = "", .is_local = true};
+    const unsigned first = 1000, count = AMB_DOCTOR_ASKED_MAX + 1;
+    for (unsigned i = 0; i < count; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof(path), "proc/%u/ns/net", first + i);
+        tree_link(path, "net:[8]");
+        silent.pid = (pid_t)(first + i);
+        amb_doctor_told_ask(&told, &silent);
+        amb_doctor_told_ask(&told, &silent); /* Another client of it. */
+    }
+    assert_int_equal(told.asked, AMB_DOCTOR_ASKED_MAX);
+    amb_doctor_told_read(&told, tree_root);
+    amb_doctor_clients_init(&all, &told, &own);
+    for (unsigned i = 0; i < count; i++) {
+        silent.pid = (pid_t)(first + i);
         amb_doctor_clients_add(&all, &silent);
     }
-    assert_int_equal(all.asked, AMB_DOCTOR_ASKED_MAX);
     assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX);
-    amb_doctor_clients_add(&all, &told);
+    silent.net_ns = 4;
+    amb_doctor_clients_add(&all, &silent); /* It has told. */
     assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX + 1);
 }
 
@@ -166,7 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(clients_that_fit_have_no_row),
         CASE(other_namespaces_are_named),
-        CASE(files_of_few_clients_are_looked_at),
+        CASE(files_of_few_processes_are_looked_at),
         CASE(clients_that_are_shown_other_devices_are_named),
         CASE(many_are_one_row),
         CASE(releases_are_compared_by_their_minor),

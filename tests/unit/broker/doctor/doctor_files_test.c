@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define TRIES_MAX 4u
 #define SILENT "\"files-silent\""
@@ -31,6 +32,8 @@ FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 int __real_access(const char *path, int mode);
 int __wrap_access(const char *path, int mode);
+ssize_t __real_readlink(const char *path, char *out, size_t size);
+ssize_t __wrap_readlink(const char *path, char *out, size_t size);
 
 static void pass(const char *path)
 {
@@ -58,6 +61,12 @@ int __wrap_access(const char *path, int mode)
 {
     pass(path);
     return __real_access(path, mode);
+}
+
+ssize_t __wrap_readlink(const char *path, char *out, size_t size)
+{
+    pass(path);
+    return __real_readlink(path, out, size);
 }
 
 FILE *__wrap_fopen(const char *path, const char *mode)
@@ -177,6 +186,21 @@ static void test_it_goes_on_while_proc_hangs(void **state)
     go_on_while_it_hangs(LIMITS);
 }
 
+/* The clients of this test do not say where they are. */
+static void test_it_goes_on_while_the_namespaces_of_a_client_hang(void **state)
+{
+    char path[64];
+    (void)state;
+    (void)snprintf(path, sizeof(path), "/proc/%d/ns/ipc", (int)getpid());
+    go_on_while_it_hangs(path);
+}
+
+static void test_it_goes_on_while_its_environment_hangs(void **state)
+{
+    (void)state;
+    go_on_while_it_hangs("/proc/self/environ");
+}
+
 static void test_each_row_of_the_machine_is_there_once(void **state)
 {
     static const char *const checks[] = {"\"memlock\"", "\"descriptors\"", "\"/dev/shm\""};
@@ -259,6 +283,8 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         T(test_the_control_thread_goes_on_while_a_look_hangs),
         T(test_it_goes_on_while_proc_hangs),
+        T(test_it_goes_on_while_the_namespaces_of_a_client_hang),
+        T(test_it_goes_on_while_its_environment_hangs),
         T(test_each_row_of_the_machine_is_there_once),
         T(test_it_goes_on_while_a_folder_of_ucx_hangs),
         T(test_looks_that_hang_have_a_limit),
