@@ -33,9 +33,10 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import scrape
-from harness import LINKS, Failure, check, main, until
+from harness import LINKS, Failure, check, check_time, main, until
 
 CLIENTS = 8
+LOG_MAX = 4000  # characters of a publisher's log that are told
 
 
 class Load:
@@ -91,6 +92,30 @@ class Load:
         self.pubs.append(self.start("pub", number + 1, str(len(self.logs) + 1), str(self.messages),
                                     self.max, self.confirm))
 
+    def publishing(self):
+        """The publishers that go on. Each one that has ended by itself has ended well."""
+        going = [pub for pub in self.pubs if pub.is_running()]
+        for pub in self.pubs:
+            status = pub.popen.poll()
+            check(pub in self.killed or status in (None, 0), f"{pub.name}, a publisher over "
+                  f"{self.links[pub.number % len(self.links)]}, ended with {status}\n{pub.log()[-LOG_MAX:]}")
+        return going
+
+    def until(self, seconds, condition, text):
+        """The same, and no publisher's end is waited for."""
+        until(seconds, lambda: self.publishing() is not None and condition(), text)
+
+    def finish(self, seconds):
+        """All have published all."""
+        deadline = time.monotonic() + seconds
+        while going := self.publishing():
+            check_time(time.monotonic() < deadline,
+                       f"{', '.join(pub.name for pub in going)}: not done in {seconds} s")
+            time.sleep(0.01)
+        for pub in self.pubs:
+            if pub not in self.killed:  # UCX writes there too.
+                check("done" in pub.all_lines(seconds), f"{pub.name} has not said that it is done: {pub.log()[-LOG_MAX:]}")
+
 
 def count_of(path):
     """Records in a log, which may not be there yet."""
@@ -130,10 +155,10 @@ def make_trouble(load, dice, events, pause, broker_options, is_killed):
     """Kills what `events` says, in this order, while all publish; how many of each were killed."""
     done = {"pub": 0, "sub": 0, "broker": 0, "reload": 0}
     if "broker" in events:
-        until(60, lambda: all(count_of(load.logs[pub]) for pub in load.pubs), "all have begun")
+        load.until(60, lambda: all(count_of(load.logs[pub]) for pub in load.pubs), "all have begun")
     for event in events:
         time.sleep(dice.uniform(pause / 10, pause))
-        living = {"pub": [pub for pub in load.pubs if pub.is_running()],
+        living = {"pub": load.publishing(),
                   "sub": [sub for sub in load.subs if sub.is_running()]}
         if len(living["pub"]) < CLIENTS // 2:
             break
@@ -153,11 +178,6 @@ def make_trouble(load, dice, events, pause, broker_options, is_killed):
     return done
 
 
-def finish(pub, seconds):
-    check("done" in pub.all_lines(seconds), f"a publisher: {pub.log()}")  # UCX writes there too.
-    check(pub.wait(seconds) == 0, f"a publisher: {pub.log()}")
-
-
 def publish_last(load, seconds):
     """A few more, once all subscribers are back: who gets nothing from the last broker is not told of it."""
     wanted = sum(load.policy == "group" and CLIENTS or 2 for sub in load.subs if sub.is_running())
@@ -165,7 +185,7 @@ def publish_last(load, seconds):
                            if row["pattern"].startswith("load.")]) >= wanted, "all are back")
     load.messages = 1000
     load.publish(0)
-    finish(load.pubs[-1], seconds)
+    load.finish(seconds)
 
 
 def dropped(load):
@@ -174,9 +194,9 @@ def dropped(load):
 
 def stop_some(load, dice, first):
     """Subscribers fall behind: `first` has been stopped since before the first message, until 100 are dropped."""
-    until(60, lambda: dropped(load) >= 100 or not any(pub.is_running() for pub in load.pubs), "100 are dropped")
+    load.until(60, lambda: dropped(load) >= 100 or not load.publishing(), "100 are dropped")
     first.signal(signal.SIGCONT)
-    while any(pub.is_running() for pub in load.pubs):
+    while load.publishing():
         sub = dice.choice(load.subs)
         sub.signal(signal.SIGSTOP)
         time.sleep(dice.uniform(0.05, 0.3))
@@ -284,9 +304,7 @@ def test(rig, options):
     check(not reloads or killed["reload"] > 0, "no reload: too few messages for that")
     if drops:
         stop_some(load, dice, first)
-    for pub in load.pubs:
-        if pub not in load.killed:
-            finish(pub, seconds)
+    load.finish(seconds)
     if restarts:
         publish_last(load, seconds)
     figures = None if events else Figures(load, counters)
