@@ -16,10 +16,11 @@ import tempfile
 import time
 
 import pytest
-from harness import check, patience, starved, until
+from harness import PATIENT, check, patience, starved, until
 
 SECONDS = 3000  # of a thousand kills, about a second each
 YOUNG_S = 1.0
+ROUNDED_S = 0.05  # an age that is told
 ENTRY = 80  # bytes of a message of 64, with its record
 SILENT = re.compile(r"last active ([0-9.]+) s ago")
 
@@ -157,9 +158,18 @@ def stop(pid):
           "it does not stop")
 
 
+def goes_on(ctl, file, since):
+    """It has had a sign of life behind that moment: while it stood still there was none, however long that was."""
+    def has_sign():
+        asked = time.time()
+        _, said = view(ctl, file, "metrics")
+        return asked - float(SILENT.search(said).group(1)) > since + ROUNDED_S
+    until(10, has_sign, "it goes on")
+
+
 def test_a_broker_that_stands_still_is_seen(rig, build, folder, options):
     ctl = f"{build}/tools/broker-ctl"
-    broker = Broker(rig, build, folder)
+    broker = Broker(rig, build, folder, PATIENT)  # or a view that takes long would end the load
     moving(ctl, broker.file)
     last, before = figures(ctl, broker.file), broker.process.waited()
     for _ in range(int(options.get("rounds", 10))):
@@ -170,12 +180,14 @@ def test_a_broker_that_stands_still_is_seen(rig, build, folder, options):
             now = figures(ctl, broker.file)
             again = figures(ctl, broker.file)
         finally:
+            continued = time.time()
             os.kill(broker.process.pid, signal.SIGCONT)
         compare(last, now)
         whole(now[1])
         check(now[0] == again[0] and now[1] == again[1], "a broker that stands still counts")
         check("is there" in now[2], now[2])
         young(now, stopped, before, after)
+        goes_on(ctl, broker.file, continued)
         last, before = now, after
     # A view of a broker that does not answer is of its file.
     stop(broker.process.pid)
