@@ -63,6 +63,9 @@ if(AMB_TESTS)
     set_tests_properties(stress-policies PROPERTIES TIMEOUT 1600)
 endif()
 amb_python_test(stress-reload stress ${CMAKE_CURRENT_LIST_DIR}/reload_test.py --rounds 1000)
+if(AMB_TESTS AND AMB_SANITIZE) # It starts some hundred programs, each slower there.
+    set_tests_properties(integration-reload PROPERTIES TIMEOUT 900)
+endif()
 amb_process_test(bench-idle bench ${idle})
 amb_python_test(stress-stopped stress ${CMAKE_CURRENT_LIST_DIR}/stopped_test.py --time 10)
 if(NOT AMB_SANITIZE) # Of builds as they are shipped.
