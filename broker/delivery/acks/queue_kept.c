@@ -119,7 +119,7 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
 
 void amb_queue_pause(struct amb_queue *queue)
 {
-    int64_t due_ns = amb_deadline_ns(queue->shard->now_ns, AMB_QUEUE_PAUSE_NS);
+    int64_t due_ns = amb_deadline_ns(queue->shard->now_ns, AMB_TAKE_PAUSE_NS);
     queue->retry_ns = due_ns < queue->retry_ns ? due_ns : queue->retry_ns;
     look_at(queue, queue->retry_ns);
 }

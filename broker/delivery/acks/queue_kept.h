@@ -8,12 +8,7 @@
  */
 #pragma once
 
-#include "wire/base/clock.h"
-
 #include <stdint.h>
-
-/* Between two tries of a queue that lacks memory. A try in each turn would keep a core busy. */
-#define AMB_QUEUE_PAUSE_NS (5 * AMB_NS_PER_MS)
 
 struct amb_queue;
 struct amb_take;
@@ -22,7 +17,7 @@ struct amb_take;
 void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
 /* The same of one that found no memory on its way: amb_queue_pause. */
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take);
-/* There is no memory for what would go out. The queue is marked again after AMB_QUEUE_PAUSE_NS. */
+/* There is no memory for what would go out. The queue is marked again after AMB_TAKE_PAUSE_NS. */
 void amb_queue_pause(struct amb_queue *queue);
 /* The same of its open messages alone: a take for each run of them. */
 void amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);

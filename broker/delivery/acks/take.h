@@ -19,6 +19,7 @@
 #include "broker/base/mail.h"
 #include "broker/delivery/reader/nearness.h"
 #include "wire/base/apart.h"
+#include "wire/base/clock.h"
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 #include "wire/codec/frame.h"
@@ -29,6 +30,9 @@
 
 #define AMB_TAKE_WORDS (AMB_BATCH_MSGS_MAX / 64u)
 #define AMB_TAKES_CACHED_MAX 4096u /* kept for use again, by each worker */
+/* Between two tries of a queue or a member that lacks memory. A try in each turn would keep a core
+ * busy. */
+#define AMB_TAKE_PAUSE_NS (5 * AMB_NS_PER_MS)
 
 struct amb_tally;
 struct amb_entry;

@@ -17,6 +17,14 @@
 #include "broker/topic/twin.h"
 #include "wire/base/clock.h"
 
+/* No memory, or a limit is reached. Another worker may free some, and wakes nobody. */
+static void taker_pause(struct amb_taker *taker)
+{
+    struct amb_shard *shard = taker->shard;
+    int64_t due_ns = amb_deadline_ns(shard->now_ns, AMB_TAKE_PAUSE_NS);
+    shard->takers.due_ns = due_ns < shard->takers.due_ns ? due_ns : shard->takers.due_ns;
+}
+
 static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
 {
     struct amb_session *session = taker->sub->session;
@@ -136,16 +144,41 @@ static enum amb_deliver_way taker_way(struct amb_taker *taker, struct amb_entry 
     return twin == NULL ? AMB_DELIVER_COPY : amb_deliver_way(sub, twin);
 }
 
+/* It is the next delivery. False: no memory, or past a limit; nothing has happened. */
+static bool taker_book(struct amb_taker *taker, struct amb_take *take, struct amb_entry *entry,
+                       bool is_map, bool is_acked)
+{
+    struct amb_subscription *sub = taker->sub;
+    if (is_acked && amb_idmap_put(&taker->known, &take->known, sub->delivered + 1) != AMB_OK) {
+        return false;
+    }
+    enum amb_status status =
+        sub->options.lazy != AMB_LAZY_OFF
+            ? amb_lazy_deliver(sub, entry, take->first, take->count, take->bytes)
+            : amb_subscription_deliver(sub, take->count, take->bytes, is_map ? entry : NULL);
+    if (status != AMB_OK && is_acked) {
+        amb_idmap_remove(&taker->known, &take->known);
+    }
+    return status == AMB_OK;
+}
+
 bool amb_taker_send(struct amb_taker *taker, struct amb_take *take)
 {
     struct amb_subscription *sub = taker->sub;
-    if (!taker_has_room(taker, take) || (amb_idmap_find(&taker->told, take->lent->topic) == NULL &&
-                                         !taker_tell(taker, take->topic))) {
+    if (!taker_has_room(taker, take)) {
+        return false;
+    }
+    if (amb_idmap_find(&taker->told, take->lent->topic) == NULL &&
+        !taker_tell(taker, take->topic)) {
+        taker_pause(taker);
         return false;
     }
     struct amb_entry *entry = take->lent;
     bool is_lazy = sub->options.lazy != AMB_LAZY_OFF;
     if (is_lazy && !amb_lazy_has_room(sub, entry)) {
+        if (sub->session->purse != NULL) {
+            taker_pause(taker); /* It is the user's, maybe. */
+        }
         return false;
     }
     enum amb_deliver_way way = is_lazy ? AMB_DELIVER_COPY : taker_way(taker, &entry);
@@ -161,16 +194,8 @@ bool amb_taker_send(struct amb_taker *taker, struct amb_take *take)
     }
     /* One whose publisher waits for its delivery is kept until it is released. */
     bool is_acked = taker->ack != AMB_ACK_NONE || take->tally != NULL;
-    if (is_acked && amb_idmap_put(&taker->known, &take->known, sub->delivered + 1) != AMB_OK) {
-        return false;
-    }
-    enum amb_status noted =
-        is_lazy ? amb_lazy_deliver(sub, entry, take->first, take->count, take->bytes)
-                : amb_subscription_deliver(sub, take->count, take->bytes, is_map ? entry : NULL);
-    if (noted != AMB_OK) {
-        if (is_acked) {
-            amb_idmap_remove(&taker->known, &take->known);
-        }
+    if (!taker_book(taker, take, entry, is_map, is_acked)) {
+        taker_pause(taker);
         return false;
     }
     take_send(taker, take, entry, is_map);

@@ -12,5 +12,5 @@
 struct amb_take;
 struct amb_taker;
 
-/* False: not now. */
+/* False: not now. Its worker turns when it is to be tried again. */
 bool amb_taker_send(struct amb_taker *taker, struct amb_take *take);

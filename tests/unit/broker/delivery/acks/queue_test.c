@@ -309,7 +309,7 @@ static void stay_without_memory(struct world *w, int64_t ns)
     has_no_memory = false;
     poor = NULL;
     assert_in_range(lends_refused, 1, 10);
-    harness_pass(&w->h, AMB_QUEUE_PAUSE_NS);
+    harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
     harness_settle(&w->h);
 }
 

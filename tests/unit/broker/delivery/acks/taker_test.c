@@ -3,6 +3,8 @@
  * Members of queues: deliveries until they are acknowledged, or not in time.
  */
 #include "broker/delivery/acks/taker.h"
+
+#include "broker/session/session.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
 
 static void test_credit_returns_with_the_acknowledgement_not_with_the_release(void **state)
@@ -209,6 +211,75 @@ static void test_lies_about_deliveries_end_the_session(void **state)
     assert_int_equal(w->c->ended_why, AMB_EPROTO);
 }
 
+/* ---- without memory ---- */
+
+enum lack {
+    NOTHING_LACKS,
+    NAME_LACKS,
+    TABLE_LACKS
+};
+
+static enum lack lack;
+
+enum amb_status __real_amb_session_name_create(struct amb_session_names *names, const char *text,
+                                               uint32_t len, struct amb_session_name **out);
+enum amb_status __wrap_amb_session_name_create(struct amb_session_names *names, const char *text,
+                                               uint32_t len, struct amb_session_name **out);
+enum amb_status __real_amb_subscription_deliver(struct amb_subscription *sub, uint32_t msgs,
+                                                uint64_t bytes, struct amb_entry *entry);
+enum amb_status __wrap_amb_subscription_deliver(struct amb_subscription *sub, uint32_t msgs,
+                                                uint64_t bytes, struct amb_entry *entry);
+
+enum amb_status __wrap_amb_session_name_create(struct amb_session_names *names, const char *text,
+                                               uint32_t len, struct amb_session_name **out)
+{
+    return lack == NAME_LACKS ? AMB_ENOMEM : __real_amb_session_name_create(names, text, len, out);
+}
+
+enum amb_status __wrap_amb_subscription_deliver(struct amb_subscription *sub, uint32_t msgs,
+                                                uint64_t bytes, struct amb_entry *entry)
+{
+    return lack == TABLE_LACKS ? AMB_ENOMEM
+                               : __real_amb_subscription_deliver(sub, msgs, bytes, entry);
+}
+
+/* Its member's worker has a message for it, and no memory: it wakes by itself to try again. */
+static void expect_retry(struct world *w, enum lack what)
+{
+    struct amb_shard *shard = w->c->session->shard;
+    open_with(w, NULL);
+    client_join(w->c, 0, &w->q, NULL);
+    lack = what;
+    publish(w, 1, 2, 16);
+    assert_int_equal(w->c->subs[0].last, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t wait_ns = amb_takers_due(shard) - shard->now_ns;
+        assert_in_range(wait_ns, 1, AMB_TAKE_PAUSE_NS); /* It may sleep, and no longer. */
+        harness_pass(&w->h, wait_ns);
+        harness_settle(&w->h);
+    }
+    lack = NOTHING_LACKS;
+    harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_int_equal(w->c->subs[0].last, 1);
+    assert_true(amb_takers_due(shard) - shard->now_ns > AMB_NS_PER_SEC); /* ack_wait alone */
+    expect_seen(w, 1, 2, 1);
+    client_ack(w->c, 0, 1);
+    client_release_all(w->c, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+}
+
+static void test_a_take_without_memory_for_its_name_is_tried_again(void **state)
+{
+    expect_retry(*state, NAME_LACKS);
+}
+
+static void test_a_take_without_memory_for_its_delivery_is_tried_again(void **state)
+{
+    expect_retry(*state, TABLE_LACKS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +293,8 @@ int main(void)
         BOTH(test_acknowledgements_under_way_count_before_the_end),
         BOTH(test_without_acks_credit_returns_with_the_release),
         BOTH(test_lies_about_deliveries_end_the_session),
+        BOTH(test_a_take_without_memory_for_its_name_is_tried_again),
+        BOTH(test_a_take_without_memory_for_its_delivery_is_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
