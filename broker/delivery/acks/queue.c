@@ -57,9 +57,11 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
 {
     struct amb_take *take;
     while ((take = amb_queue_ready(queue, rank_max)) != NULL) {
-        if (take->left < take->count) { /* A late ACK has settled some of it. */
+        if (take->left < take->count) { /* Some of it is settled, and must not go out again. */
             amb_queue_take_out(queue, take);
-            amb_queue_keep_rest(queue, take, 0);
+            if (!amb_queue_keep_rest(queue, take, 0)) {
+                return false;
+            }
             continue;
         }
         struct amb_seat *seat;

@@ -62,7 +62,7 @@ static void take_failed(struct amb_queue *queue, struct amb_take *take)
                        : take->delay_ns > 0       ? take->delay_ns * !AMB_FAULT(NAK_DELAY_IGNORED)
                                                   : queue_backoff(queue, take->attempt);
     amb_queue_take_again(take, take->attempt + !AMB_FAULT(ATTEMPT_NOT_RAISED));
-    amb_queue_keep_rest(queue, take, delay_ns);
+    (void)amb_queue_keep_rest(queue, take, delay_ns); /* Its queue splits the rest. */
 }
 
 void amb_queue_take_home(struct amb_mail *mail, void *owner)

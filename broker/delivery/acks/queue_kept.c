@@ -132,33 +132,56 @@ void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)
     amb_queue_pause(queue);
 }
 
-void amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+/* From here on it is of messages first to first + count - 1 alone: the others are settled, or are
+ * another take's by now. */
+static void take_narrow(struct amb_take *take, uint32_t first, uint32_t count)
 {
-    uint32_t first = take->first, count;
-    uint64_t each = take->left == 0 ? 0 : take->bytes / take->left;
+    amb_queue_take_tell(take);
+    take->first = first;
+    take->count = count;
+}
+
+/* The first run of its open messages, as a take of its own. NULL: no memory. */
+static struct amb_take *take_split(struct amb_queue *queue, struct amb_take *take, uint32_t first,
+                                   uint32_t count)
+{
+    struct amb_take *part = amb_queue_take_make(queue, take->topic, take->entry, first, count);
+    if (part == NULL) {
+        return NULL;
+    }
+    uint64_t bytes = take->bytes;
+    (void)amb_take_clear(take, first, count, NULL);
+    part->bytes = bytes - take->bytes;
+    amb_queue_take_tally(part, take->tally);
+    amb_queue_take_again(part, take->attempt);
+    return part;
+}
+
+bool amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns)
+{
+    uint32_t first = take->first, end = take->first + take->count, count;
+    amb_queue_take_again(take, take->attempt);
     while (amb_take_run(take, &first, &count)) {
-        struct amb_take *part =
-            count == take->count
-                ? take
-                : amb_queue_take_make(queue, take->topic, take->entry, first, count);
-        if (part == NULL) {
-            /* Neither memory nor room for one more: the hole goes out again with the rest. */
-            amb_take_fill(take, take->first, take->count);
-            part = take;
-        }
-        if (part != take) {
-            amb_queue_take_tally(part, take->tally);
-        }
-        amb_queue_take_again(part, take->attempt);
-        part->bytes = each * part->left;
-        if (part == take) {
+        if (count == take->left) { /* The last run is the take itself. */
+            take_narrow(take, first, count);
             amb_queue_keep(queue, take, delay_ns);
-            return;
+            return true;
+        }
+        struct amb_take *part = take_split(queue, take, first, count);
+        if (part == NULL) {
+            take_narrow(take, first, end - first);
+            if (delay_ns > 0) {
+                amb_queue_keep(queue, take, delay_ns);
+            } else {
+                amb_queue_keep_back(queue, take);
+            }
+            return false;
         }
         amb_queue_keep(queue, part, delay_ns);
         first += count;
     }
     amb_queue_take_drop(take);
+    return true;
 }
 
 void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take)

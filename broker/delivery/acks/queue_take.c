@@ -40,25 +40,38 @@ void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally)
                                              .bytes = take->bytes});
 }
 
-/* Its end, of a traced batch. */
-static void take_note_end(const struct amb_take *take, uint32_t ticket)
+/* A stage of messages of a traced batch. */
+static void take_note(const struct amb_take *take, enum amb_trace_stage stage,
+                      enum amb_trace_why why, uint32_t msgs)
 {
-    const struct amb_queue *queue = take->queue;
-    struct amb_trace_record record = {
-        .stage = queue->options.ack == AMB_ACK_NONE ? AMB_TRACE_BACK : AMB_TRACE_ACKED,
-        .topic = take->topic->id,
-        .reader = take->to.sub,
-        .msgs = take->acked,
-    };
-    if (take->acked > 0) {
-        amb_trace_note(queue->shard, ticket, record);
+    if (msgs > 0) {
+        amb_trace_note(take->queue->shard, take->tally->ticket,
+                       (struct amb_trace_record){.stage = (uint8_t)stage,
+                                                 .why = (uint8_t)why,
+                                                 .topic = take->topic->id,
+                                                 .reader = take->to.sub,
+                                                 .msgs = msgs});
     }
-    if (take->left > 0) {
-        record.stage = AMB_TRACE_DROPPED;
-        record.why = queue->is_closed ? AMB_TRACE_WHY_ENDED : AMB_TRACE_WHY_GIVEN_UP;
-        record.msgs = take->left;
-        amb_trace_note(queue->shard, ticket, record);
+}
+
+static void take_note_acked(const struct amb_take *take)
+{
+    bool is_acked = take->queue->options.ack != AMB_ACK_NONE;
+    take_note(take, is_acked ? AMB_TRACE_ACKED : AMB_TRACE_BACK, AMB_TRACE_WHY_NONE, take->acked);
+}
+
+void amb_queue_take_tell(struct amb_take *take)
+{
+    struct amb_tally *tally = take->tally;
+    if (tally == NULL || take->acked == 0) {
+        return;
     }
+    if (tally->ticket != 0) {
+        take_note_acked(take);
+    }
+    tally->open++; /* It stays open for the rest. */
+    amb_tally_settle(take->queue->shard, tally, take->acked);
+    take->acked = 0;
 }
 
 struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
@@ -101,7 +114,9 @@ void amb_queue_take_drop(struct amb_take *take)
     struct amb_queue *queue = take->queue;
     if (take->tally != NULL) {
         if (take->tally->ticket != 0) {
-            take_note_end(take, take->tally->ticket);
+            take_note_acked(take);
+            take_note(take, AMB_TRACE_DROPPED,
+                      queue->is_closed ? AMB_TRACE_WHY_ENDED : AMB_TRACE_WHY_GIVEN_UP, take->left);
         }
         amb_tally_settle(queue->shard, take->tally, take->acked);
     }

@@ -22,6 +22,8 @@ struct amb_take *amb_queue_take_make(struct amb_queue *queue, struct amb_topic *
 void amb_queue_take_tally(struct amb_take *take, struct amb_tally *tally);
 /* The same of one that is about to be given to a member. */
 void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally);
+/* Its tally hears now of messages that are settled. The take goes on with the rest. */
+void amb_queue_take_tell(struct amb_take *take);
 /* It had so many deliveries before. */
 void amb_queue_take_again(struct amb_take *take, uint32_t attempt);
 /* Gives up all that it has, and puts it away. */

@@ -3,6 +3,7 @@
  * Queues: groups, redelivery, what outlives a member; on one worker and on several.
  */
 #include "broker/delivery/acks/queue_kept.h"
+#include "broker/delivery/acks/taker.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_trace.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
@@ -377,6 +378,141 @@ static void test_a_take_that_no_memory_lends_is_none_in_a_trace(void **state)
     harness_disarm(&w->h, &trace);
 }
 
+/* ---- no memory for a take ---- */
+
+static bool has_no_takes;
+
+struct amb_take *__real_amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
+                                            struct amb_entry *entry, uint32_t first,
+                                            uint32_t count);
+struct amb_take *__wrap_amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
+                                            struct amb_entry *entry, uint32_t first,
+                                            uint32_t count);
+
+struct amb_take *__wrap_amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
+                                            struct amb_entry *entry, uint32_t first, uint32_t count)
+{
+    return has_no_takes ? NULL : __real_amb_queue_take_make(queue, topic, entry, first, count);
+}
+
+static void takes_come(struct world *w)
+{
+    has_no_takes = false;
+    harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
+    harness_settle(&w->h);
+}
+
+/* a has five messages of one batch and has settled two of them, when its time is over. */
+static void leave_holes(struct world *w)
+{
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 5, 16);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    client_say(w->a, 0, 1, 3, 1, AMB_ACK_KIND_ACK, 0);
+    has_no_takes = true;
+    harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+}
+
+static void test_settled_messages_stay_settled_where_no_memory_splits_a_take(void **state)
+{
+    struct world *w = *state;
+    leave_holes(w);
+    assert_int_equal(w->a->subs[0].last, 1);
+    assert_int_equal(harness_queue(&w->q)->kept_msgs, 3);
+    assert_true(amb_queues_due(&w->h.shards[w->where]) <= w->h.now_ns + AMB_TAKE_PAUSE_NS);
+    takes_come(w);
+    assert_int_equal(w->a->subs[0].last, 4);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(client_delivery(w->a, 0, 2 + i)->frame.seq, 1 + 2 * i);
+        assert_int_equal(client_delivery(w->a, 0, 2 + i)->frame.attempt, 1);
+        assert_int_equal(client_count(w->a, 0, 2 + i), 1);
+    }
+    expect_seen(w, 2, 2, 1);
+    expect_seen(w, 4, 4, 1);
+    uint64_t from = 1;
+    ack_all(w->a, &from);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+    assert_int_equal(harness_queue(&w->q)->kept_bytes, 0);
+    assert_int_equal(amb_session_subscription(w->a->session, 0)->taker->acked, 5);
+}
+
+/* Some of them wait for their time: they are split when that has come. */
+static void test_a_backoff_outlasts_a_lack_of_memory(void **state)
+{
+    struct world *w = *state;
+    open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_EXPLICIT,
+                                             .ack_wait_ns = 30 * AMB_NS_PER_SEC,
+                                             .backoff_count = 1,
+                                             .backoff_ns = {10 * AMB_NS_PER_SEC}});
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 3, 16);
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
+    has_no_takes = true;
+    harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    takes_come(w);
+    assert_int_equal(w->a->subs[0].last, 1);
+    harness_pass(&w->h, 10 * AMB_NS_PER_SEC);
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 3);
+    expect_seen(w, 1, 1, 2);
+    expect_seen(w, 2, 2, 1);
+    expect_seen(w, 3, 3, 2);
+    client_drain(w->a, 0);
+}
+
+/* The member has the others of its delivery yet. */
+static void test_without_memory_a_nak_is_of_that_message_alone(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 3, 16);
+    has_no_takes = true;
+    client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_NAK, 0);
+    has_no_takes = false;
+    assert_int_equal(w->a->subs[0].last, 2);
+    assert_int_equal(client_count(w->a, 0, 2), 1);
+    assert_int_equal(client_delivery(w->a, 0, 2)->frame.seq, 2);
+    uint64_t from = 0;
+    ack_all(w->a, &from);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+}
+
+/* Messages of all records of that stage. */
+static unsigned msgs_noted(const struct amb_trace *trace, enum amb_trace_stage stage)
+{
+    unsigned msgs = 0;
+    for (unsigned i = 0; i < trace->part_count; i++) {
+        const struct amb_trace_part *part = trace->parts[i];
+        for (uint32_t k = 0; k < atomic_load(&part->count); k++) {
+            msgs += part->records[k].stage == stage ? part->records[k].msgs : 0;
+        }
+    }
+    return msgs;
+}
+
+static void test_settled_messages_count_once_where_no_memory_splits_a_take(void **state)
+{
+    struct world *w = *state;
+    struct amb_trace *trace = harness_arm(&w->h, "t", 1, 1);
+    leave_holes(w);
+    assert_int_equal(msgs_noted(trace, AMB_TRACE_ACKED), 2); /* by then */
+    takes_come(w);
+    uint64_t from = 1;
+    ack_all(w->a, &from);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_int_equal(msgs_noted(trace, AMB_TRACE_ACKED), 5);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_DROPPED, 1, NULL), 0);
+    assert_int_equal(harness_noted(trace, AMB_TRACE_OVER, 1, NULL), 1);
+    harness_disarm(&w->h, &trace);
+}
+
 static void test_a_leased_batch_goes_out_message_by_message(void **state)
 {
     struct world *w = *state;
@@ -420,6 +556,10 @@ int main(void)
             test_a_nak_that_no_memory_lends_is_tried_again_after_a_pause, setup_spread, teardown),
         cmocka_unit_test_setup_teardown(test_a_message_that_no_memory_lends_goes_out_after_a_pause,
                                         setup_spread, teardown),
+        BOTH(test_settled_messages_stay_settled_where_no_memory_splits_a_take),
+        BOTH(test_a_backoff_outlasts_a_lack_of_memory),
+        BOTH(test_without_memory_a_nak_is_of_that_message_alone),
+        BOTH(test_settled_messages_count_once_where_no_memory_splits_a_take),
         BOTH(test_a_leased_batch_goes_out_message_by_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
