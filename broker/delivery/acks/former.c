@@ -13,13 +13,35 @@
 
 #define FORMER_HEAP (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD)
 
-static void former_forget(struct amb_taker *taker, struct amb_take *former)
+static void former_out(struct amb_taker *taker, struct amb_take *former)
 {
     amb_idmap_remove(&taker->formers.known, &former->known);
     amb_list_remove(&former->node);
     taker->sub->session->formers--;
     amb_heap_give(&taker->sub->session->heap, FORMER_HEAP);
+}
+
+static void former_forget(struct amb_taker *taker, struct amb_take *former)
+{
+    former_out(taker, former);
     amb_take_put(taker->shard, former);
+}
+
+/* All that is left of it is settled: it goes home. */
+static void former_settle(struct amb_taker *taker, struct amb_take *former)
+{
+    former_out(taker, former);
+    if (AMB_FAULT(LATE_ACK_IGNORED)) {
+        amb_take_put(taker->shard, former);
+        return;
+    }
+    amb_take_post(taker->shard, former->home, &former->mail, amb_queue_late_ack);
+}
+
+/* An ACK is of it, and home has not heard yet. */
+static bool former_is_settled(const struct amb_taker *taker, const struct amb_take *former)
+{
+    return former->number < taker->formers.settled_before;
 }
 
 struct amb_take *amb_former_find(const struct amb_taker *taker, uint64_t number)
@@ -43,7 +65,11 @@ static bool formers_have_room(struct amb_taker *taker)
         if (!first->is_released) {
             return false;
         }
-        former_forget(taker, first);
+        if (former_is_settled(taker, first)) {
+            former_settle(taker, first);
+        } else {
+            former_forget(taker, first);
+        }
     }
     return amb_heap_may_go_on(heap, FORMER_HEAP);
 }
@@ -71,10 +97,14 @@ void amb_former_note(struct amb_taker *taker, const struct amb_take *take)
     amb_list_push_back(&taker->formers.list, &former->node);
 }
 
-/* Home hears of it. Without memory it does not, and the messages come again. */
-static void former_settle(struct amb_taker *taker, struct amb_take *former, uint32_t first,
-                          uint32_t count)
+/* Without memory home does not hear of a part, and its messages come again. */
+static void former_settle_part(struct amb_taker *taker, struct amb_take *former, uint32_t first,
+                               uint32_t count)
 {
+    if (first == former->first && count == former->count) {
+        former_settle(taker, former);
+        return;
+    }
     struct amb_take *word = amb_take_get(taker->shard);
     if (word == NULL) {
         return;
@@ -104,12 +134,15 @@ void amb_former_said(struct amb_taker *taker, struct amb_take *former,
                      const struct amb_frame *frame)
 {
     uint32_t first = former->first + frame->first;
+    if (former_is_settled(taker, former)) {
+        return;
+    }
     switch ((enum amb_ack_kind)frame->status) {
     case AMB_ACK_KIND_ACK:
         if (taker->ack == AMB_ACK_CUMULATIVE) {
-            former_settle(taker, former, former->first, frame->first + frame->count);
+            former_settle_part(taker, former, former->first, frame->first + frame->count);
         } else {
-            former_settle(taker, former, first, frame->count);
+            former_settle_part(taker, former, first, frame->count);
         }
         break;
     case AMB_ACK_KIND_NAK:
@@ -121,15 +154,76 @@ void amb_former_said(struct amb_taker *taker, struct amb_take *former,
     }
 }
 
-/* They stand by number there: their time is over in their order. */
+/* A turn is known by its time. */
+static unsigned *formers_budget(struct amb_shard *shard)
+{
+    struct amb_shard_takers *takers = &shard->takers;
+    if (takers->settled_ns != shard->now_ns) {
+        takers->settled_ns = shard->now_ns;
+        takers->settle_budget = AMB_FORMERS_TURN;
+    }
+    return &takers->settle_budget;
+}
+
+/* The next one that is settled; NULL. They stand by number there: their time is over in their
+ * order. */
+static struct amb_take *formers_next(const struct amb_taker *taker)
+{
+    const struct amb_list_node *list = &taker->formers.list;
+    struct amb_take *former = AMB_CONTAINER_OF(list->next, struct amb_take, node);
+    return !amb_list_is_empty(list) && former_is_settled(taker, former) ? former : NULL;
+}
+
+/* False: the budget is spent. */
+static bool formers_settle(struct amb_taker *taker, unsigned *budget)
+{
+    struct amb_take *former;
+    while ((former = formers_next(taker)) != NULL) {
+        if (*budget == 0) {
+            return false;
+        }
+        --*budget;
+        former_settle(taker, former);
+    }
+    return true;
+}
+
 void amb_former_ack_before(struct amb_taker *taker, uint64_t number)
 {
-    AMB_LIST_FOR_EACH_SAFE (node, &taker->formers.list) {
-        struct amb_take *former = AMB_CONTAINER_OF(node, struct amb_take, node);
-        if (former->number >= number) {
-            return;
+    struct amb_formers *formers = &taker->formers;
+    struct amb_shard *shard = taker->shard;
+    if (number > formers->settled_before) {
+        formers->settled_before = number;
+    }
+    if (formers_settle(taker, formers_budget(shard))) {
+        amb_list_remove(&formers->settling);
+    } else if (amb_list_is_empty(&formers->settling)) {
+        amb_list_push_back(&shard->takers.settling, &formers->settling);
+        shard->takers.due_ns = shard->now_ns;
+    }
+}
+
+unsigned amb_formers_run(struct amb_shard *shard, int64_t *next_ns)
+{
+    unsigned *budget = formers_budget(shard), had = *budget;
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&shard->takers.settling)) != NULL) {
+        struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, formers.settling);
+        if (!formers_settle(taker, budget)) {
+            amb_list_push_back(&shard->takers.settling, node); /* Others are next. */
+            *next_ns = shard->now_ns;
+            break;
         }
-        former_settle(taker, former, former->first, former->count);
+    }
+    return had - *budget;
+}
+
+void amb_formers_leave(struct amb_taker *taker)
+{
+    struct amb_take *former;
+    amb_list_remove(&taker->formers.settling);
+    while ((former = formers_next(taker)) != NULL) {
+        former_settle(taker, former);
     }
 }
 
@@ -148,6 +242,7 @@ void amb_former_released(struct amb_taker *taker, uint64_t number)
 
 void amb_formers_fini(struct amb_taker *taker)
 {
+    amb_list_remove(&taker->formers.settling);
     AMB_LIST_FOR_EACH_SAFE (node, &taker->formers.list) {
         former_forget(taker, AMB_CONTAINER_OF(node, struct amb_take, node));
     }

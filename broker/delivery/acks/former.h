@@ -11,8 +11,12 @@
  * A client may release a message before it acknowledges it. So one that is released is forgotten
  * when its room is wanted. Where all are held by the client, further ones are not noted.
  *
+ * The word for home is the former delivery itself, where all of it is settled. Of those that one
+ * cumulative ACK settles, AMB_FORMERS_TURN go home in a turn, and the others in the next ones.
+ *
  * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: of
- * all its members together at most AMB_FORMERS_MAX, and a share of that heap.
+ * all its members together at most AMB_FORMERS_MAX, and a share of that heap. And a take for each
+ * ACK of a part.
  */
 #pragma once
 
@@ -23,14 +27,18 @@
 
 #define AMB_FORMERS_MAX 65536u
 #define AMB_FORMERS_HEAP_SHARE 8u /* one part in so many of its session's heap */
+#define AMB_FORMERS_TURN 1024u    /* that cumulative ACKs have a worker send home in one turn */
 
 struct amb_frame;
+struct amb_shard;
 struct amb_take;
 struct amb_taker;
 
 struct amb_formers {
-    struct amb_idmap known;    /* struct amb_take.known, by delivery number */
-    struct amb_list_node list; /* ... .node: the first one is forgotten first */
+    struct amb_idmap known;        /* struct amb_take.known, by delivery number */
+    struct amb_list_node list;     /* ... .node: the first one is forgotten first */
+    struct amb_list_node settling; /* of the shard: some of those are left that */
+    uint64_t settled_before;       /* a cumulative ACK has settled: up to this number */
 };
 
 /* A take that was sent is about to go home unsettled. */
@@ -42,6 +50,10 @@ void amb_former_said(struct amb_taker *taker, struct amb_take *former,
                      const struct amb_frame *frame);
 /* It is cumulative: all of those before that number, too. */
 void amb_former_ack_before(struct amb_taker *taker, uint64_t number);
+/* Once a turn, after such ACKs: those that are left. Returns how many went home. */
+unsigned amb_formers_run(struct amb_shard *shard, int64_t *next_ns);
+/* The member leaves: all that are left. */
+void amb_formers_leave(struct amb_taker *taker);
 /* The client has released that delivery. */
 void amb_former_released(struct amb_taker *taker, uint64_t number);
 /* Forgets all. */

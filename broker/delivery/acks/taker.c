@@ -75,6 +75,7 @@ unsigned amb_takers_run(struct amb_shard *shard)
         AMB_LIST_FOR_EACH (node, &shard->takers.all) {
             taker_expire(AMB_CONTAINER_OF(node, struct amb_taker, node), &budget, &next_ns);
         }
+        done += amb_formers_run(shard, &next_ns);
         shard->takers.due_ns = next_ns;
     }
     AMB_LIST_FOR_EACH_SAFE (node, &shard->takers.busy) {
@@ -134,6 +135,7 @@ static void taker_detached(struct amb_subscription *sub)
     struct amb_taker *taker = sub->taker;
     amb_taker_stop(taker);
     amb_list_remove(&taker->node);
+    amb_formers_leave(taker);
     if (taker->ack == AMB_ACK_NONE) {
         return; /* They come no second time, and may be released yet. */
     }
@@ -215,6 +217,7 @@ enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
     amb_list_init(&taker->waiting);
     amb_list_init(&taker->pending);
     amb_list_init(&taker->formers.list);
+    amb_list_init(&taker->formers.settling);
     amb_list_init(&taker->busy);
     amb_list_init(&taker->waiters);
     amb_list_push_back(&shard->takers.all, &taker->node);

@@ -102,12 +102,16 @@ struct amb_shard_takers {
     struct amb_list_node all;  /* struct amb_taker.node */
     struct amb_list_node busy; /* have something to send */
     int64_t due_ns;
+    struct amb_list_node settling; /* acks/former.c: struct amb_formers.settling */
+    int64_t settled_ns;            /* the turn of this budget */
+    unsigned settle_budget;
 };
 
 static inline void amb_shard_takers_init(struct amb_shard_takers *takers)
 {
     amb_list_init(&takers->all);
     amb_list_init(&takers->busy);
+    amb_list_init(&takers->settling);
     takers->due_ns = INT64_MAX;
 }
 

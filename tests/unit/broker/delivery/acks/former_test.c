@@ -239,6 +239,79 @@ static void test_what_was_refused_late_is_not_acknowledged_by_a_later_one(void *
     expect_rest(w, w->a, 7);
 }
 
+/* More deliveries of one message each than go home in one turn, all of which are over. */
+#define MANY (AMB_FORMERS_TURN + 100u)
+
+static void have_many(struct world *w)
+{
+    open_cumulative(w);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 2 * MANY});
+    publish(w, MANY, 1, 16);
+    amb_taker_recall(taker_of(w->a));
+    harness_settle(&w->h);
+    assert_int_equal(w->a->subs[0].last, 2 * MANY);
+    assert_int_equal(taker_of(w->a)->formers.known.count, MANY);
+}
+
+static void ack_many(struct world *w)
+{
+    client_send_frame(
+        w->a, &(struct amb_frame){
+                  .type = AMB_FRAME_ACK, .number = MANY, .count = 1, .status = AMB_ACK_KIND_ACK});
+}
+
+static void test_one_ack_of_many_former_ones_goes_home_in_several_turns(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    have_many(w);
+    ack_many(w);
+    const struct amb_idmap *known = &taker_of(w->a)->formers.known;
+    (void)shard_client_turn(w->a);
+    unsigned turns = 0;
+    for (uint64_t had = known->count; had > 0; turns++) {
+        assert_in_range(turns, 0, 20);
+        (void)harness_turn(&w->h, 0);
+        assert_in_range(had - known->count, 0,
+                        AMB_FORMERS_TURN + 1); /* and the one that it names */
+        assert_true(known->count == 0 || amb_takers_due(shard) <= shard->now_ns);
+        had = known->count;
+    }
+    assert_true(turns >= 2);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 2 * MANY);
+}
+
+/* By then it is acknowledged, though home has not heard. */
+static void test_a_refusal_behind_such_an_ack_is_nothing(void **state)
+{
+    struct world *w = *state;
+    have_many(w);
+    ack_many(w);
+    client_say(w->a, 0, MANY - 2, 0, 1, AMB_ACK_KIND_NAK, 0);
+    client_say(w->a, 0, MANY - 3, 0, 1, AMB_ACK_KIND_ACK, 0);
+    client_release_all(w->a, 0);
+    expect_rest(w, w->a, 2 * MANY);
+}
+
+static void test_a_member_that_leaves_behind_such_an_ack_has_settled_all(void **state)
+{
+    struct world *w = *state;
+    have_many(w);
+    client_release_all(w->a, 0); /* It ends at once. */
+    harness_settle(&w->h);
+    ack_many(w);
+    (void)shard_client_turn(w->a);
+    while (taker_of(w->a)->formers.known.count == MANY) {
+        (void)harness_turn(&w->h, 0);
+    }
+    assert_true(taker_of(w->a)->formers.known.count > 0);
+    client_quit(w->a, 0, 0);
+    assert_null(amb_session_subscription(w->a->session, 0));
+    client_join(w->b, 0, &w->q, NULL);
+    expect_rest(w, w->b, 0);
+}
+
 static void test_an_operator_s_recall_leaves_them_to_late_acks(void **state)
 {
     struct world *w = *state;
@@ -401,6 +474,9 @@ int main(void)
         BOTH(test_no_other_late_word_changes_anything),
         BOTH(test_a_cumulative_one_is_of_all_former_ones_before),
         BOTH(test_what_was_refused_late_is_not_acknowledged_by_a_later_one),
+        BOTH(test_one_ack_of_many_former_ones_goes_home_in_several_turns),
+        BOTH(test_a_refusal_behind_such_an_ack_is_nothing),
+        BOTH(test_a_member_that_leaves_behind_such_an_ack_has_settled_all),
         BOTH(test_an_operator_s_recall_leaves_them_to_late_acks),
         BOTH(test_those_that_are_released_are_forgotten_first),
         BOTH(test_members_of_a_session_have_one_share_of_its_heap),
