@@ -17,6 +17,7 @@ static void former_out(struct amb_taker *taker, struct amb_take *former)
 {
     amb_idmap_remove(&taker->formers.known, &former->known);
     amb_list_remove(&former->node);
+    amb_list_remove(&former->kin);
     taker->sub->session->formers--;
     amb_heap_give(&taker->sub->session->heap, FORMER_HEAP);
 }
@@ -58,13 +59,11 @@ static bool formers_have_room(struct amb_taker *taker)
     uint64_t most = heap->limit / AMB_FORMERS_HEAP_SHARE / FORMER_HEAP;
     most = most < AMB_FORMERS_MAX ? most : AMB_FORMERS_MAX;
     if (session->formers >= most) {
-        if (amb_list_is_empty(&taker->formers.list)) {
+        const struct amb_list_node *released = &taker->formers.released;
+        if (amb_list_is_empty(released)) {
             return false;
         }
-        struct amb_take *first = AMB_CONTAINER_OF(taker->formers.list.next, struct amb_take, node);
-        if (!first->is_released) {
-            return false;
-        }
+        struct amb_take *first = AMB_CONTAINER_OF(released->next, struct amb_take, kin);
         if (former_is_settled(taker, first)) {
             former_settle(taker, first);
         } else {
@@ -91,7 +90,10 @@ void amb_former_note(struct amb_taker *taker, const struct amb_take *take)
     former->count = take->count;
     former->left = take->left;
     memcpy(former->bits, take->bits, sizeof(former->bits));
-    former->is_released = amb_subscription_has_back(taker->sub, take->number);
+    amb_list_init(&former->kin);
+    if (amb_subscription_has_back(taker->sub, take->number)) {
+        amb_list_push_back(&taker->formers.released, &former->kin);
+    }
     taker->sub->session->formers++;
     amb_heap_take(&taker->sub->session->heap, FORMER_HEAP);
     amb_list_push_back(&taker->formers.list, &former->node);
@@ -230,13 +232,8 @@ void amb_formers_leave(struct amb_taker *taker)
 void amb_former_released(struct amb_taker *taker, uint64_t number)
 {
     struct amb_take *former = amb_former_find(taker, number);
-    if (former == NULL) {
-        return;
-    }
-    former->is_released = true;
-    if (taker->ack != AMB_ACK_CUMULATIVE) { /* Those stay by number. */
-        amb_list_remove(&former->node);
-        amb_list_push_front(&taker->formers.list, &former->node);
+    if (former != NULL) {
+        amb_list_push_back(&taker->formers.released, &former->kin);
     }
 }
 

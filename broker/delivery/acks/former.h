@@ -9,7 +9,8 @@
  *   pending ─► time over ─► former ─► all of it acknowledged late, or forgotten
  *
  * A client may release a message before it acknowledges it. So one that is released is forgotten
- * when its room is wanted. Where all are held by the client, further ones are not noted.
+ * when its room is wanted, the one that was released first before the others. Where all are held by
+ * the client, further ones are not noted.
  *
  * The word for home is the former delivery itself, where all of it is settled. Of those that one
  * cumulative ACK settles, AMB_FORMERS_TURN go home in a turn, and the others in the next ones.
@@ -36,7 +37,8 @@ struct amb_taker;
 
 struct amb_formers {
     struct amb_idmap known;        /* struct amb_take.known, by delivery number */
-    struct amb_list_node list;     /* ... .node: the first one is forgotten first */
+    struct amb_list_node list;     /* ... .node: as their time was over */
+    struct amb_list_node released; /* ... .kin: the first one is forgotten first */
     struct amb_list_node settling; /* of the shard: some of those are left that */
     uint64_t settled_before;       /* a cumulative ACK has settled: up to this number */
 };

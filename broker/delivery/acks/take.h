@@ -94,12 +94,11 @@ struct amb_take {
 
     /* Home's, of one that comes again (queue_failed.h). */
     struct amb_idmap_node failed; /* of the queue: the first of its entry */
-    struct amb_list_node kin;     /* a ring: those of the same entry */
+    struct amb_list_node kin;     /* a ring: those of the same entry; at a member: former.h */
     struct amb_take *late;    /* its bits: settled by late ACKs while a member has it; or NULL */
     uint32_t later_at;        /* its place among those that wait for their time */
     bool is_failed, is_first; /* it is in the ring; and in the queue's table */
     bool is_kept;             /* the queue has it: queue_kept.h */
-    bool is_released;         /* of a former delivery: former.h */
 };
 
 struct amb_seat {

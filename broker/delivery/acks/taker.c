@@ -217,6 +217,7 @@ enum amb_status amb_taker_create(struct amb_subscription *sub, enum amb_ack ack,
     amb_list_init(&taker->waiting);
     amb_list_init(&taker->pending);
     amb_list_init(&taker->formers.list);
+    amb_list_init(&taker->formers.released);
     amb_list_init(&taker->formers.settling);
     amb_list_init(&taker->busy);
     amb_list_init(&taker->waiters);

@@ -363,6 +363,74 @@ static void test_those_that_are_released_are_forgotten_first(void **state)
     expect_rest(w, w->a, 3 * most + 4);
 }
 
+/* So many former deliveries may the client of a have, from here on. Its limit comes back at *had.
+ */
+static uint64_t limit_formers(struct world *w, uint64_t *had)
+{
+    struct amb_heap_account *heap = &w->a->session->heap;
+    *had = heap->limit;
+    heap->limit = 8 * heap->bytes;
+    uint64_t most =
+        heap->limit / AMB_FORMERS_HEAP_SHARE / (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
+    assert_in_range(most, 4, 100);
+    return most;
+}
+
+/* All are held but three, and there is room for no more. One more then is over. */
+static void test_the_one_that_was_released_first_is_forgotten_first(void **state)
+{
+    struct world *w = *state;
+    uint64_t limit;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 1000});
+    const struct amb_taker *taker = taker_of(w->a);
+    const uint64_t most = limit_formers(w, &limit);
+    publish(w, (unsigned)most, 1, 16);
+    time_is_over(w);
+    assert_int_equal(taker->formers.known.count, most);
+    for (uint64_t i = 2; i <= 4; i++) { /* 1 is held. */
+        client_release_range(w->a, 0, i, 1);
+        harness_settle(&w->h);
+    }
+    for (uint64_t i = most + 1; i < 2 * most; i++) {
+        client_ack(w->a, 0, i);
+    }
+    time_is_over(w);
+    assert_int_equal(taker->formers.known.count, most);
+    assert_non_null(amb_former_find(taker, 1));
+    assert_null(amb_former_find(taker, 2));
+    assert_non_null(amb_former_find(taker, 3));
+    assert_non_null(amb_former_find(taker, 4));
+    assert_non_null(amb_former_find(taker, 2 * most));
+    client_ack(w->a, 0, 2 * most);
+    client_release_all(w->a, 0);
+    w->a->session->heap.limit = limit;
+    expect_rest(w, w->a, 2 * most + 1);
+}
+
+/* Of cumulative ones, too, where an older one is held. */
+static void test_a_held_one_keeps_no_later_one_from_being_forgotten(void **state)
+{
+    struct world *w = *state;
+    uint64_t limit;
+    open_cumulative(w);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 1000});
+    const struct amb_taker *taker = taker_of(w->a);
+    const uint64_t most = limit_formers(w, &limit);
+    publish(w, (unsigned)most, 1, 16);
+    time_is_over(w);
+    client_release_range(w->a, 0, 2, 1);
+    harness_settle(&w->h);
+    time_is_over(w);
+    assert_int_equal(taker->formers.known.count, most);
+    assert_null(amb_former_find(taker, 2));
+    assert_non_null(amb_former_find(taker, most + 1));
+    client_ack(w->a, 0, 3 * most);
+    client_release_all(w->a, 0);
+    w->a->session->heap.limit = limit;
+    expect_rest(w, w->a, 3 * most);
+}
+
 /* Each of many members would else have a share of its own, and takes none. */
 static void test_members_of_a_session_have_one_share_of_its_heap(void **state)
 {
@@ -479,6 +547,8 @@ int main(void)
         BOTH(test_a_member_that_leaves_behind_such_an_ack_has_settled_all),
         BOTH(test_an_operator_s_recall_leaves_them_to_late_acks),
         BOTH(test_those_that_are_released_are_forgotten_first),
+        BOTH(test_the_one_that_was_released_first_is_forgotten_first),
+        BOTH(test_a_held_one_keeps_no_later_one_from_being_forgotten),
         BOTH(test_members_of_a_session_have_one_share_of_its_heap),
         BOTH(test_a_late_ack_is_kept_for_the_take_that_it_is_of),
         BOTH(test_a_late_ack_of_more_than_was_given_ends_the_session),
