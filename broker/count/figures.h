@@ -29,7 +29,7 @@ struct amb_subscription_numbers {
 
 struct amb_queue_numbers {
     uint64_t delivered, delivered_remote, pending, pending_limit, to_redeliver, redelivered;
-    uint64_t dead, lost, waiting_bytes;
+    uint64_t settled_late, dead, lost, waiting_bytes;
     uint64_t pending_topics; /* as of a subscription */
 };
 

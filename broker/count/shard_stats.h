@@ -42,6 +42,7 @@ struct amb_shard_stats {
     _Atomic uint64_t spilled, spilled_bytes; /* messages that spill.h moved to host memory */
     _Atomic uint64_t leases_refused;         /* requests for a lease segment: limits, memory */
     _Atomic uint64_t msgs_redelivered;
+    _Atomic uint64_t msgs_settled_late;      /* ... after their time was over */
     _Atomic uint64_t msgs_dead;              /* given up, and */
     _Atomic uint64_t msgs_dead_lost;         /* of them, not even kept as dead letters */
     _Atomic uint64_t fetches, fetched_bytes; /* answered, of lazy subscriptions */

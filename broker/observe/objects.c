@@ -320,6 +320,7 @@ static void put_queue(struct walk *walk, const struct amb_queue *queue)
         .pending_limit = queue->credit_msgs,
         .to_redeliver = queue->kept_msgs,
         .redelivered = queue->redelivered,
+        .settled_late = queue->settled_late,
         .dead = queue->dead,
         .lost = queue->lost,
         .waiting_bytes = waiting.bytes,

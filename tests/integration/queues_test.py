@@ -154,6 +154,7 @@ def slow(world, topic, members):
     until(20, lambda: world.queue(durable="slow")["members"] == 0, "no member")
     rest = world.queue(durable="slow")
     check(rest["pending"] == 0 and rest["dead"] == 0, f"nothing is left: {rest}")
+    check(rest["settled_late"] > 0, f"late ones count: {rest}")
     world.remove("slow")
 
 

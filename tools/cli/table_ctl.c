@@ -307,7 +307,8 @@ static const struct amb_cli_command commands[] = {
      .more =
          "A row has the user (a uid, tcp or nobody), the members, and the bytes of the logs that "
          "wait. It counts messages that are pending (delivered, not acknowledged; beside their "
-         "limit), to be redelivered, redelivered, dead (given up), and lost.",
+         "limit), to be redelivered, redelivered, settled late (acknowledged after ack_wait), dead "
+         "(given up), and lost.",
      .example = "broker-ctl queues"},
     {.name = "clients ls",
      .aliases = AMB_CLI_ALIASES("clients"),

@@ -54,6 +54,7 @@ OTHERS = {
     "amb_queue.given": "QUEUE.delivered",
     "amb_queue.given_remote": "QUEUE.delivered_remote",
     "amb_queue.redelivered": "QUEUE.redelivered",
+    "amb_queue.settled_late": "QUEUE.settled_late",
     "amb_queue.dead": "QUEUE.dead",
     "amb_queue.lost": "QUEUE.lost",
     "amb_taker.redelivered": "SUB.redelivered",

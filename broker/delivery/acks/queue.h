@@ -79,7 +79,7 @@ struct amb_queue {
     bool is_closed;
     uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */
     /* counters, of messages */
-    uint64_t given, given_remote, redelivered, dead, lost;
+    uint64_t given, given_remote, redelivered, settled_late, dead, lost;
 };
 
 /* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */

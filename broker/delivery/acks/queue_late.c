@@ -9,7 +9,11 @@
 void amb_queue_late_settle(struct amb_take *take, const struct amb_take *late)
 {
     if (late != NULL) {
-        take->acked += amb_take_clear_of(take, late);
+        struct amb_queue *queue = take->queue;
+        uint32_t settled = amb_take_clear_of(take, late);
+        take->acked += settled;
+        queue->settled_late += settled;
+        amb_stat_add(&queue->shard->stats->msgs_settled_late, settled);
     }
 }
 

@@ -21,6 +21,13 @@ static void time_is_over(struct world *w)
     harness_settle(&w->h);
 }
 
+/* By the queue, and by its worker: messages that a late ACK has settled. */
+static void expect_late(const struct world *w, uint64_t msgs)
+{
+    assert_int_equal(harness_queue(&w->q)->settled_late, msgs);
+    assert_int_equal(amb_stat_get(&w->h.shards[w->where].stats->msgs_settled_late), msgs);
+}
+
 /* Nothing is left, and nothing comes any more. */
 static void expect_rest(struct world *w, const struct shard_client *client, uint64_t last)
 {
@@ -42,7 +49,9 @@ static void test_a_late_ack_settles_what_the_member_has_again(void **state)
     assert_int_equal(w->a->subs[0].last, 2);
     client_ack(w->a, 0, 1);
     assert_int_equal(taker_of(w->a)->late, 3);
+    expect_late(w, 0); /* They are the member's yet. */
     expect_rest(w, w->a, 2);
+    expect_late(w, 3);
     client_release_all(w->a, 0);
     harness_settle(&w->h);
     assert_int_equal(harness_used(&w->h), 0);
@@ -85,6 +94,7 @@ static void test_a_late_ack_is_of_those_messages_alone(void **state)
     client_ack(w->a, 0, 2); /* late once more, and it has one that is settled */
     client_release_all(w->a, 0);
     expect_rest(w, w->a, 4);
+    expect_late(w, 3); /* each once */
 }
 
 /* a has it first, b then. */
@@ -159,6 +169,7 @@ static void test_a_late_ack_settles_what_the_queue_keeps(void **state)
     const struct amb_queue *queue = harness_queue(&w->q);
     assert_int_equal(queue->kept_msgs, 8);
     client_ack(w->a, 0, 2);
+    expect_late(w, 2);
     assert_int_equal(queue->kept_msgs, 6);
     assert_int_equal(queue->takes, 3);
     client_say(w->a, 0, 3, 1, 1, AMB_ACK_KIND_ACK, 0);
@@ -197,6 +208,7 @@ static void test_no_other_late_word_changes_anything(void **state)
     uint64_t from = 0;
     ack_all(w->a, &from);
     expect_rest(w, w->a, 9);
+    expect_late(w, 0); /* Its ACKs of what it has again were in time. */
 }
 
 static void open_cumulative(struct world *w)
