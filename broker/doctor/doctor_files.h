@@ -47,8 +47,8 @@ struct amb_doctor_files {
 AMB_MUST_CHECK struct amb_doctor_look *amb_doctor_look_begin(const struct amb_doctor_files *files,
                                                              struct amb_inbox *to, amb_mail_fn done,
                                                              void *context);
-/* In `done`: frees the look, and returns its context. *rows: the caller's. told: what /proc has told
- * of clients. */
+/* In `done`: frees the look, and returns its context. *rows: the caller's. told: what /proc has
+ * told of clients. */
 void *amb_doctor_look_take(struct amb_mail *mail, json_t **rows, struct amb_doctor_told *told);
 /* Nobody waits for the look any more. True: it is its thread's, and no mail comes. False: its mail
  * is there, and has to be taken. */

@@ -151,12 +151,12 @@ struct amb_options {
     const char *key;
     /* 1 ends a call that waits, with AMB_ECANCELED. Asked on that thread, after a signal or while
      * the broker's answer is awaited; may block, and call amb_poll alone (docs/api.md).
-     * While the link reads a payload where it lies, 1 has amb_close end the session. amb_pub_send and
-     * amb_pub_copy leave a copy to the link then, and answer AMB_OK.
-     * On ucx 1 ends the session there too, and the call still waits: UCX reads the bytes, and nothing
-     * takes that back. It has them until they are through, or the link is forced to end. Where the
-     * broker stands still that comes after 0.3 s and 10 ns a byte, so 10 s for 1 GB. With
-     * reconnecting it comes after 11 s at most. */
+     * While the link reads a payload where it lies, 1 has amb_close end the session. amb_pub_send
+     * and amb_pub_copy leave a copy to the link then, and answer AMB_OK. On ucx 1 ends the session
+     * there too, and the call still waits: UCX reads the bytes, and nothing takes that back. It has
+     * them until they are through, or the link is forced to end. Where the broker stands still that
+     * comes after 0.3 s and 10 ns a byte, so 10 s for 1 GB. With reconnecting it comes after 11 s
+     * at most. */
     amb_interrupted_fn is_interrupted;
     void *interrupted_arg;
 };
