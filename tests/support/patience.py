@@ -5,4 +5,4 @@ import os
 
 def patience(seconds):
     """A limit on this machine now: promises are for one whose processes need not wait for a core."""
-    return seconds * max(1.0, os.getloadavg()[0] / (2 * os.cpu_count()))
+    return seconds * max(1.0, os.getloadavg()[0] / os.cpu_count())
