@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broker/delivery/acks/queue_late.h"
 
-#include "broker/delivery/acks/queue_failed.h"
+#include "broker/delivery/acks/queue_again.h"
 #include "broker/delivery/acks/queue_kept.h"
 #include "broker/delivery/acks/queue_private.h"
 #include "broker/delivery/acks/queue_take.h"

@@ -92,7 +92,7 @@ struct amb_take {
     char *reason;                  /* TERM: why, or NULL */
     uint64_t bits[AMB_TAKE_WORDS]; /* of the entry's messages: not settled */
 
-    /* Home's, of one that comes again (queue_failed.h). */
+    /* Home's, of one that comes again (queue_again.h). */
     struct amb_idmap_node failed; /* of the queue: the first of its entry */
     struct amb_list_node kin;     /* a ring: those of the same entry; at a member: former.h */
     struct amb_take *late;    /* its bits: settled by late ACKs while a member has it; or NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broker/delivery/acks/queue_failed.h"
+#include "broker/delivery/acks/queue_again.h"
 
 #include "broker/delivery/acks/queue.h"
 #include "wire/base/assert.h"
