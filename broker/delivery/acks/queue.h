@@ -75,7 +75,7 @@ struct amb_queue {
     uint64_t kept_msgs, kept_bytes; /* in ready and later */
     struct amb_heap_account heap;   /* of these takes */
     uint64_t takes;                 /* everywhere */
-    struct amb_idmap failed;        /* those that come again: queue_again.h */
+    struct amb_idmap again;         /* those that come again: queue_again.h */
     bool is_closed;
     uint32_t counters_slot; /* of its numbers: broker/observe; 0: none */
     /* counters, of messages */

@@ -54,7 +54,7 @@ static void settle_away(struct amb_queue *queue, struct amb_take *take, const st
 static void queue_settle(struct amb_queue *queue, const struct amb_take *word)
 {
     const struct amb_take_key *key = &word->key;
-    struct amb_take *take = amb_queue_failed_first(queue, key);
+    struct amb_take *take = amb_queue_again_first(queue, key);
     if (take == NULL) {
         return;
     }

@@ -67,7 +67,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
         amb_filter_free(&queue->filter);
         amb_heap_leave(&queue->heap);
         amb_purse_unref(&queue->purse);
-        amb_idmap_fini(&queue->failed);
+        amb_idmap_fini(&queue->again);
         free(queue->later);
         free(queue);
     }

@@ -105,7 +105,7 @@ void amb_queue_take_again(struct amb_take *take, uint32_t attempt)
 {
     amb_take_again(take, attempt);
     if (attempt > 0) {
-        amb_queue_failed_add(take);
+        amb_queue_again_add(take);
     }
 }
 
@@ -120,7 +120,7 @@ void amb_queue_take_drop(struct amb_take *take)
         }
         amb_tally_settle(queue->shard, take->tally, take->acked);
     }
-    amb_queue_failed_remove(take);
+    amb_queue_again_remove(take);
     amb_take_put(queue->shard, take->late);
     amb_entry_unref(take->entry, queue->shard);
     take->topic->naming--;

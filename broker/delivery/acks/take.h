@@ -66,7 +66,7 @@ struct amb_take_to {
 struct amb_take {
     struct amb_mail mail;
     struct amb_list_node node;   /* in one list of its owner */
-    struct amb_idmap_node known; /* at the member: by delivery number */
+    struct amb_idmap_node known; /* at the member, also of a former one: by delivery number */
     struct amb_shard *home;      /* the queue's worker */
     struct amb_queue *queue;     /* home's, as the next two are */
     struct amb_entry *entry;     /* home's reference */
@@ -93,12 +93,13 @@ struct amb_take {
     uint64_t bits[AMB_TAKE_WORDS]; /* of the entry's messages: not settled */
 
     /* Home's, of one that comes again (queue_again.h). */
-    struct amb_idmap_node failed; /* of the queue: the first of its entry */
-    struct amb_list_node kin;     /* a ring: those of the same entry; at a member: former.h */
-    struct amb_take *late;    /* its bits: settled by late ACKs while a member has it; or NULL */
-    uint32_t later_at;        /* its place among those that wait for their time */
-    bool is_failed, is_first; /* it is in the ring; and in the queue's table */
-    bool is_kept;             /* the queue has it: queue_kept.h */
+    struct amb_idmap_node again; /* of the queue: the first of its entry */
+    struct amb_list_node kin;    /* a ring: those of the same entry. Of a former one, at the member:
+                                  * struct amb_formers.released */
+    struct amb_take *late;       /* its bits: settled by late ACKs while a member has it; or NULL */
+    uint32_t later_at;           /* its place among those that wait for their time */
+    bool is_in_ring, is_first;   /* of its entry; and so in the queue's table */
+    bool is_kept;                /* the queue has it: queue_kept.h */
 };
 
 struct amb_seat {

@@ -481,7 +481,7 @@ static void test_a_late_ack_is_kept_for_the_take_that_it_is_of(void **state)
     assert_int_equal(w->b->subs[0].last, 2); /* one each */
     client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
     const struct amb_take *one =
-        AMB_CONTAINER_OF(amb_idmap_any(&harness_queue(&w->q)->failed), struct amb_take, failed);
+        AMB_CONTAINER_OF(amb_idmap_any(&harness_queue(&w->q)->again), struct amb_take, again);
     const struct amb_take *other = AMB_CONTAINER_OF(one->kin.next, struct amb_take, kin);
     assert_ptr_not_equal(one, other);
     assert_int_equal((one->late != NULL) + (other->late != NULL), 1);
