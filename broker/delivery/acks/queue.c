@@ -52,6 +52,28 @@ static bool is_by_nearness(const struct amb_topic *topic)
     return topic->rule->prefer == AMB_PREFER_NEAR;
 }
 
+/* The first n messages of a take that is kept, as a take of their own for a member. The gap before
+ * them goes with them. NULL: no memory. */
+static struct amb_take *redeliver_part(struct amb_queue *queue, struct amb_take *take, uint32_t n)
+{
+    struct amb_take *part = amb_queue_take_make(queue, take->topic, take->entry, take->first, n);
+    if (part == NULL) {
+        return NULL;
+    }
+    amb_queue_unkeep(queue, take);
+    amb_queue_take_given(part, take->tally);
+    amb_queue_take_again(part, take->attempt);
+    part->lost = take->lost;
+    part->loss = take->loss;
+    take->lost = 0;
+    take->loss = AMB_LOSS_NONE;
+    (void)amb_take_clear(take, take->first, n, NULL);
+    take->first += n;
+    take->count -= n;
+    amb_queue_count_kept(queue, take);
+    return part;
+}
+
 /* Messages that are ready, up to that rank, go out again. False: some of it cannot, now. */
 static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
 {
@@ -73,28 +95,16 @@ static bool queue_redeliver(struct amb_queue *queue, unsigned rank_max)
             .now_ns = queue->shard->now_ns,
         };
         uint32_t n = amb_queue_choose(queue, &choice, &seat);
-        struct amb_take *part = take;
-        if (n > 0 && n < take->count) {
-            part = amb_queue_take_make(queue, take->topic, take->entry, take->first, n);
-        }
-        if (part == NULL) {
-            amb_queue_pause(queue);
-        }
-        if (n == 0 || part == NULL) {
+        if (n == 0) {
             return false;
         }
-        if (part != take) {
-            amb_queue_unkeep(queue, take);
-            amb_queue_take_given(part, take->tally);
-            amb_queue_take_again(part, take->attempt);
-            part->lost = take->lost;
-            part->loss = take->loss;
-            take->lost = 0;
-            take->loss = AMB_LOSS_NONE;
-            (void)amb_take_clear(take, take->first, n, NULL);
-            take->first += n;
-            take->count -= n;
-            amb_queue_count_kept(queue, take);
+        struct amb_take *part = take;
+        if (n < take->count) {
+            part = redeliver_part(queue, take, n);
+            if (part == NULL) {
+                amb_queue_pause(queue);
+                return false;
+            }
         } else {
             amb_queue_take_out(queue, take);
         }
