@@ -128,7 +128,7 @@ struct amb_session {
     struct amb_list_node publisher_list; /* struct amb_publisher.node */
     struct amb_list_node subscription_list;
     uint32_t takers;  /* subscriptions that are members of queues */
-    uint32_t formers; /* former deliveries of these: former.h */
+    uint32_t formers; /* former deliveries of the takers: former.h */
     uint32_t tallies; /* deliveries not given back whose publisher waits: tally.h */
     struct amb_session_names names;
     struct amb_mapping mappings[AMB_SESSION_SEGMENTS_MAX];

@@ -39,7 +39,7 @@ static void former_settle(struct amb_taker *taker, struct amb_take *former)
     amb_take_post(taker->shard, former->home, &former->mail, amb_queue_late_ack);
 }
 
-/* An ACK is of it, and home has not heard yet. */
+/* A cumulative ACK has settled it, and home has not heard yet. */
 static bool former_is_settled(const struct amb_taker *taker, const struct amb_take *former)
 {
     return former->number < taker->formers.settled_before;
@@ -51,8 +51,9 @@ struct amb_take *amb_former_find(const struct amb_taker *taker, uint64_t number)
     return node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_take, known);
 }
 
-/* A session's members share its heap, and takes need most of that. */
-static bool formers_have_room(struct amb_taker *taker)
+/* A session's members share its heap, and takes need most of that. So one that
+ * was released goes for the next. False: there is no room. */
+static bool formers_make_room(struct amb_taker *taker)
 {
     const struct amb_session *session = taker->sub->session;
     const struct amb_heap_account *heap = &session->heap;
@@ -75,7 +76,7 @@ static bool formers_have_room(struct amb_taker *taker)
 
 void amb_former_note(struct amb_taker *taker, const struct amb_take *take)
 {
-    struct amb_take *former = formers_have_room(taker) ? amb_take_get(taker->shard) : NULL;
+    struct amb_take *former = formers_make_room(taker) ? amb_take_get(taker->shard) : NULL;
     if (former == NULL) {
         return;
     }
@@ -91,7 +92,7 @@ void amb_former_note(struct amb_taker *taker, const struct amb_take *take)
     former->left = take->left;
     memcpy(former->bits, take->bits, sizeof(former->bits));
     amb_list_init(&former->kin);
-    if (amb_subscription_has_back(taker->sub, take->number)) {
+    if (amb_delivery_is_released(taker->sub, take->number)) {
         amb_list_push_back(&taker->formers.released, &former->kin);
     }
     taker->sub->session->formers++;
@@ -107,16 +108,16 @@ static void former_settle_part(struct amb_taker *taker, struct amb_take *former,
         former_settle(taker, former);
         return;
     }
-    struct amb_take *word = amb_take_get(taker->shard);
-    if (word == NULL) {
+    struct amb_take *ack = amb_take_get(taker->shard);
+    if (ack == NULL) {
         return;
     }
-    if (amb_take_clear(former, first, count, word) == 0 || AMB_FAULT(LATE_ACK_IGNORED)) {
-        amb_take_put(taker->shard, word);
+    if (amb_take_clear(former, first, count, ack) == 0 || AMB_FAULT(LATE_ACK_IGNORED)) {
+        amb_take_put(taker->shard, ack);
         return;
     }
-    word->key = former->key;
-    amb_take_post(taker->shard, former->home, &word->mail, amb_queue_late_ack);
+    ack->key = former->key;
+    amb_take_post(taker->shard, former->home, &ack->mail, amb_queue_late_ack);
     if (former->left == 0) {
         former_forget(taker, former);
     }
@@ -167,8 +168,8 @@ static unsigned *formers_budget(struct amb_shard *shard)
     return &takers->settle_budget;
 }
 
-/* The next one that is settled; NULL. They stand by number there: their time is over in their
- * order. */
+/* The next one that is settled and has not gone home; NULL. Cumulative ones stand by number in the
+ * list, for their time is over in that order. */
 static struct amb_take *formers_next(const struct amb_taker *taker)
 {
     const struct amb_list_node *list = &taker->formers.list;

@@ -12,8 +12,9 @@
  * when its room is wanted, the one that was released first before the others. Where all are held by
  * the client, further ones are not noted.
  *
- * The word for home is the former delivery itself, where all of it is settled. Of those that one
- * cumulative ACK settles, AMB_FORMERS_TURN go home in a turn, and the others in the next ones.
+ * An ACK goes home as a take: the former delivery itself where all of it is settled, else a new
+ * one. Of those that one cumulative ACK settles, AMB_FORMERS_TURN go home in a turn, and the others
+ * in the next ones.
  *
  * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: of
  * all its members together at most AMB_FORMERS_MAX, and a share of that heap. And a take for each
@@ -37,10 +38,10 @@ struct amb_taker;
 
 struct amb_formers {
     struct amb_idmap known;        /* struct amb_take.known, by delivery number */
-    struct amb_list_node list;     /* ... .node: as their time was over */
-    struct amb_list_node released; /* ... .kin: the first one is forgotten first */
-    struct amb_list_node settling; /* of the shard: some of those are left that */
-    uint64_t settled_before;       /* a cumulative ACK has settled: up to this number */
+    struct amb_list_node list;     /* struct amb_take.node: as their time was over */
+    struct amb_list_node released; /* struct amb_take.kin: the first one is forgotten first */
+    uint64_t settled_before;       /* cumulative ACKs settle all with a lower number */
+    struct amb_list_node settling; /* of the shard: some of these have still to go home */
 };
 
 /* A take that was sent is about to go home unsettled. */
@@ -50,11 +51,13 @@ struct amb_take *amb_former_find(const struct amb_taker *taker, uint64_t number)
 /* An ACK or TERM frame of one, about messages that it had. */
 void amb_former_said(struct amb_taker *taker, struct amb_take *former,
                      const struct amb_frame *frame);
-/* It is cumulative: all of those before that number, too. */
+/* A cumulative ACK of that number settles all with a lower one. They go home, as far as the turn's
+ * budget goes. */
 void amb_former_ack_before(struct amb_taker *taker, uint64_t number);
-/* Once a turn, after such ACKs: those that are left. Returns how many went home. */
+/* Once a turn: more of those that cumulative ACKs have settled go home. Returns how many. *next_ns
+ * is lowered to now where some have still to go. */
 unsigned amb_formers_run(struct amb_shard *shard, int64_t *next_ns);
-/* The member leaves: all that are left. */
+/* The member leaves: all that cumulative ACKs have settled go home now. */
 void amb_formers_leave(struct amb_taker *taker);
 /* The client has released that delivery. */
 void amb_former_released(struct amb_taker *taker, uint64_t number);

@@ -62,7 +62,7 @@ static void take_failed(struct amb_queue *queue, struct amb_take *take)
                        : take->delay_ns > 0       ? take->delay_ns * !AMB_FAULT(NAK_DELAY_IGNORED)
                                                   : queue_backoff(queue, take->attempt);
     amb_queue_take_again(take, take->attempt + !AMB_FAULT(ATTEMPT_NOT_RAISED));
-    (void)amb_queue_keep_rest(queue, take, delay_ns); /* Its queue splits the rest. */
+    (void)amb_queue_keep_rest(queue, take, delay_ns); /* False: it is split before it goes out. */
 }
 
 void amb_queue_take_home(struct amb_mail *mail, void *owner)

@@ -94,8 +94,8 @@ void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take)
     queue->kept_bytes += take->bytes;
 }
 
-/* Its worker looks at the queue then, if not before. */
-static void look_at(struct amb_queue *queue, int64_t due_ns)
+/* The queue's worker wakes then, if not before. */
+static void queue_wake_by(struct amb_queue *queue, int64_t due_ns)
 {
     if (due_ns < queue->shard->queues.due_ns) {
         queue->shard->queues.due_ns = due_ns;
@@ -109,7 +109,7 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
     if (delay_ns > 0) {
         take->due_ns = amb_deadline_ns(queue->shard->now_ns, delay_ns);
         if (later_push(queue, take)) {
-            look_at(queue, take->due_ns);
+            queue_wake_by(queue, take->due_ns);
             return;
         }
     }
@@ -121,7 +121,7 @@ void amb_queue_pause(struct amb_queue *queue)
 {
     int64_t due_ns = amb_deadline_ns(queue->shard->now_ns, AMB_TAKE_PAUSE_NS);
     queue->retry_ns = due_ns < queue->retry_ns ? due_ns : queue->retry_ns;
-    look_at(queue, queue->retry_ns);
+    queue_wake_by(queue, queue->retry_ns);
 }
 
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)
@@ -132,8 +132,8 @@ void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)
     amb_queue_pause(queue);
 }
 
-/* From here on it is of messages first to first + count - 1 alone: the others are settled, or are
- * another take's by now. */
+/* From here on it is of messages first to first + count - 1 alone. The others are settled, which
+ * its tally hears now, or are another take's. */
 static void take_narrow(struct amb_take *take, uint32_t first, uint32_t count)
 {
     amb_queue_take_tell(take);
@@ -141,7 +141,7 @@ static void take_narrow(struct amb_take *take, uint32_t first, uint32_t count)
     take->count = count;
 }
 
-/* The first run of its open messages, as a take of its own. NULL: no memory. */
+/* That run of its open messages, as a take of its own. NULL: no memory. */
 static struct amb_take *take_split(struct amb_queue *queue, struct amb_take *take, uint32_t first,
                                    uint32_t count)
 {

@@ -16,14 +16,14 @@ struct amb_take;
 
 /* It goes out again after so long; 0: as soon as somebody has credit. */
 void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
-/* The same of one that found no memory on its way: amb_queue_pause. */
+/* The same of its open messages alone: a take for each run of them. False: there is no memory for
+ * one. The runs without a take of their own are kept as one take, with settled messages between
+ * them. That take does not go out before it is split. */
+bool amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
+/* Keeps a take that was to go out, and found no memory on its way. It is ready after a pause. */
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take);
 /* There is no memory for what would go out. The queue is marked again after AMB_TAKE_PAUSE_NS. */
 void amb_queue_pause(struct amb_queue *queue);
-/* The same of its open messages alone: a take for each run of them. False: there is no memory for
- * one. Those that are left are kept as one take with settled messages between them, and it does not
- * go out before it is split. */
-bool amb_queue_keep_rest(struct amb_queue *queue, struct amb_take *take, int64_t delay_ns);
 /* Counts a take that stands among those that are kept already. */
 void amb_queue_count_kept(struct amb_queue *queue, const struct amb_take *take);
 /* It counts no more. Its list is the caller's to take it from. */

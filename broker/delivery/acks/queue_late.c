@@ -17,10 +17,10 @@ void amb_queue_late_settle(struct amb_take *take, const struct amb_take *late)
     }
 }
 
-static void settle_kept(struct amb_queue *queue, struct amb_take *take, const struct amb_take *word)
+static void settle_kept(struct amb_queue *queue, struct amb_take *take, const struct amb_take *ack)
 {
     amb_queue_unkeep(queue, take);
-    amb_queue_late_settle(take, word);
+    amb_queue_late_settle(take, ack);
     amb_queue_count_kept(queue, take);
     if (take->left == 0) {
         amb_queue_take_out(queue, take);
@@ -29,11 +29,11 @@ static void settle_kept(struct amb_queue *queue, struct amb_take *take, const st
     amb_queue_mark(queue); /* There may be credit for others. */
 }
 
-/* Its worker knows which of them the member still has. So the whole slice counts. */
-static bool is_of_slice(const struct amb_take *take, const struct amb_take *word)
+/* Only the member's worker knows which of them are still open. So the whole slice counts here. */
+static bool is_of_slice(const struct amb_take *take, const struct amb_take *ack)
 {
     for (uint32_t i = take->first; i < take->first + take->count; i++) {
-        if ((word->bits[i / 64] >> (i % 64) & 1) != 0) {
+        if ((ack->bits[i / 64] >> (i % 64) & 1) != 0) {
             return true;
         }
     }
@@ -41,19 +41,19 @@ static bool is_of_slice(const struct amb_take *take, const struct amb_take *word
 }
 
 /* Without memory the messages may come again. */
-static void settle_away(struct amb_queue *queue, struct amb_take *take, const struct amb_take *word)
+static void settle_away(struct amb_queue *queue, struct amb_take *take, const struct amb_take *ack)
 {
     if (take->late == NULL) {
         take->late = amb_take_get(queue->shard);
     }
     for (unsigned w = 0; take->late != NULL && w < AMB_TAKE_WORDS; w++) {
-        take->late->bits[w] |= word->bits[w];
+        take->late->bits[w] |= ack->bits[w];
     }
 }
 
-static void queue_settle(struct amb_queue *queue, const struct amb_take *word)
+static void queue_settle(struct amb_queue *queue, const struct amb_take *ack)
 {
-    const struct amb_take_key *key = &word->key;
+    const struct amb_take_key *key = &ack->key;
     struct amb_take *take = amb_queue_again_first(queue, key);
     if (take == NULL) {
         return;
@@ -64,8 +64,8 @@ static void queue_settle(struct amb_queue *queue, const struct amb_take *word)
     while (!is_last) {
         struct amb_take *next = AMB_CONTAINER_OF(take->kin.next, struct amb_take, kin);
         is_last = take == last;
-        if (take->key.topic == key->topic && take->key.seq == key->seq && is_of_slice(take, word)) {
-            (take->is_kept ? settle_kept : settle_away)(queue, take, word);
+        if (take->key.topic == key->topic && take->key.seq == key->seq && is_of_slice(take, ack)) {
+            (take->is_kept ? settle_kept : settle_away)(queue, take, ack);
         }
         take = next;
     }
@@ -74,10 +74,10 @@ static void queue_settle(struct amb_queue *queue, const struct amb_take *word)
 void amb_queue_late_ack(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
-    struct amb_take *word = AMB_CONTAINER_OF(mail, struct amb_take, mail);
-    struct amb_idmap_node *node = amb_idmap_find(&shard->queues.known, word->key.queue);
+    struct amb_take *ack = AMB_CONTAINER_OF(mail, struct amb_take, mail);
+    struct amb_idmap_node *node = amb_idmap_find(&shard->queues.known, ack->key.queue);
     if (node != NULL) {
-        queue_settle(AMB_CONTAINER_OF(node, struct amb_queue, known), word);
+        queue_settle(AMB_CONTAINER_OF(node, struct amb_queue, known), ack);
     }
-    amb_take_put(shard, word);
+    amb_take_put(shard, ack);
 }

@@ -21,5 +21,6 @@ struct amb_take;
 
 /* It is home: those that late ACKs have settled meanwhile (NULL: none) are settled. */
 void amb_queue_late_settle(struct amb_take *take, const struct amb_take *late);
-/* Mail of a member's worker: a take with what the client has acknowledged, and its key. */
+/* Mail of a member's worker: an ACK, as a take whose bits are the messages that it settles, with
+ * their key. */
 void amb_queue_late_ack(struct amb_mail *mail, void *owner);

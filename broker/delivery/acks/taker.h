@@ -48,9 +48,9 @@ AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, en
 void amb_taker_arrived(struct amb_mail *mail, void *owner);
 /* It gets no more. It may still acknowledge the messages that it has. Harmless twice. */
 void amb_taker_stop(struct amb_taker *taker);
-/* Once a turn: sends what waits, gives back what has expired. */
+/* Once a turn: sends takes that wait, gives back those that have expired, and runs the formers. */
 unsigned amb_takers_run(struct amb_shard *shard);
-/* The time at which the next take expires; INT64_MAX. */
+/* The time at which that has next to be done: a take expires or is tried again; INT64_MAX. */
 int64_t amb_takers_due(struct amb_shard *shard);
 /* An operator has them come again: all that it has goes home, as if it had left. */
 void amb_taker_recall(struct amb_taker *taker);

@@ -17,12 +17,18 @@
 #include "broker/topic/twin.h"
 #include "wire/base/clock.h"
 
+/* The taker's worker wakes then, if not before. */
+static void taker_wake_by(struct amb_taker *taker, int64_t due_ns)
+{
+    if (due_ns < taker->shard->takers.due_ns) {
+        taker->shard->takers.due_ns = due_ns;
+    }
+}
+
 /* No memory, or a limit is reached. Another worker may free some, and wakes nobody. */
 static void taker_pause(struct amb_taker *taker)
 {
-    struct amb_shard *shard = taker->shard;
-    int64_t due_ns = amb_deadline_ns(shard->now_ns, AMB_TAKE_PAUSE_NS);
-    shard->takers.due_ns = due_ns < shard->takers.due_ns ? due_ns : shard->takers.due_ns;
+    taker_wake_by(taker, amb_deadline_ns(taker->shard->now_ns, AMB_TAKE_PAUSE_NS));
 }
 
 static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)
@@ -177,7 +183,7 @@ bool amb_taker_send(struct amb_taker *taker, struct amb_take *take)
     bool is_lazy = sub->options.lazy != AMB_LAZY_OFF;
     if (is_lazy && !amb_lazy_has_room(sub, entry)) {
         if (sub->session->purse != NULL) {
-            taker_pause(taker); /* It is the user's, maybe. */
+            taker_pause(taker); /* The quota of its user may be used up. */
         }
         return false;
     }
@@ -208,9 +214,7 @@ bool amb_taker_send(struct amb_taker *taker, struct amb_take *take)
     int64_t wait_ns = AMB_FAULT(ACK_WAIT_SHORT) ? taker->ack_wait_ns / 2 : taker->ack_wait_ns;
     take->due_ns =
         taker->ack == AMB_ACK_NONE ? INT64_MAX : amb_deadline_ns(taker->shard->now_ns, wait_ns);
-    if (take->due_ns < taker->shard->takers.due_ns) {
-        taker->shard->takers.due_ns = take->due_ns;
-    }
+    taker_wake_by(taker, take->due_ns);
     amb_list_push_back(&taker->pending, &take->node);
     return true;
 }

@@ -294,7 +294,7 @@ enum amb_status amb_subscription_release(struct amb_subscription *subscription, 
     return AMB_OK;
 }
 
-bool amb_subscription_has_back(const struct amb_subscription *subscription, uint64_t number)
+bool amb_delivery_is_released(const struct amb_subscription *subscription, uint64_t number)
 {
     return number <= subscription->released ||
            subscription->deliveries[number & subscription->mask].is_released;

@@ -38,8 +38,8 @@ AMB_MUST_CHECK enum amb_status amb_subscription_release(struct amb_subscription 
 AMB_MUST_CHECK enum amb_status amb_subscription_release_range(struct amb_subscription *subscription,
                                                               uint64_t number, uint32_t count);
 
-/* Is that delivery back? It was given. */
-bool amb_subscription_has_back(const struct amb_subscription *subscription, uint64_t number);
+/* Has the client released that delivery, which it was given? */
+bool amb_delivery_is_released(const struct amb_subscription *subscription, uint64_t number);
 
 /* Its session closes: gives up what is out, at most `budget` deliveries, and counts that down.
  * True: that was all. Deliveries held in place go to the quarantine if keep_held. */

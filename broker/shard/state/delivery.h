@@ -102,9 +102,9 @@ struct amb_shard_takers {
     struct amb_list_node all;  /* struct amb_taker.node */
     struct amb_list_node busy; /* have something to send */
     int64_t due_ns;
-    struct amb_list_node settling; /* acks/former.c: struct amb_formers.settling */
-    int64_t settled_ns;            /* the turn of this budget */
-    unsigned settle_budget;
+    struct amb_list_node settling; /* struct amb_formers.settling */
+    int64_t settled_ns;            /* the turn, by its time, that */
+    unsigned settle_budget;        /* ... this is of: acks/former.c */
 };
 
 static inline void amb_shard_takers_init(struct amb_shard_takers *takers)
