@@ -21,8 +21,8 @@ static void time_is_over(struct world *w)
     harness_settle(&w->h);
 }
 
-/* By the queue, and by its worker: messages that a late ACK has settled. */
-static void expect_late(const struct world *w, uint64_t msgs)
+/* So many messages are settled by late ACKs, as the queue and its worker count them. */
+static void expect_settled_late(const struct world *w, uint64_t msgs)
 {
     assert_int_equal(harness_queue(&w->q)->settled_late, msgs);
     assert_int_equal(amb_stat_get(&w->h.shards[w->where].stats->msgs_settled_late), msgs);
@@ -49,16 +49,16 @@ static void test_a_late_ack_settles_what_the_member_has_again(void **state)
     assert_int_equal(w->a->subs[0].last, 2);
     client_ack(w->a, 0, 1);
     assert_int_equal(taker_of(w->a)->late, 3);
-    expect_late(w, 0); /* They are the member's yet. */
+    expect_settled_late(w, 0); /* They are the member's yet. */
     expect_rest(w, w->a, 2);
-    expect_late(w, 3);
+    expect_settled_late(w, 3);
     client_release_all(w->a, 0);
     harness_settle(&w->h);
     assert_int_equal(harness_used(&w->h), 0);
     assert_int_equal(taker_of(w->a)->formers.known.count, 1); /* The second one, unanswered. */
 }
 
-static void test_its_own_ack_of_the_second_delivery_changes_nothing_then(void **state)
+static void test_an_ack_of_the_second_delivery_changes_nothing_behind_a_late_ack(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
@@ -77,7 +77,7 @@ static void test_its_own_ack_of_the_second_delivery_changes_nothing_then(void **
 }
 
 /* Some of a delivery: the others come again, as two deliveries around it. */
-static void test_a_late_ack_is_of_those_messages_alone(void **state)
+static void test_a_late_ack_of_a_part_settles_that_part_alone(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
@@ -94,7 +94,7 @@ static void test_a_late_ack_is_of_those_messages_alone(void **state)
     client_ack(w->a, 0, 2); /* late once more, and it has one that is settled */
     client_release_all(w->a, 0);
     expect_rest(w, w->a, 4);
-    expect_late(w, 3); /* each once */
+    expect_settled_late(w, 3); /* each once */
 }
 
 /* a has it first, b then. */
@@ -122,7 +122,7 @@ static void test_a_late_ack_settles_what_another_member_has(void **state)
     expect_seen(w, 1, 2, 2);
 }
 
-static void test_who_has_it_then_refuses_in_vain(void **state)
+static void test_a_member_refuses_in_vain_messages_that_were_acknowledged_late(void **state)
 {
     struct world *w = *state;
     give_to_another(w, NULL);
@@ -134,7 +134,7 @@ static void test_who_has_it_then_refuses_in_vain(void **state)
     assert_int_equal(w->a->subs[0].last, 1);
 }
 
-static void test_what_was_acknowledged_late_does_not_die(void **state)
+static void test_messages_that_were_acknowledged_late_do_not_die(void **state)
 {
     struct world *w = *state;
     give_to_another(w, &(struct amb_queue_options){
@@ -146,8 +146,9 @@ static void test_what_was_acknowledged_late_does_not_die(void **state)
     assert_int_equal(harness_queue(&w->q)->dead, 0);
 }
 
-/* The member that has it goes: it is given to nobody. */
-static void test_what_was_acknowledged_late_comes_not_from_one_that_leaves(void **state)
+/* The member that has them leaves, and they are given to nobody. */
+static void
+test_messages_that_were_acknowledged_late_stay_settled_when_their_member_leaves(void **state)
 {
     struct world *w = *state;
     give_to_another(w, NULL);
@@ -169,7 +170,7 @@ static void test_a_late_ack_settles_what_the_queue_keeps(void **state)
     const struct amb_queue *queue = harness_queue(&w->q);
     assert_int_equal(queue->kept_msgs, 8);
     client_ack(w->a, 0, 2);
-    expect_late(w, 2);
+    expect_settled_late(w, 2);
     assert_int_equal(queue->kept_msgs, 6);
     assert_int_equal(queue->takes, 3);
     client_say(w->a, 0, 3, 1, 1, AMB_ACK_KIND_ACK, 0);
@@ -190,7 +191,7 @@ static void test_a_late_ack_settles_what_the_queue_keeps(void **state)
     expect_rest(w, w->a, from);
 }
 
-static void test_no_other_late_word_changes_anything(void **state)
+static void test_a_late_nak_term_or_in_progress_changes_nothing(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
@@ -208,7 +209,7 @@ static void test_no_other_late_word_changes_anything(void **state)
     uint64_t from = 0;
     ack_all(w->a, &from);
     expect_rest(w, w->a, 9);
-    expect_late(w, 0); /* Its ACKs of what it has again were in time. */
+    expect_settled_late(w, 0); /* Its ACKs of what it has again were in time. */
 }
 
 static void open_cumulative(struct world *w)
@@ -216,7 +217,7 @@ static void open_cumulative(struct world *w)
     open_with(w, &(struct amb_queue_options){.ack = AMB_ACK_CUMULATIVE, .ack_wait_ns = WAIT_NS});
 }
 
-static void test_a_cumulative_one_is_of_all_former_ones_before(void **state)
+static void test_a_late_cumulative_ack_settles_all_former_deliveries_before_it(void **state)
 {
     struct world *w = *state;
     open_cumulative(w);
@@ -233,8 +234,8 @@ static void test_a_cumulative_one_is_of_all_former_ones_before(void **state)
     expect_rest(w, w->a, w->a->subs[0].last);
 }
 
-/* In vain, for another delivery has it. Yet no ACK that covers it means it. */
-static void test_what_was_refused_late_is_not_acknowledged_by_a_later_one(void **state)
+/* The refusal is in vain, for another delivery has the message. Yet no later ACK means it. */
+static void test_a_cumulative_ack_does_not_settle_messages_that_were_refused_late(void **state)
 {
     struct world *w = *state;
     open_cumulative(w);
@@ -251,10 +252,11 @@ static void test_what_was_refused_late_is_not_acknowledged_by_a_later_one(void *
     expect_rest(w, w->a, 7);
 }
 
-/* More deliveries of one message each than go home in one turn, all of which are over. */
+/* More deliveries than go home in one turn, of one message each. */
 #define MANY (AMB_FORMERS_TURN + 100u)
 
-static void have_many(struct world *w)
+/* a has had them, and has all of them again. */
+static void call_many_back(struct world *w)
 {
     open_cumulative(w);
     client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 2 * MANY});
@@ -272,11 +274,11 @@ static void ack_many(struct world *w)
                   .type = AMB_FRAME_ACK, .number = MANY, .count = 1, .status = AMB_ACK_KIND_ACK});
 }
 
-static void test_one_ack_of_many_former_ones_goes_home_in_several_turns(void **state)
+static void test_one_ack_of_many_former_deliveries_goes_home_in_several_turns(void **state)
 {
     struct world *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
-    have_many(w);
+    call_many_back(w);
     ack_many(w);
     const struct amb_idmap *known = &taker_of(w->a)->formers.known;
     (void)shard_client_turn(w->a);
@@ -294,11 +296,11 @@ static void test_one_ack_of_many_former_ones_goes_home_in_several_turns(void **s
     expect_rest(w, w->a, 2 * MANY);
 }
 
-/* By then it is acknowledged, though home has not heard. */
-static void test_a_refusal_behind_such_an_ack_is_nothing(void **state)
+/* The ACK has settled that delivery, though home has not heard of it. */
+static void test_a_refusal_behind_a_cumulative_ack_changes_nothing(void **state)
 {
     struct world *w = *state;
-    have_many(w);
+    call_many_back(w);
     ack_many(w);
     client_say(w->a, 0, MANY - 2, 0, 1, AMB_ACK_KIND_NAK, 0);
     client_say(w->a, 0, MANY - 3, 0, 1, AMB_ACK_KIND_ACK, 0);
@@ -306,10 +308,10 @@ static void test_a_refusal_behind_such_an_ack_is_nothing(void **state)
     expect_rest(w, w->a, 2 * MANY);
 }
 
-static void test_a_member_that_leaves_behind_such_an_ack_has_settled_all(void **state)
+static void test_a_member_that_leaves_behind_a_cumulative_ack_has_settled_all(void **state)
 {
     struct world *w = *state;
-    have_many(w);
+    call_many_back(w);
     client_release_all(w->a, 0); /* It ends at once. */
     harness_settle(&w->h);
     ack_many(w);
@@ -324,7 +326,7 @@ static void test_a_member_that_leaves_behind_such_an_ack_has_settled_all(void **
     expect_rest(w, w->b, 0);
 }
 
-static void test_an_operator_s_recall_leaves_them_to_late_acks(void **state)
+static void test_late_acks_settle_messages_that_an_operator_calls_back(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
@@ -338,19 +340,29 @@ static void test_an_operator_s_recall_leaves_them_to_late_acks(void **state)
     expect_rest(w, w->a, 2);
 }
 
+/* The client of a may have fewer former deliveries from here on. Returns how many. *had: the limit
+ * of its heap before. */
+static uint64_t limit_formers(struct world *w, uint64_t *had)
+{
+    struct amb_heap_account *heap = &w->a->session->heap;
+    *had = heap->limit;
+    heap->limit = 8 * heap->bytes;
+    uint64_t most =
+        heap->limit / AMB_FORMERS_HEAP_SHARE / (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
+    assert_in_range(most, 4, 100);
+    return most;
+}
+
 /* A message may be released before it is acknowledged. One that is held is not forgotten. */
-static void test_those_that_are_released_are_forgotten_first(void **state)
+static void test_deliveries_that_are_released_are_forgotten_first(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
     client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 1000});
     struct amb_heap_account *heap = &w->a->session->heap;
-    uint64_t limit = heap->limit;
-    heap->limit = 8 * heap->bytes;
     const struct amb_idmap *known = &taker_of(w->a)->formers.known;
-    const uint64_t most =
-        heap->limit / AMB_FORMERS_HEAP_SHARE / (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
-    assert_in_range(most, 2, 100);
+    uint64_t limit;
+    const uint64_t most = limit_formers(w, &limit);
     publish(w, (unsigned)most + 1, 1, 16);
     client_release(w->a, 0, 1);
     harness_settle(&w->h);
@@ -375,21 +387,8 @@ static void test_those_that_are_released_are_forgotten_first(void **state)
     expect_rest(w, w->a, 3 * most + 4);
 }
 
-/* So many former deliveries may the client of a have, from here on. Its limit comes back at *had.
- */
-static uint64_t limit_formers(struct world *w, uint64_t *had)
-{
-    struct amb_heap_account *heap = &w->a->session->heap;
-    *had = heap->limit;
-    heap->limit = 8 * heap->bytes;
-    uint64_t most =
-        heap->limit / AMB_FORMERS_HEAP_SHARE / (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
-    assert_in_range(most, 4, 100);
-    return most;
-}
-
 /* All are held but three, and there is room for no more. One more then is over. */
-static void test_the_one_that_was_released_first_is_forgotten_first(void **state)
+static void test_the_delivery_that_was_released_first_is_forgotten_first(void **state)
 {
     struct world *w = *state;
     uint64_t limit;
@@ -420,8 +419,8 @@ static void test_the_one_that_was_released_first_is_forgotten_first(void **state
     expect_rest(w, w->a, 2 * most + 1);
 }
 
-/* Of cumulative ones, too, where an older one is held. */
-static void test_a_held_one_keeps_no_later_one_from_being_forgotten(void **state)
+/* Its ACKs are cumulative, and an older delivery is held. */
+static void test_a_held_delivery_keeps_no_later_one_from_being_forgotten(void **state)
 {
     struct world *w = *state;
     uint64_t limit;
@@ -452,10 +451,8 @@ static void test_members_of_a_session_have_one_share_of_its_heap(void **state)
     client_join(w->a, 0, &w->q, &options);
     client_join(w->a, 1, &w->q, &options);
     const struct amb_session *session = w->a->session;
-    uint64_t limit = session->heap.limit;
-    w->a->session->heap.limit = 8 * session->heap.bytes;
-    const uint64_t most = session->heap.limit / AMB_FORMERS_HEAP_SHARE /
-                          (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD);
+    uint64_t limit;
+    const uint64_t most = limit_formers(w, &limit);
     const struct amb_idmap *first = &amb_session_subscription(session, 0)->taker->formers.known;
     const struct amb_idmap *second = &amb_session_subscription(session, 1)->taker->formers.known;
     publish(w, (unsigned)(2 * most), 1, 16);
@@ -503,7 +500,7 @@ static void test_a_late_ack_of_more_than_was_given_ends_the_session(void **state
     assert_int_equal(w->a->ended_why, AMB_EPROTO);
 }
 
-static void test_a_late_ack_for_a_queue_that_has_gone_is_nothing(void **state)
+static void test_a_late_ack_for_a_queue_that_has_gone_changes_nothing(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
@@ -544,27 +541,27 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BOTH(test_a_late_ack_settles_what_the_member_has_again),
-        BOTH(test_its_own_ack_of_the_second_delivery_changes_nothing_then),
-        BOTH(test_a_late_ack_is_of_those_messages_alone),
+        BOTH(test_an_ack_of_the_second_delivery_changes_nothing_behind_a_late_ack),
+        BOTH(test_a_late_ack_of_a_part_settles_that_part_alone),
         BOTH(test_a_late_ack_settles_what_another_member_has),
-        BOTH(test_who_has_it_then_refuses_in_vain),
-        BOTH(test_what_was_acknowledged_late_does_not_die),
-        BOTH(test_what_was_acknowledged_late_comes_not_from_one_that_leaves),
+        BOTH(test_a_member_refuses_in_vain_messages_that_were_acknowledged_late),
+        BOTH(test_messages_that_were_acknowledged_late_do_not_die),
+        BOTH(test_messages_that_were_acknowledged_late_stay_settled_when_their_member_leaves),
         BOTH(test_a_late_ack_settles_what_the_queue_keeps),
-        BOTH(test_no_other_late_word_changes_anything),
-        BOTH(test_a_cumulative_one_is_of_all_former_ones_before),
-        BOTH(test_what_was_refused_late_is_not_acknowledged_by_a_later_one),
-        BOTH(test_one_ack_of_many_former_ones_goes_home_in_several_turns),
-        BOTH(test_a_refusal_behind_such_an_ack_is_nothing),
-        BOTH(test_a_member_that_leaves_behind_such_an_ack_has_settled_all),
-        BOTH(test_an_operator_s_recall_leaves_them_to_late_acks),
-        BOTH(test_those_that_are_released_are_forgotten_first),
-        BOTH(test_the_one_that_was_released_first_is_forgotten_first),
-        BOTH(test_a_held_one_keeps_no_later_one_from_being_forgotten),
+        BOTH(test_a_late_nak_term_or_in_progress_changes_nothing),
+        BOTH(test_a_late_cumulative_ack_settles_all_former_deliveries_before_it),
+        BOTH(test_a_cumulative_ack_does_not_settle_messages_that_were_refused_late),
+        BOTH(test_one_ack_of_many_former_deliveries_goes_home_in_several_turns),
+        BOTH(test_a_refusal_behind_a_cumulative_ack_changes_nothing),
+        BOTH(test_a_member_that_leaves_behind_a_cumulative_ack_has_settled_all),
+        BOTH(test_late_acks_settle_messages_that_an_operator_calls_back),
+        BOTH(test_deliveries_that_are_released_are_forgotten_first),
+        BOTH(test_the_delivery_that_was_released_first_is_forgotten_first),
+        BOTH(test_a_held_delivery_keeps_no_later_one_from_being_forgotten),
         BOTH(test_members_of_a_session_have_one_share_of_its_heap),
         BOTH(test_a_late_ack_is_kept_for_the_take_that_it_is_of),
         BOTH(test_a_late_ack_of_more_than_was_given_ends_the_session),
-        BOTH(test_a_late_ack_for_a_queue_that_has_gone_is_nothing),
+        BOTH(test_a_late_ack_for_a_queue_that_has_gone_changes_nothing),
         BOTH(test_a_member_slower_than_its_credit_makes_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -380,7 +380,7 @@ static void test_a_take_that_no_memory_lends_is_none_in_a_trace(void **state)
 
 /* ---- no memory for a take ---- */
 
-static bool has_no_takes;
+static bool lacks_takes;
 
 struct amb_take *__real_amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
                                             struct amb_entry *entry, uint32_t first,
@@ -392,12 +392,13 @@ struct amb_take *__wrap_amb_queue_take_make(struct amb_queue *queue, struct amb_
 struct amb_take *__wrap_amb_queue_take_make(struct amb_queue *queue, struct amb_topic *topic,
                                             struct amb_entry *entry, uint32_t first, uint32_t count)
 {
-    return has_no_takes ? NULL : __real_amb_queue_take_make(queue, topic, entry, first, count);
+    return lacks_takes ? NULL : __real_amb_queue_take_make(queue, topic, entry, first, count);
 }
 
-static void takes_come(struct world *w)
+/* There is memory again, and the pause is over. */
+static void end_lack_of_takes(struct world *w)
 {
-    has_no_takes = false;
+    lacks_takes = false;
     harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
     harness_settle(&w->h);
 }
@@ -410,7 +411,7 @@ static void leave_holes(struct world *w)
     publish(w, 1, 5, 16);
     client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
     client_say(w->a, 0, 1, 3, 1, AMB_ACK_KIND_ACK, 0);
-    has_no_takes = true;
+    lacks_takes = true;
     harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
     harness_settle(&w->h);
 }
@@ -422,7 +423,7 @@ static void test_settled_messages_stay_settled_where_no_memory_splits_a_take(voi
     assert_int_equal(w->a->subs[0].last, 1);
     assert_int_equal(harness_queue(&w->q)->kept_msgs, 3);
     assert_true(amb_queues_due(&w->h.shards[w->where]) <= w->h.now_ns + AMB_TAKE_PAUSE_NS);
-    takes_come(w);
+    end_lack_of_takes(w);
     assert_int_equal(w->a->subs[0].last, 4);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(client_delivery(w->a, 0, 2 + i)->frame.seq, 1 + 2 * i);
@@ -440,7 +441,7 @@ static void test_settled_messages_stay_settled_where_no_memory_splits_a_take(voi
     assert_int_equal(amb_session_subscription(w->a->session, 0)->taker->acked, 5);
 }
 
-/* Some of them wait for their time: they are split when that has come. */
+/* Messages that wait for their time are split when that has come. */
 static void test_a_backoff_outlasts_a_lack_of_memory(void **state)
 {
     struct world *w = *state;
@@ -451,10 +452,10 @@ static void test_a_backoff_outlasts_a_lack_of_memory(void **state)
     client_join(w->a, 0, &w->q, NULL);
     publish(w, 1, 3, 16);
     client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_ACK, 0);
-    has_no_takes = true;
+    lacks_takes = true;
     harness_pass(&w->h, 31 * AMB_NS_PER_SEC);
     harness_settle(&w->h);
-    takes_come(w);
+    end_lack_of_takes(w);
     assert_int_equal(w->a->subs[0].last, 1);
     harness_pass(&w->h, 10 * AMB_NS_PER_SEC);
     harness_settle(&w->h);
@@ -465,16 +466,16 @@ static void test_a_backoff_outlasts_a_lack_of_memory(void **state)
     client_drain(w->a, 0);
 }
 
-/* The member has the others of its delivery yet. */
+/* The member still has the other messages of its delivery. */
 static void test_without_memory_a_nak_is_of_that_message_alone(void **state)
 {
     struct world *w = *state;
     open_with(w, NULL);
     client_join(w->a, 0, &w->q, NULL);
     publish(w, 1, 3, 16);
-    has_no_takes = true;
+    lacks_takes = true;
     client_say(w->a, 0, 1, 1, 1, AMB_ACK_KIND_NAK, 0);
-    has_no_takes = false;
+    lacks_takes = false;
     assert_int_equal(w->a->subs[0].last, 2);
     assert_int_equal(client_count(w->a, 0, 2), 1);
     assert_int_equal(client_delivery(w->a, 0, 2)->frame.seq, 2);
@@ -502,7 +503,7 @@ static void test_settled_messages_count_once_where_no_memory_splits_a_take(void 
     struct amb_trace *trace = harness_arm(&w->h, "t", 1, 1);
     leave_holes(w);
     assert_int_equal(msgs_noted(trace, AMB_TRACE_ACKED), 2); /* by then */
-    takes_come(w);
+    end_lack_of_takes(w);
     uint64_t from = 1;
     ack_all(w->a, &from);
     client_release_all(w->a, 0);

@@ -243,7 +243,9 @@ enum amb_status __wrap_amb_subscription_deliver(struct amb_subscription *sub, ui
                                : __real_amb_subscription_deliver(sub, msgs, bytes, entry);
 }
 
-/* Its member's worker has a message for it, and no memory: it wakes by itself to try again. */
+/* The worker of c has a take for c, and no memory to send it. So it wakes by itself and tries
+ * again.
+ */
 static void expect_retry(struct world *w, enum lack what)
 {
     struct amb_shard *shard = w->c->session->shard;
@@ -270,7 +272,7 @@ static void expect_retry(struct world *w, enum lack what)
     assert_int_equal(harness_queue(&w->q)->takes, 0);
 }
 
-static void test_a_take_without_memory_for_its_name_is_tried_again(void **state)
+static void test_a_take_without_memory_for_the_name_of_its_topic_is_tried_again(void **state)
 {
     expect_retry(*state, NAME_LACKS);
 }
@@ -293,7 +295,7 @@ int main(void)
         BOTH(test_acknowledgements_under_way_count_before_the_end),
         BOTH(test_without_acks_credit_returns_with_the_release),
         BOTH(test_lies_about_deliveries_end_the_session),
-        BOTH(test_a_take_without_memory_for_its_name_is_tried_again),
+        BOTH(test_a_take_without_memory_for_the_name_of_its_topic_is_tried_again),
         BOTH(test_a_take_without_memory_for_its_delivery_is_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
