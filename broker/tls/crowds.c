@@ -45,8 +45,8 @@ void amb_crowd_key_of_uid(uid_t uid, uint8_t key[AMB_CROWD_KEY_SIZE])
     memcpy(key, &uid, sizeof(uid));
 }
 
-/* The one of that key, else one that is nobody's; NULL: there is neither. */
-static struct amb_crowd *find(struct amb_crowds *crowds, const uint8_t *key)
+/* The place of the crowd of that key, else a free one; NULL: there is neither. */
+static struct amb_crowd *find_place(struct amb_crowds *crowds, const uint8_t *key)
 {
     struct amb_crowd *unused = NULL;
     for (uint32_t i = 0; i < crowds->used; i++) {
@@ -66,7 +66,7 @@ static struct amb_crowd *find(struct amb_crowds *crowds, const uint8_t *key)
 struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const uint8_t key[AMB_CROWD_KEY_SIZE],
                                  struct amb_crowd_member *member)
 {
-    struct amb_crowd *crowd = find(crowds, key);
+    struct amb_crowd *crowd = find_place(crowds, key);
     if (crowd == NULL) {
         return NULL;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections by where they come from: an IPv4 address, or the first 64 bits of an IPv6 address.
- * One host has all addresses that begin so. On a Unix socket it is a uid. Threads: owner. Memory: a
- * table for as many crowds as there are connections, made at the start.
+ * Connections by where they come from. A crowd has one IPv4 address, or one prefix of 64 bits of
+ * IPv6, for one host may have all addresses that begin so. On a Unix socket a crowd has one uid.
+ * Threads: owner. Memory: a table for `capacity` crowds, made at the start.
  */
 #pragma once
 
@@ -21,34 +21,37 @@
 struct amb_crowd_member {
     struct amb_list_node node;
     uint64_t number; /* in the order in which all came */
-    uint8_t kind;    /* its owner's word for that struct */
+    uint8_t kind;    /* the owner's number for that struct */
 };
 
 struct amb_crowd {
     uint8_t key[AMB_CROWD_KEY_SIZE];
-    uint32_t count;              /* 0: nobody's */
-    struct amb_list_node oldest; /* of its connections, the first to have come first */
+    uint32_t count;              /* of its connections; 0: the place is free */
+    struct amb_list_node oldest; /* struct amb_crowd_member.node, the oldest first */
 };
 
 struct amb_crowds {
     struct amb_crowd *all;
     uint32_t capacity;
-    uint32_t used; /* behind them all are nobody's */
-    uint64_t last; /* number of a member */
+    uint32_t used; /* no place behind these was ever taken */
+    uint64_t last; /* number of the newest member */
 };
 
 AMB_MUST_CHECK enum amb_status amb_crowds_init(struct amb_crowds *crowds, uint32_t capacity);
 /* Harmless twice, and on zeros. */
 void amb_crowds_fini(struct amb_crowds *crowds);
+/* The crowd of an address. Of another family than IPv4 and IPv6: all zero. */
 void amb_crowd_key_of(const struct sockaddr_storage *from, uint8_t key[AMB_CROWD_KEY_SIZE]);
+/* The crowd of a uid on the Unix socket, which is no crowd of an address. */
 void amb_crowd_key_of_uid(uid_t uid, uint8_t key[AMB_CROWD_KEY_SIZE]);
-/* One more connection of that crowd. NULL: there are too many crowds. */
+/* Puts one more connection into that crowd, as the newest of all. NULL: no place is free for a new
+ * crowd. */
 struct amb_crowd *amb_crowds_add(struct amb_crowds *crowds, const uint8_t key[AMB_CROWD_KEY_SIZE],
                                  struct amb_crowd_member *member);
 void amb_crowds_remove(struct amb_crowd *crowd, struct amb_crowd_member *member);
-/* The same connection, from now on in another struct: in its crowd, as old as it was. */
+/* `by` is the same connection in another struct: in the crowd of `member`, and as old. */
 void amb_crowds_replace(struct amb_crowd_member *member, struct amb_crowd_member *by);
 /* The crowd that has most connections; of several such crowds the one with the oldest connection.
- * Otherwise each newcomer of a flood from many addresses would go for the next one. NULL: there is
- * none. */
+ * Else the newest of a flood from many addresses would always go, and its oldest stay. NULL: there
+ * is no connection. */
 const struct amb_crowd *amb_crowds_largest(const struct amb_crowds *crowds);

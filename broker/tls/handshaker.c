@@ -43,7 +43,8 @@ void amb_handshake_way_close(struct amb_handshake_way *way)
     amb_handshake_way_free(way);
 }
 
-/* On the control thread. An evicted one is freed once the handshaker has heard of it. */
+/* On the control thread. An evicted one may have mail on its way to the handshaker, and is freed
+ * when that was read. */
 static void way_back(struct amb_mail *mail, void *owner)
 {
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
@@ -52,7 +53,7 @@ static void way_back(struct amb_mail *mail, void *owner)
         all->on_end(mail, owner);
         return;
     }
-    if (way->fd >= 0) { /* It is through. */
+    if (way->fd >= 0) { /* Its handshake is done. */
         count_one(&all->stats.evicted);
         shut(way);
     }
@@ -69,7 +70,7 @@ static void unwatch(struct amb_handshaker *handshaker, struct amb_handshake_way 
     }
 }
 
-/* It is not this thread's any more. */
+/* It goes to the control thread. */
 static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
     struct amb_handshakers *all = handshaker->all;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The threads that do handshakes of TLS. The door gives them connections, and hears of each one's
- * end. Those that are through go to the control thread, with socket and TLS; all others are closed
- * here.
+ * The threads that do handshakes of TLS. The door gives them connections, and each comes back to
+ * the control thread. One that is through has its socket and TLS; all others were closed here.
  *
  * Threads: start and stop where the broker starts and stops; give and evict from the control
  * thread. Memory: an allocation and 16 KiB for each connection under way. libssl takes more: it had
@@ -23,7 +22,7 @@
 
 struct amb_tls;
 
-/* A connection on its way. It comes back to the control thread, whatever its end. */
+/* A connection on its way through a handshake, and back to the control thread. */
 struct amb_handshake_way {
     struct amb_mail mail; /* to the handshaker, and back */
     struct amb_handshaker *handshaker;
@@ -33,7 +32,7 @@ struct amb_handshake_way {
     /* The control thread's. */
     struct amb_crowd_member by_crowd;
     struct amb_crowd *crowd; /* NULL: it does not count */
-    struct amb_mail evicted; /* to the handshaker, and back if that is too late */
+    struct amb_mail evicted; /* to the handshaker, and back where it is no longer there */
     bool is_evicted;
     /* The handshaker's; then the control thread's. */
     struct amb_tls *tls;
@@ -41,7 +40,7 @@ struct amb_handshake_way {
     struct amb_list_node node;
     short events; /* that its socket is watched for */
     bool is_under_way;
-    bool has_heard; /* that it is evicted */
+    bool has_heard; /* the handshaker, that it is evicted */
 };
 
 /* Connections by their end. */
@@ -63,27 +62,29 @@ struct amb_handshaker {
 struct amb_handshakers {
     struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
     unsigned count, next, next_other; /* threads take turns at each */
-    _Atomic uint32_t half_open;       /* given, and not through: also those that are evicted */
+    _Atomic uint32_t half_open;       /* given, and not yet let go by a thread */
     struct amb_inbox *control;        /* where they go, */
-    amb_mail_fn on_end; /* ... as struct amb_handshake_way.mail, which is freed there */
+    amb_mail_fn on_end;               /* ... as struct amb_handshake_way.mail */
     struct amb_handshake_stats stats;
 };
 
-/* on_end: of each that was given and is not evicted, once. ELIMIT, ENOMEM. */
+/* on_end: once for each connection that was given and not evicted; it frees the struct. ELIMIT,
+ * ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_handshakers_start(struct amb_handshakers *all, unsigned threads,
                                                      struct amb_inbox *control, amb_mail_fn on_end);
 /* Closes what is under way, and ends the threads. Mail to control may still be there. Harmless
  * twice, and on zeros. */
 void amb_handshakers_stop(struct amb_handshakers *all);
-/* Takes the descriptor, also without memory: then it is closed, and NULL is returned. The rest is
- * there until on_end, or until it is evicted. */
+/* Takes the descriptor. NULL: there is no memory, and the descriptor is closed. The struct is there
+ * until on_end, or until it is evicted. */
 struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int fd,
                                                const struct sockaddr_storage *from,
                                                struct amb_tls_context *context,
                                                int64_t deadline_ns);
 /* Of the thread whose turn it is, for work of another kind. */
 struct amb_inbox *amb_handshakers_inbox(struct amb_handshakers *all);
-/* It is closed, soon, also if it is through meanwhile. It is not the caller's any more. */
+/* Closes that connection soon, even if its handshake is done meanwhile. The struct is no longer the
+ * caller's. */
 void amb_handshakers_evict(struct amb_handshake_way *way);
 /* Of a connection that has come back: frees all but socket and TLS, which are the caller's. */
 void amb_handshake_way_free(struct amb_handshake_way *way);

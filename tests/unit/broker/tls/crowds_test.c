@@ -66,7 +66,7 @@ static struct amb_crowd_member *first_to_go(const struct amb_crowds *crowds)
     return AMB_CONTAINER_OF(largest->oldest.next, struct amb_crowd_member, node);
 }
 
-static void test_the_oldest_of_the_largest_goes_first(void **state)
+static void test_the_oldest_connection_of_the_largest_crowd_goes_first(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
@@ -90,7 +90,7 @@ static void test_the_oldest_of_the_largest_goes_first(void **state)
 
 /* A flood from as many addresses as there are places. The newest connection is not the next to go.
  */
-static void test_of_many_addresses_the_oldest_connection_goes(void **state)
+static void test_the_oldest_connection_of_many_addresses_goes_first(void **state)
 {
     (void)state;
     enum {
@@ -117,7 +117,7 @@ static void test_of_many_addresses_the_oldest_connection_goes(void **state)
     amb_crowds_fini(&crowds);
 }
 
-static void test_a_table_that_is_full_takes_no_more_and_has_room_again(void **state)
+static void test_a_full_table_has_room_again_when_a_crowd_has_gone(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
@@ -131,7 +131,7 @@ static void test_a_table_that_is_full_takes_no_more_and_has_room_again(void **st
     amb_crowds_fini(&crowds);
 }
 
-static void test_one_that_is_replaced_keeps_its_place(void **state)
+static void test_a_connection_in_another_struct_keeps_its_place(void **state)
 {
     (void)state;
     struct amb_crowds crowds;
@@ -155,10 +155,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_address_or_a_network_of_ipv6_is_one_crowd),
-        cmocka_unit_test(test_the_oldest_of_the_largest_goes_first),
-        cmocka_unit_test(test_of_many_addresses_the_oldest_connection_goes),
-        cmocka_unit_test(test_a_table_that_is_full_takes_no_more_and_has_room_again),
-        cmocka_unit_test(test_one_that_is_replaced_keeps_its_place),
+        cmocka_unit_test(test_the_oldest_connection_of_the_largest_crowd_goes_first),
+        cmocka_unit_test(test_the_oldest_connection_of_many_addresses_goes_first),
+        cmocka_unit_test(test_a_full_table_has_room_again_when_a_crowd_has_gone),
+        cmocka_unit_test(test_a_connection_in_another_struct_keeps_its_place),
     };
     return cmocka_run_group_tests_name("crowds", tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static int give(struct desk *desk, int64_t timeout_ns)
     return two.client_fd;
 }
 
-/* No mail is run. */
+/* The counter reaches the value while no mail is run. */
 static void await_unread(const _Atomic uint64_t *counter, uint64_t value)
 {
     int64_t deadline_ns = amb_clock_monotonic_ns() + PATIENCE_NS;
@@ -86,7 +86,7 @@ static void await_unread(const _Atomic uint64_t *counter, uint64_t value)
     }
 }
 
-/* A thread counts, and posts a moment later. */
+/* Runs mail until so many connections have come back: a thread counts, and posts a moment later. */
 static void run_mail(struct desk *desk, const unsigned *mails, unsigned count)
 {
     int64_t deadline_ns = amb_clock_monotonic_ns() + PATIENCE_NS;
@@ -97,7 +97,7 @@ static void run_mail(struct desk *desk, const unsigned *mails, unsigned count)
     }
 }
 
-/* Mail is run until then. */
+/* The counter reaches the value while mail is run. */
 static void await(struct desk *desk, const _Atomic uint64_t *counter, uint64_t value)
 {
     int64_t deadline_ns = amb_clock_monotonic_ns() + PATIENCE_NS;
@@ -196,7 +196,7 @@ static void test_silence_ends_at_the_deadline(void **state)
     close_desk(&desk);
 }
 
-static void test_one_that_is_evicted_is_closed_and_no_other(void **state)
+static void test_an_eviction_closes_its_connection_and_no_other(void **state)
 {
     (void)state;
     struct desk desk;
@@ -224,7 +224,7 @@ static void test_one_that_is_evicted_is_closed_and_no_other(void **state)
     close_desk(&desk);
 }
 
-/* The control thread does not know yet that it is through, or closed. */
+/* The control thread evicts connections before it hears that one is through, and one closed. */
 static void test_an_eviction_may_come_too_late(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ int main(void)
         cmocka_unit_test(test_honest_clients_come_through),
         cmocka_unit_test(test_strangers_and_those_that_go_are_counted),
         cmocka_unit_test(test_silence_ends_at_the_deadline),
-        cmocka_unit_test(test_one_that_is_evicted_is_closed_and_no_other),
+        cmocka_unit_test(test_an_eviction_closes_its_connection_and_no_other),
         cmocka_unit_test(test_an_eviction_may_come_too_late),
         cmocka_unit_test(test_an_end_closes_what_is_under_way),
     };
