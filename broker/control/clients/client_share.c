@@ -43,8 +43,8 @@ const char *amb_client_gpu_obstacle(const struct amb_client *client)
                                           : "not trusted with GPU memory (memory.cuda.trust)";
 }
 
-/* Its process is not to be seen, so its party is this connection's alone: nobody finds it again. */
-static bool is_a_party_alone(const struct amb_client *client)
+/* No process of it is seen. So its party is this connection's alone, and nobody finds it again. */
+static bool has_party_of_its_own(const struct amb_client *client)
 {
     return client->is_unix && client->pid <= 0;
 }
@@ -57,7 +57,7 @@ static void party_name(const struct amb_client *client, char *out, size_t size)
         const char *port = strrchr(client->address, ':');
         int len = port == NULL ? (int)strlen(client->address) : (int)(port - client->address);
         (void)snprintf(out, size, "%.*s", len, client->address);
-    } else if (is_a_party_alone(client)) {
+    } else if (has_party_of_its_own(client)) {
         (void)snprintf(out, size, "c%" PRIu64, client->id);
     } else {
         (void)snprintf(out, size, "%d", (int)client->pid);
@@ -151,7 +151,7 @@ void amb_client_leave_party(struct amb_client *client)
     client->charged_bytes = 0;
     amb_user_count(client->party->user, AMB_SHARE_SESSIONS, -1);
     amb_heap_leave(&client->heap);
-    if (client->is_dead || is_a_party_alone(client)) {
+    if (client->is_dead || has_party_of_its_own(client)) {
         amb_parties_end(&client->control->parties, client->party);
     }
     amb_party_unref(&client->party);
