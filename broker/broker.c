@@ -347,7 +347,7 @@ static enum amb_status broker_start_handshakers(struct amb_broker *broker,
 {
     _Static_assert(AMB_HANDSHAKERS_MAX >= 4, "tls.threads allows so many");
     enum amb_status status = amb_handshakers_start(&broker->handshakers, config->tls.threads,
-                                                   &broker->control.inbox, amb_door_shaken);
+                                                   &broker->control.inbox, amb_door_handshake_over);
     if (status == AMB_OK) {
         broker->control.handshakers = &broker->handshakers;
     } else {

@@ -282,14 +282,14 @@ void amb_door_resume(struct amb_control *control)
     }
 }
 
-/* A connection that has not said who it is goes, without a word. A failure is not told before its
- * time, at a full door neither. False: there is none. *is_at_once: its descriptor is free. */
+/* Closes a half-open connection without a word: a full door tells no failure before its time.
+ * *is_at_once: its descriptor is free at once. False: there is no such connection. */
 static bool door_evict(struct amb_control *control, bool *is_at_once)
 {
     struct amb_half_open_one one = amb_half_open_next(&control->half_open);
     if (one.way != NULL) {
         *is_at_once = false;
-        amb_half_open_leave_shaking(&control->half_open, one.way);
+        amb_half_open_leave_handshake(&control->half_open, one.way);
         amb_handshakers_evict(one.way);
     } else if (one.client != NULL) {
         *is_at_once = !one.client->is_unix || control->porter == NULL;
@@ -322,30 +322,21 @@ static void client_describe_peer(struct amb_client *client, const struct sockadd
     client->gid = (gid_t)-1;
 }
 
-/* Connections in a handshake of TLS, also those that are on their way out. */
-static uint32_t door_shaking(const struct amb_control *control)
+/* Handshakes of TLS, also those that are given up and not yet closed. */
+static uint32_t door_handshakes(const struct amb_control *control)
 {
     return control->handshakers == NULL
                ? 0
                : atomic_load_explicit(&control->handshakers->half_open, memory_order_relaxed);
 }
 
-/* One more has come that has not said who it is. Past the limit another one goes, of whatever kind.
- */
+/* One more has come. At the limit a half-open connection goes for it, a client or a handshake. */
 static void door_hold_limit(struct amb_control *control)
 {
     bool is_at_once;
     if (amb_half_open_count(&control->half_open) >= control->config->server.max_half_open) {
         (void)door_evict(control, &is_at_once);
     }
-}
-
-/* Of a client that is new. A crowd has room: no more are half open than there are crowds. */
-static void door_place(struct amb_client *client, const struct sockaddr_storage *from)
-{
-    client_describe_peer(client, from);
-    bool is_placed = amb_half_open_place(client, from);
-    amb_assert(is_placed);
 }
 
 static void tcp_prepare(int fd)
@@ -355,15 +346,15 @@ static void tcp_prepare(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 }
 
-static void door_shake(struct amb_control *control, int fd, const struct sockaddr_storage *from)
+static void door_begin_handshake(struct amb_control *control, int fd,
+                                 const struct sockaddr_storage *from)
 {
     const struct amb_config *config = control->config;
     struct amb_handshake_way *way =
         amb_handshakers_give(control->handshakers, fd, from, config->tls.context,
                              amb_deadline_ns(control->now_ns, config->server.handshake_timeout_ns));
     if (way != NULL) {
-        bool is_placed = amb_half_open_shake(&control->half_open, way);
-        amb_assert(is_placed); /* As in door_place. */
+        amb_half_open_place_handshake(&control->half_open, way);
     }
 }
 
@@ -378,30 +369,31 @@ static void door_admit(struct amb_listener *listener, int fd, const struct socka
         tcp_prepare(fd);
     }
     if (listener->url.scheme == AMB_URL_TLS) {
-        door_shake(control, fd, from);
+        door_begin_handshake(control, fd, from);
     } else if (amb_client_create(control, fd, is_unix, &client) == AMB_OK) {
-        door_place(client, from);
+        client_describe_peer(client, from);
+        amb_half_open_place(client, from);
     }
 }
 
-void amb_door_shaken(struct amb_mail *mail, void *owner)
+void amb_door_handshake_over(struct amb_mail *mail, void *owner)
 {
     struct amb_control *control = owner;
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
     struct amb_client *client;
     if (way->fd < 0 || control->is_over) {
-        amb_half_open_leave_shaking(&control->half_open, way);
+        amb_half_open_leave_handshake(&control->half_open, way);
         amb_handshake_way_close(way);
         return;
     }
     if (amb_client_create(control, way->fd, false, &client) != AMB_OK) {
-        amb_half_open_leave_shaking(&control->half_open, way);
+        amb_half_open_leave_handshake(&control->half_open, way);
         amb_tls_destroy(&way->tls); /* The descriptor is closed. */
         amb_handshake_way_free(way);
         return;
     }
     client_describe_peer(client, &way->from);
-    amb_half_open_take_place(client, way);
+    amb_half_open_take_over(client, way);
     client->deadline_ns = way->deadline_ns; /* It began at the door. */
     if (amb_client_use_tls(client, way->tls) != AMB_OK) {
         amb_tls_destroy(&way->tls);
@@ -415,8 +407,8 @@ unsigned amb_door_quota(unsigned budget, unsigned index, unsigned count, uint32_
     return budget / count + ((index + round) % count < budget % count);
 }
 
-/* All listeners together not so many that one which came in this round is pushed out before it is
- * heard. */
+/* So many connections may all listeners together accept. With more, one that came in this round
+ * could be pushed out before it is heard. */
 static uint32_t door_round(const struct amb_control *control)
 {
     uint32_t half = control->config->server.max_half_open / 2;
@@ -430,19 +422,19 @@ static unsigned door_accepts(const struct amb_listener *listener)
                           control->listener_count, control->round);
 }
 
-/* Handshakers close those of theirs that go, and more may come than they get through. A round of
- * them may be on their way out, or a silent crowd would keep everybody out. */
+/* A handshake that is given up counts here until its handshaker has closed it. So a round more than
+ * the limit is allowed: else a silent crowd would keep everybody out. */
 static bool door_is_crowded(const struct amb_listener *listener)
 {
     const struct amb_control *control = listener->control;
     return listener->url.scheme == AMB_URL_TLS &&
-           control->half_open.clients + door_shaking(control) >=
+           control->half_open.clients + door_handshakes(control) >=
                control->config->server.max_half_open + door_round(control);
 }
 
-/* Descriptors are used up. One that has not said who it is goes for the next one. A connection that
- * somebody else closes has not given its descriptor back yet. So acceptance waits for that, or one
- * after the other would go in vain. False: nothing is to be accepted now. */
+/* Descriptors are used up, and a half-open connection goes for the next one. Where another thread
+ * closes it, acceptance waits for its descriptor: else one after the other would go in vain. False:
+ * nothing is to be accepted now. */
 static bool door_make_room(struct amb_control *control)
 {
     bool is_at_once = false;

@@ -2,8 +2,8 @@
 /*
  * The front door: listening sockets, and the acceptance of connections.
  *
- * Acceptance survives the end of descriptors: it pauses and goes on. Connections that have not said
- * who they are are limited; where there are too many one of them goes (half_open.h).
+ * Acceptance survives the end of descriptors: it pauses and goes on. Half-open connections are
+ * limited: where there are too many one of them goes (half_open.h).
  * Threads: the control thread; open and close at start and end.
  */
 #pragma once
@@ -29,7 +29,7 @@ AMB_MUST_CHECK enum amb_status amb_door_permit(const struct amb_url *url, char *
  */
 void amb_door_remove(struct amb_listener *listener);
 /* Mail of a handshaker: a connection that has ended there, or is a client's from here on. */
-void amb_door_shaken(struct amb_mail *mail, void *owner);
+void amb_door_handshake_over(struct amb_mail *mail, void *owner);
 /* Closes all listeners and removes their socket files. Harmless twice. */
 void amb_door_close(struct amb_control *control);
 /* Accepts again after a pause. */

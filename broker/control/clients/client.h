@@ -136,8 +136,6 @@ struct amb_client {
                                   * must not need memory */
     int64_t deadline_ns, seen_ns, connected_ns;
     int64_t peer_timeout_ns; /* that it was told */
-    struct amb_crowd_member by_crowd;
-    struct amb_crowd *crowd; /* while it is half open; NULL: none */
     int64_t refusal_ns; /* when it is told that it is not authenticated; 0: it is not refused */
     uint64_t quarantined_bytes;
     struct amb_party *party;    /* that is charged: from Auth on */
@@ -145,6 +143,10 @@ struct amb_client {
     uint64_t charged_bytes;     /* to its party, for a session that ends without a word: mapped_max
                                  * until the worker has counted, then quarantined_bytes */
     enum amb_status end_status; /* that it was told as the end of its session; OK: none */
+
+    /* While it is half open: half_open.h. */
+    struct amb_crowd_member by_crowd;
+    struct amb_crowd *crowd; /* NULL: none */
 
     struct amb_control_reader reader;
     Amb__Control__Control *kept; /* a message that is handled later, and freed then; NULL */

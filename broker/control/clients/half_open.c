@@ -5,10 +5,11 @@
 #include "broker/control/clients/client.h"
 #include "broker/control/clients/control.h"
 #include "broker/tls/handshaker.h"
+#include "wire/base/assert.h"
 
 enum {
     KIND_CLIENT,
-    KIND_SHAKING
+    KIND_HANDSHAKE
 };
 
 enum amb_status amb_half_open_init(struct amb_half_open *half_open)
@@ -24,12 +25,12 @@ void amb_half_open_fini(struct amb_half_open *half_open)
 
 uint32_t amb_half_open_count(const struct amb_half_open *half_open)
 {
-    return half_open->clients + half_open->shaking;
+    return half_open->clients + half_open->handshakes;
 }
 
 /* ---- clients ---- */
 
-bool amb_half_open_place(struct amb_client *client, const struct sockaddr_storage *from)
+void amb_half_open_place(struct amb_client *client, const struct sockaddr_storage *from)
 {
     uint8_t key[AMB_CROWD_KEY_SIZE];
     if (client->is_unix) {
@@ -39,7 +40,7 @@ bool amb_half_open_place(struct amb_client *client, const struct sockaddr_storag
     }
     client->by_crowd.kind = KIND_CLIENT;
     client->crowd = amb_crowds_add(&client->control->half_open.crowds, key, &client->by_crowd);
-    return client->crowd != NULL;
+    amb_assert(client->crowd != NULL);
 }
 
 void amb_half_open_leave(struct amb_client *client)
@@ -53,32 +54,32 @@ void amb_half_open_leave(struct amb_client *client)
 
 /* ---- handshakes ---- */
 
-bool amb_half_open_shake(struct amb_half_open *half_open, struct amb_handshake_way *way)
+void amb_half_open_place_handshake(struct amb_half_open *half_open, struct amb_handshake_way *way)
 {
     uint8_t key[AMB_CROWD_KEY_SIZE];
     amb_crowd_key_of(&way->from, key);
-    way->by_crowd.kind = KIND_SHAKING;
+    way->by_crowd.kind = KIND_HANDSHAKE;
     way->crowd = amb_crowds_add(&half_open->crowds, key, &way->by_crowd);
-    half_open->shaking += way->crowd != NULL;
-    return way->crowd != NULL;
+    amb_assert(way->crowd != NULL);
+    half_open->handshakes++;
 }
 
-void amb_half_open_leave_shaking(struct amb_half_open *half_open, struct amb_handshake_way *way)
+void amb_half_open_leave_handshake(struct amb_half_open *half_open, struct amb_handshake_way *way)
 {
     if (way->crowd != NULL) {
         amb_crowds_remove(way->crowd, &way->by_crowd);
         way->crowd = NULL;
-        half_open->shaking--;
+        half_open->handshakes--;
     }
 }
 
-void amb_half_open_take_place(struct amb_client *client, struct amb_handshake_way *way)
+void amb_half_open_take_over(struct amb_client *client, struct amb_handshake_way *way)
 {
     client->by_crowd.kind = KIND_CLIENT;
     client->crowd = way->crowd;
     amb_crowds_replace(&way->by_crowd, &client->by_crowd);
     way->crowd = NULL;
-    client->control->half_open.shaking--;
+    client->control->half_open.handshakes--;
 }
 
 /* ---- the one that goes ---- */
@@ -86,7 +87,7 @@ void amb_half_open_take_place(struct amb_client *client, struct amb_handshake_wa
 static struct amb_half_open_one one_of(struct amb_crowd_member *member)
 {
     struct amb_half_open_one one = {NULL, NULL};
-    if (member != NULL && member->kind == KIND_SHAKING) {
+    if (member != NULL && member->kind == KIND_HANDSHAKE) {
         one.way = AMB_CONTAINER_OF(member, struct amb_handshake_way, by_crowd);
     } else if (member != NULL) {
         one.client = AMB_CONTAINER_OF(member, struct amb_client, by_crowd);
@@ -94,9 +95,9 @@ static struct amb_half_open_one one_of(struct amb_crowd_member *member)
     return one;
 }
 
-/* Logins that have failed go first. Then those go that have said nothing, so that they do not push
- * out a client that is half through. If more than half of the crowd are half through, the oldest of
- * these goes. */
+/* A login that has failed goes first. Next is a connection that has said nothing, so that silence
+ * pushes out no client that is half through. If more than half of the crowd are half through, the
+ * oldest of these goes. */
 static struct amb_crowd_member *next_of(const struct amb_crowd *crowd)
 {
     struct amb_crowd_member *silent = NULL, *halfway = NULL;

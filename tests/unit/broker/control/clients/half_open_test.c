@@ -39,14 +39,14 @@ static struct amb_client *come_from(const char *host)
 {
     const struct sockaddr_storage from = address(host);
     struct amb_client *client = come(false);
-    assert_true(amb_half_open_place(client, &from));
+    amb_half_open_place(client, &from);
     return client;
 }
 
-static void shake_from(const char *host, struct amb_handshake_way *way)
+static void handshake_from(const char *host, struct amb_handshake_way *way)
 {
     *way = (struct amb_handshake_way){.from = address(host)};
-    assert_true(amb_half_open_shake(&stepped_control()->half_open, way));
+    amb_half_open_place_handshake(&stepped_control()->half_open, way);
 }
 
 static struct amb_client *come_as(uid_t uid)
@@ -54,17 +54,18 @@ static struct amb_client *come_as(uid_t uid)
     const struct sockaddr_storage from = {.ss_family = AF_UNIX};
     struct amb_client *client = come(true);
     client->uid = uid;
-    assert_true(amb_half_open_place(client, &from));
+    amb_half_open_place(client, &from);
     return client;
 }
 
-/* As the door has it. */
-static void has_failed(struct amb_client *client)
+/* Its refusal waits for its time. */
+static void fail_login(struct amb_client *client)
 {
     client->state = AMB_CLIENT_AUTH;
     client->refusal_ns = 1;
 }
 
+/* It is the next to go, and goes. */
 static void expect_next(struct amb_client *client)
 {
     struct amb_half_open_one one = amb_half_open_next(&stepped_control()->half_open);
@@ -73,14 +74,15 @@ static void expect_next(struct amb_client *client)
     amb_client_end(client, "it has to go");
 }
 
-static void expect_next_shaking(struct amb_handshake_way *way)
+/* The same of a handshake. To give it up is harmless twice. */
+static void expect_next_handshake(struct amb_handshake_way *way)
 {
     struct amb_half_open *half_open = &stepped_control()->half_open;
     struct amb_half_open_one one = amb_half_open_next(half_open);
     assert_ptr_equal(one.way, way);
     assert_null(one.client);
-    amb_half_open_leave_shaking(half_open, way);
-    amb_half_open_leave_shaking(half_open, way);
+    amb_half_open_leave_handshake(half_open, way);
+    amb_half_open_leave_handshake(half_open, way);
 }
 
 static void expect_nobody(void)
@@ -125,7 +127,7 @@ static void test_a_uid_is_a_crowd(void **state)
     expect_next(first);
 }
 
-static void test_silent_ones_go_first_unless_they_are_few(void **state)
+static void test_silent_clients_go_first_unless_they_are_few(void **state)
 {
     (void)state;
     struct amb_client *halfway = come_from("192.0.2.1");
@@ -139,16 +141,16 @@ static void test_silent_ones_go_first_unless_they_are_few(void **state)
     expect_next(more);
 }
 
-static void test_those_that_have_failed_go_before_others_of_their_crowd(void **state)
+static void test_failed_logins_go_before_others_of_their_crowd(void **state)
 {
     (void)state;
     struct amb_client *alone = come_from("192.0.2.1"), *crowd[4];
     for (unsigned i = 0; i < 4; i++) {
         crowd[i] = come_from("192.0.2.2");
     }
-    has_failed(alone);
-    has_failed(crowd[3]);
-    has_failed(crowd[2]);
+    fail_login(alone);
+    fail_login(crowd[3]);
+    fail_login(crowd[2]);
     expect_next(crowd[2]); /* Another crowd has most, and so alone may wait for its answer. */
     expect_next(crowd[3]);
     expect_next(crowd[0]);
@@ -157,45 +159,45 @@ static void test_those_that_have_failed_go_before_others_of_their_crowd(void **s
 }
 
 /* An address cannot hide behind many others, by whatever doors it and they come. */
-static void test_the_largest_crowd_is_that_of_all_kinds(void **state)
+static void test_a_crowd_has_clients_and_handshakes_of_its_address(void **state)
 {
     (void)state;
     static const char *const hosts[] = {"192.0.2.1", "192.0.2.2", "192.0.2.3"};
     struct amb_client *plain[3];
-    struct amb_handshake_way shaking[2], other;
+    struct amb_handshake_way ways[2], other;
     for (unsigned i = 0; i < 3; i++) {
         plain[i] = come_from(hosts[i]);
     }
-    shake_from("192.0.2.9", &shaking[0]);
-    shake_from("192.0.2.9", &shaking[1]);
-    shake_from("192.0.2.3", &other);
+    handshake_from("192.0.2.9", &ways[0]);
+    handshake_from("192.0.2.9", &ways[1]);
+    handshake_from("192.0.2.3", &other);
     assert_int_equal(amb_half_open_count(&stepped_control()->half_open), 6);
     expect_next(plain[2]); /* Two are of its address, and it is the oldest of such. */
-    expect_next_shaking(&shaking[0]);
+    expect_next_handshake(&ways[0]);
     expect_next(plain[0]);
     expect_next(plain[1]);
-    expect_next_shaking(&shaking[1]);
-    expect_next_shaking(&other);
+    expect_next_handshake(&ways[1]);
+    expect_next_handshake(&other);
 }
 
-static void test_one_that_is_through_is_as_old_as_it_was(void **state)
+static void test_a_client_is_as_old_as_its_handshake(void **state)
 {
     (void)state;
     struct amb_handshake_way ways[2];
-    shake_from("192.0.2.1", &ways[0]);
-    shake_from("192.0.2.1", &ways[1]);
+    handshake_from("192.0.2.1", &ways[0]);
+    handshake_from("192.0.2.1", &ways[1]);
     struct amb_client *plain = come_from("192.0.2.1");
     struct amb_client *through = come(false);
-    amb_half_open_take_place(through, &ways[0]);
+    amb_half_open_take_over(through, &ways[0]);
     assert_null(ways[0].crowd);
-    assert_int_equal(stepped_control()->half_open.shaking, 1);
+    assert_int_equal(stepped_control()->half_open.handshakes, 1);
     expect_next(through);
-    expect_next_shaking(&ways[1]);
+    expect_next_handshake(&ways[1]);
     expect_next(plain);
 }
 
-/* A crowd is nobody's once all of it has said who it is. */
-static void test_those_that_have_logged_in_do_not_count(void **state)
+/* Its place is free once all of a crowd have said who they are. */
+static void test_clients_that_have_logged_in_do_not_count(void **state)
 {
     (void)state;
     struct amb_client *other = come_from("192.0.2.1");
@@ -221,11 +223,11 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         T(test_the_largest_crowd_loses_its_oldest),
         T(test_a_uid_is_a_crowd),
-        T(test_silent_ones_go_first_unless_they_are_few),
-        T(test_those_that_have_failed_go_before_others_of_their_crowd),
-        T(test_the_largest_crowd_is_that_of_all_kinds),
-        T(test_one_that_is_through_is_as_old_as_it_was),
-        T(test_those_that_have_logged_in_do_not_count),
+        T(test_silent_clients_go_first_unless_they_are_few),
+        T(test_failed_logins_go_before_others_of_their_crowd),
+        T(test_a_crowd_has_clients_and_handshakes_of_its_address),
+        T(test_a_client_is_as_old_as_its_handshake),
+        T(test_clients_that_have_logged_in_do_not_count),
     };
     return cmocka_run_group_tests_name("broker/half_open", tests, NULL, NULL);
 }
