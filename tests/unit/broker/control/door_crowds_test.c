@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * broker/door: crowds in front of it, of which some connection has to go. The address with most of
- * them pays, and refusals that wait go before anybody who has not failed yet. No refusal is told
- * before its time.
+ * them pays, and its refusals that wait go before its other connections. No refusal is told before
+ * its time.
  */
 #include "broker/control/clients/failures.h"
 #include "broker/control/door.h"
@@ -26,15 +26,23 @@
 static const char *const with_token[] = {"auth.token=" TOKEN, NULL};
 static struct door_client crowd[CROWD_MAX];
 
-static void open_with_files(struct door *door, const char *const *options, rlim_t count)
+/* The broker has so many descriptors, or as many as there are for 0. Returns the limit before,
+ * which the crowd needs. */
+static struct rlimit limit_files(rlim_t count)
 {
     struct rlimit files, few;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     few = files;
     few.rlim_cur = count != 0 ? count : files.rlim_cur;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    return files;
+}
+
+static void open_with_files(struct door *door, const char *const *options, rlim_t count)
+{
+    const struct rlimit files = limit_files(count);
     door_open(door, options);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0); /* We need some for the crowd. */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
 /* ---- a login in two halves ---- */
@@ -118,7 +126,7 @@ static void disconnect_crowd(unsigned count)
     }
 }
 
-/* Those of the crowd that have got something by now: an answer, or the end alone. */
+/* No more of the crowd than an address has free have an answer by now. */
 static void expect_none_told_early(unsigned count, int64_t began_ns)
 {
     unsigned told = 0;
@@ -131,7 +139,7 @@ static void expect_none_told_early(unsigned count, int64_t began_ns)
     }
 }
 
-/* Each has an answer, or was closed without one. Returns how many of these.  */
+/* Each has an answer, or was closed without one. Returns how many were closed. */
 static unsigned hear_crowd(unsigned count)
 {
     unsigned silent = 0;
@@ -189,7 +197,7 @@ static void test_wrong_logins_of_an_address_push_out_none_of_another(void **stat
 }
 
 /* The same, with a crowd that is there within the delay on any machine. */
-static void test_with_few_descriptors_neither(void **state)
+static void test_with_few_descriptors_wrong_logins_push_out_no_other_address(void **state)
 {
     (void)state;
     stand_against_wrong_logins(FEW_FILES, HOST(2), HOST(3));
@@ -201,7 +209,7 @@ static void test_wrong_logins_go_before_others_of_the_same_address(void **state)
     stand_against_wrong_logins(FEW_FILES, HOST(1), HOST(1));
 }
 
-static void test_silent_ones_of_an_address_push_out_none_of_another(void **state)
+static void test_silent_clients_of_an_address_push_out_none_of_another(void **state)
 {
     (void)state;
     struct door door;
@@ -230,7 +238,7 @@ static void test_silent_ones_of_an_address_push_out_none_of_another(void **state
 }
 
 /* Hello costs nothing, and so helps no crowd. */
-static void test_halfway_ones_of_an_address_push_out_none_of_another(void **state)
+static void test_half_logins_of_an_address_push_out_none_of_another(void **state)
 {
     (void)state;
     struct door door;
@@ -262,7 +270,6 @@ static struct tls_made made;
 
 static void open_with_tls(struct door *door)
 {
-    struct rlimit files, few;
     char certificate[300], key[300], error[512] = "";
     (void)snprintf(certificate, sizeof(certificate), "tls.certificate=%s",
                    tls_made_path(&made, "server.pem"));
@@ -270,17 +277,14 @@ static void open_with_tls(struct door *door)
     static const char *const urls[] = {"unix://%s/broker.sock", "tcp://127.0.0.1:0",
                                        "tls://127.0.0.1:0", NULL};
     const char *const options[] = {certificate, key, with_token[0], NULL};
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
-    few = files;
-    few.rlim_cur = FEW_FILES;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const struct rlimit files = limit_files(FEW_FILES);
     if (door_try(door, urls, options, error, sizeof(error)) != AMB_OK) {
         fail_msg("the broker does not start: %s", error);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-/* One that says nothing at the encrypted door. */
+/* A connection that says nothing at the door of TLS. */
 static void stand_at_tls(const struct door *door, uint32_t host, struct door_client *client)
 {
     struct door at = *door;
@@ -299,9 +303,9 @@ static void settle(struct door *door)
     door_disconnect(&asker.client);
 }
 
-/* An address has fewer than half of them, by TLS. All others came by TCP, each from an address of
- * its own. The one has most, and pays for each that comes. */
-static void test_an_address_at_tls_pays_for_plain_ones(void **state)
+/* A third of a full door came by TLS from one address. All others came by TCP, each from an address
+ * of its own. So the crowd by TLS is the largest. */
+static void test_a_crowd_by_tls_pays_for_newcomers_by_tcp(void **state)
 {
     (void)state;
     struct door door;
@@ -340,8 +344,8 @@ static void test_an_address_at_tls_pays_for_plain_ones(void **state)
     door_close(&door);
 }
 
-/* The same the other way round. */
-static void test_a_plain_address_pays_for_those_at_tls(void **state)
+/* A third of a full door came by TCP from one address, and all others by TLS. */
+static void test_a_crowd_by_tcp_pays_for_newcomers_by_tls(void **state)
 {
     (void)state;
     struct door door;
@@ -384,12 +388,12 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         T(test_wrong_logins_of_an_address_push_out_none_of_another),
-        T(test_with_few_descriptors_neither),
+        T(test_with_few_descriptors_wrong_logins_push_out_no_other_address),
         T(test_wrong_logins_go_before_others_of_the_same_address),
-        T(test_silent_ones_of_an_address_push_out_none_of_another),
-        T(test_halfway_ones_of_an_address_push_out_none_of_another),
-        T(test_an_address_at_tls_pays_for_plain_ones),
-        T(test_a_plain_address_pays_for_those_at_tls),
+        T(test_silent_clients_of_an_address_push_out_none_of_another),
+        T(test_half_logins_of_an_address_push_out_none_of_another),
+        T(test_a_crowd_by_tls_pays_for_newcomers_by_tcp),
+        T(test_a_crowd_by_tcp_pays_for_newcomers_by_tls),
     };
     tls_made_init(&made);
     tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");
