@@ -199,8 +199,7 @@ Amb__Control__Control *stepped_ask(struct amb_client *client, int fd,
     return stepped_hear(fd);
 }
 
-/* A client that has asked for the doctor stays until its files have been read, by another thread.
- */
+/* A client that has asked for the doctor stays until another thread has read the files. */
 static void wait_for_looks(struct amb_client *client)
 {
     while (!amb_list_is_empty(&control.looks)) {
@@ -219,7 +218,8 @@ void stepped_leave(struct amb_client *client, int fd)
     stepped_settle(client);
     wait_for_looks(client);
     if (client->state != AMB_CLIENT_ENDING && client->refusal_ns != 0) {
-        amb_client_tick(client, client->refusal_ns); /* It is told later that it is refused. */
+        amb_client_tick(client,
+                        client->refusal_ns); /* Its refusal waits, and time stands still here. */
         stepped_settle(client);
     }
     (void)close(fd);
