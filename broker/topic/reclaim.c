@@ -9,7 +9,7 @@
 #include "broker/topic/trim.h"
 
 #define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries, */
-#define EMPTY_CELLS 16u /* ... and one at so many empty cells of the table of topics as one */
+#define EMPTY_CELLS 16u /* ... and so many empty cells of the table of topics as one */
 
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
 static void relief_came_back(struct amb_mail *mail, void *owner)
@@ -29,7 +29,7 @@ static void relief_unmapped(struct amb_mail *mail, void *owner)
     amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
 }
 
-/* Have others given up so much for this shard already, and does it not know yet? */
+/* Have other shards given up so much for this one that is not unmapped yet? */
 static bool relief_is_coming(const struct amb_shard *shard, uint64_t bytes)
 {
     return atomic_load_explicit(&shard->reclaim.coming, memory_order_relaxed) >= bytes;
@@ -47,6 +47,8 @@ static bool is_spent(const uint32_t *budget)
     return budget != NULL && *budget == 0;
 }
 
+/* A private shadow gives messages up where it keeps more than twice its depth. Returns their bytes.
+ */
 static uint64_t private_shed(struct amb_topic *shadow, uint32_t *budget)
 {
     uint64_t kept = shadow->log.bytes;
@@ -58,20 +60,27 @@ static uint64_t private_shed(struct amb_topic *shadow, uint32_t *budget)
     return kept - shadow->log.bytes;
 }
 
+/* The number of a new look; never 0. */
+static uint32_t look_begin(struct amb_shard_reclaim *reclaim)
+{
+    reclaim->looks += reclaim->looks == UINT32_MAX ? 2 : 1;
+    return reclaim->looks;
+}
+
 /*
- * The same of its private shadows, those that home lends more to than their readers have read:
- * readers that spill, or were given their time. Returns the bytes.
+ * The same of all private shadows of a topic. Home lends them more than their readers have read,
+ * for these spill, or were given their time.
  *
- * There may be thousands. *look is not 0 afterwards if the budget was used up and nothing found:
- * the next call goes on with it. So each goes to the end of the list, with that number.
+ * There may be thousands, so a look may take several calls. Each shadow that it came to goes to the
+ * end of the list, with the number of the look. *look: that number if the budget is used up and
+ * nothing was found, and the next call goes on with it; else 0.
  */
 static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
 {
     struct amb_list_node *all = &topic->privates.all;
     uint64_t given = 0;
     if (*look == 0) {
-        uint32_t *looks = &topic->shard->reclaim.looks;
-        *look = *looks += *looks == UINT32_MAX ? 2 : 1;
+        *look = look_begin(&topic->shard->reclaim);
     }
     while (!amb_list_is_empty(all)) {
         struct amb_topic *shadow = AMB_CONTAINER_OF(all->next, struct amb_topic, privates.node);
@@ -101,8 +110,9 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
-/* For another shard. The maker unmaps it, which takes 4 ms for 16 MiB. The asker hears of it then,
- * and until then counts it as coming: it would find no memory yet, and ask again. */
+/* Free segments go, for another shard. The maker unmaps them, for that takes 4 ms for 16 MiB. The
+ * asker hears of it then. Until then it counts them as coming: else it would find no memory and ask
+ * again. */
 static void relief_trim(struct amb_shard *shard, struct amb_relief *relief)
 {
     uint64_t before = segment_bytes(shard);
@@ -169,8 +179,8 @@ static void relief_shed(struct amb_shard *shard, struct amb_relief *relief)
     }
 }
 
-/* At another shard: free segments first, and messages only if those are not enough. Nothing, if
- * another one was faster. */
+/* At a shard that is asked: free segments first, and messages only if those are not enough.
+ * Nothing, if other shards have given enough meanwhile. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
@@ -257,8 +267,9 @@ static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
     amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
-/* One topic gives something. It is not asked again in a look at its shadows that goes on. */
-static bool topic_gives(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+/* One topic gives messages up, of its own log or of its private shadows. Its own log has had its
+ * turn where a look at the shadows goes on. False: it gave nothing. */
+static bool topic_shed_some(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
 {
     return (*look == 0 && amb_topic_shed(topic, budget)) || privates_shed(topic, budget, look) != 0;
 }
@@ -271,7 +282,7 @@ static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct 
     enum amb_status status = AMB_ENOMEM;
     *is_through = false;
     while (status == AMB_ENOMEM && !is_spent(budget)) {
-        if (!topic_gives(topic, budget, look)) {
+        if (!topic_shed_some(topic, budget, look)) {
             *is_through = *look == 0;
             break;
         }
@@ -333,6 +344,18 @@ static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclai
     return what->may_wait ? reclaim_shed_some(shard, what) : reclaim_shed_all(shard, what);
 }
 
+/* Is memory on its way, so that nothing is to be given up for it? Readers may be unmapping it, for
+ * which a granted batch must not wait; or the maker is. Neither brings entries. */
+static bool reclaim_is_coming(const struct amb_shard *shard, const struct reclaim *what)
+{
+    if (shard_lacks_entries(shard, what)) {
+        return false;
+    }
+    return (!what->is_granted &&
+            amb_limbo_may_give(shard->memory.bufpool.options.budget, what->len, shard->now_ns)) ||
+           (what->may_wait && relief_is_coming(shard, amb_bufpool_charge(what->pool, what->len)));
+}
+
 static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = reclaim_try(shard, what);
@@ -348,14 +371,8 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
             status = reclaim_try(shard, what);
         }
     }
-    /* Unmapping gives back segments, not entries; and a granted batch must not wait. */
-    if (status == AMB_ENOMEM && !what->is_granted && !shard_lacks_entries(shard, what) &&
-        amb_limbo_may_give(shard->memory.bufpool.options.budget, what->len, shard->now_ns)) {
-        return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
-    }
-    if (status == AMB_ENOMEM && what->may_wait && !shard_lacks_entries(shard, what) &&
-        relief_is_coming(shard, amb_bufpool_charge(what->pool, what->len))) {
-        return AMB_ENOMEM; /* The maker is unmapping it for this shard. */
+    if (status == AMB_ENOMEM && reclaim_is_coming(shard, what)) {
+        return AMB_ENOMEM;
     }
     if (status == AMB_ENOMEM && shard->reclaim.drop_kept(shard)) {
         reclaim_trim(shard, what);

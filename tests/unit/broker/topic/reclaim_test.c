@@ -267,7 +267,7 @@ static void test_a_segment_comes_at_once_from_many_topics_that_keep_a_little(voi
     give_the_rest(h, held, count);
 }
 
-static void test_what_is_given_for_a_segment_is_not_more_than_one(void **state)
+static void test_one_need_costs_one_segment_of_many_topics(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_buf held[8];
@@ -338,8 +338,8 @@ static void ask_in_vain(struct shard_harness *h)
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], pool, 100, &buf), AMB_ENOMEM);
 }
 
-/* They answer, and it may ask again. */
-static void hear_them(struct shard_harness *h)
+/* The others answer, and worker 0 may ask again. */
+static void hear_others(struct shard_harness *h)
 {
     harness_settle(h);
     harness_pass(h, AMB_RECLAIM_PAUSE_NS);
@@ -350,11 +350,11 @@ static void ask_often(struct shard_harness *h, unsigned times)
 {
     for (unsigned i = 0; i < times; i++) {
         ask_in_vain(h);
-        hear_them(h);
+        hear_others(h);
     }
 }
 
-/* To unmap one takes milliseconds, in which a worker serves nobody. */
+/* To unmap a segment takes milliseconds, in which a worker would serve nobody. */
 static void test_a_segment_for_another_shard_is_unmapped_by_the_maker(void **state)
 {
     struct shard_harness *h = *state;
@@ -418,8 +418,8 @@ static void test_one_need_costs_one_segment_of_all_shards_together(void **state)
     give_the_rest(h, held, count);
 }
 
-/* Messages of its own that come meanwhile are not given up for it either. */
-static void test_its_own_messages_stay_while_a_segment_is_coming(void **state)
+/* Messages that come to worker 0 meanwhile are not given up for its need. */
+static void test_messages_of_the_asker_stay_while_a_segment_is_coming(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_shard *shard = &h->shards[0];
@@ -444,7 +444,7 @@ static void test_its_own_messages_stay_while_a_segment_is_coming(void **state)
 }
 
 /* No time passes, and nobody asks again: the maker's word is enough. */
-static void test_who_waits_has_its_window_when_the_maker_is_done(void **state)
+static void test_a_publisher_that_waits_has_its_window_when_the_maker_is_done(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_buf held[8];
@@ -466,7 +466,7 @@ static void test_who_waits_has_its_window_when_the_maker_is_done(void **state)
     give_the_rest(h, held, count);
 }
 
-/* Segments of its own are on their way already. */
+/* The maker is unmapping as much of the asker's own. */
 static void test_a_lease_asks_nobody_while_the_maker_unmaps_enough(void **state)
 {
     struct shard_harness *h = *state;
@@ -506,7 +506,7 @@ static void test_a_turn_looks_at_so_many_empty_cells_for_another_shard(void **st
         (void)harness_turn(h, 1);
         uint32_t passed = (reclaim->relief_last - from) & (AMB_TOPIC_CELLS_MAX - 1);
         assert_in_range(passed, CELLS_A_TURN / 2, CELLS_A_TURN + 16);
-        hear_them(h);
+        hear_others(h);
     }
     assert_in_range(ask_for_a_segment(h), 0, 1);
     assert_int_equal(count_kept(h, first, 4), 0);
@@ -527,7 +527,7 @@ static unsigned walk_all(struct shard_harness *h)
     return turns;
 }
 
-static void test_a_turn_looks_at_so_many_empty_cells_for_those_that_wait(void **state)
+static void test_a_turn_looks_at_so_many_empty_cells_for_its_publishers(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_buf held[8];
@@ -570,7 +570,7 @@ static unsigned count_looked(const struct amb_topic *shadows, uint32_t look)
     return count;
 }
 
-static void test_a_turn_looks_at_so_many_private_shadows_for_those_that_wait(void **state)
+static void test_a_turn_looks_at_so_many_private_shadows_for_its_publishers(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_shard *shard = &h->shards[0];
@@ -600,7 +600,7 @@ static void test_a_turn_looks_at_so_many_private_shadows_for_another_shard(void 
     (void)harness_turn(h, 1);
     assert_in_range(count_looked(shadows, reclaim->relief_look), 16000, AMB_SHARD_SHED_TURN);
     assert_int_equal(count_kept(h, kept, 4), 4);
-    hear_them(h);
+    hear_others(h);
     assert_in_range(ask_for_a_segment(h), 1, 2); /* It went on where it had stopped. */
     assert_int_equal(count_kept(h, kept, 4), 0);
     end_many_privates(shadows);
@@ -608,7 +608,7 @@ static void test_a_turn_looks_at_so_many_private_shadows_for_another_shard(void 
 }
 
 /* Room that another shard keeps for windows nobody may ever use, twice what they are. */
-static void test_who_waits_for_long_gets_what_others_only_might_need(void **state)
+static void test_a_publisher_that_waits_for_long_gets_room_that_others_only_might_need(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_bufpool *other = &h->shards[1].memory.bufpool;
@@ -775,18 +775,18 @@ int main(void)
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
         KEPT(test_a_segment_comes_at_once_from_many_topics_that_keep_a_little),
-        KEPT(test_what_is_given_for_a_segment_is_not_more_than_one),
+        KEPT(test_one_need_costs_one_segment_of_many_topics),
         KEPT(test_a_segment_for_another_shard_is_unmapped_by_the_maker),
         KEPT(test_one_need_costs_one_segment_however_late_it_is_unmapped),
         KEPT(test_one_need_costs_one_segment_of_all_shards_together),
-        KEPT(test_its_own_messages_stay_while_a_segment_is_coming),
-        KEPT(test_who_waits_has_its_window_when_the_maker_is_done),
+        KEPT(test_messages_of_the_asker_stay_while_a_segment_is_coming),
+        KEPT(test_a_publisher_that_waits_has_its_window_when_the_maker_is_done),
         KEPT(test_a_lease_asks_nobody_while_the_maker_unmaps_enough),
         KEPT(test_a_turn_looks_at_so_many_empty_cells_for_another_shard),
-        KEPT(test_a_turn_looks_at_so_many_empty_cells_for_those_that_wait),
-        KEPT(test_a_turn_looks_at_so_many_private_shadows_for_those_that_wait),
+        KEPT(test_a_turn_looks_at_so_many_empty_cells_for_its_publishers),
+        KEPT(test_a_turn_looks_at_so_many_private_shadows_for_its_publishers),
         KEPT(test_a_turn_looks_at_so_many_private_shadows_for_another_shard),
-        T(test_who_waits_for_long_gets_what_others_only_might_need),
+        T(test_a_publisher_that_waits_for_long_gets_room_that_others_only_might_need),
         T(test_a_turn_sheds_so_much_for_those_that_wait),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
         T(test_who_wants_bytes_keeps_its_own_free_segments),
