@@ -10,48 +10,49 @@
 
 /* ---- the answers of /proc ---- */
 
-/* Those that are to be asked about. */
+/* /proc is to be asked about it. */
 static bool is_silent(const struct amb_doctor_side *client)
 {
     return client->is_local && client->pid > 0 &&
            (client->pid_ns == 0 || client->ipc_ns == 0 || client->net_ns == 0);
 }
 
-static unsigned place_of(const struct amb_doctor_told *told, pid_t pid)
+/* Returns proc->asked where nobody has asked about it. */
+static unsigned place_of(const struct amb_doctor_proc *proc, pid_t pid)
 {
     unsigned at = 0;
-    while (at < told->asked && told->of[at].pid != pid) {
+    while (at < proc->asked && proc->of[at].pid != pid) {
         at++;
     }
     return at;
 }
 
-void amb_doctor_told_ask(struct amb_doctor_told *told, const struct amb_doctor_side *client)
+void amb_doctor_proc_ask(struct amb_doctor_proc *proc, const struct amb_doctor_side *client)
 {
-    if (is_silent(client) && told->asked < AMB_DOCTOR_ASKED_MAX &&
-        place_of(told, client->pid) == told->asked) {
-        told->of[told->asked++].pid = client->pid;
+    if (is_silent(client) && proc->asked < AMB_DOCTOR_ASKED_MAX &&
+        place_of(proc, client->pid) == proc->asked) {
+        proc->of[proc->asked++].pid = client->pid;
     }
 }
 
-void amb_doctor_told_read(struct amb_doctor_told *told, const char *root)
+void amb_doctor_proc_read(struct amb_doctor_proc *proc, const char *root)
 {
-    told->has_visible = amb_doctor_environment(root, "CUDA_VISIBLE_DEVICES", told->visible,
-                                               sizeof(told->visible)) == AMB_DOCTOR_SET;
-    for (unsigned i = 0; i < told->asked; i++) {
-        told->of[i].pid_ns = amb_doctor_namespace(root, told->of[i].pid, "pid");
-        told->of[i].ipc_ns = amb_doctor_namespace(root, told->of[i].pid, "ipc");
-        told->of[i].net_ns = amb_doctor_namespace(root, told->of[i].pid, "net");
+    proc->has_visible = amb_doctor_environment(root, "CUDA_VISIBLE_DEVICES", proc->visible,
+                                               sizeof(proc->visible)) == AMB_DOCTOR_SET;
+    for (unsigned i = 0; i < proc->asked; i++) {
+        proc->of[i].pid_ns = amb_doctor_namespace(root, proc->of[i].pid, "pid");
+        proc->of[i].ipc_ns = amb_doctor_namespace(root, proc->of[i].pid, "ipc");
+        proc->of[i].net_ns = amb_doctor_namespace(root, proc->of[i].pid, "net");
     }
 }
 
 /* ---- comparisons ---- */
 
-void amb_doctor_clients_init(struct amb_doctor_clients *clients, const struct amb_doctor_told *told,
+void amb_doctor_clients_init(struct amb_doctor_clients *clients, const struct amb_doctor_proc *proc,
                              const struct amb_doctor_side *own)
 {
     memset(clients, 0, sizeof(*clients));
-    clients->told = told;
+    clients->proc = proc;
     clients->own = *own;
 }
 
@@ -67,12 +68,12 @@ static void note(struct amb_doctor_clients *clients, enum amb_doctor_misfit misf
     }
 }
 
-/* By its own word, else by that of /proc; 0: not known. */
+/* said: the client's own word; by_proc: that of /proc. 0: not known. */
 static void compare_namespace(struct amb_doctor_clients *clients, enum amb_doctor_misfit misfit,
                               const struct amb_doctor_side *client, uint64_t own, uint64_t said,
-                              uint64_t told)
+                              uint64_t by_proc)
 {
-    uint64_t theirs = said != 0 ? said : told;
+    uint64_t theirs = said != 0 ? said : by_proc;
     if (own != 0 && theirs != 0 && own != theirs) {
         note(clients, misfit, client, "", "");
     }
@@ -82,15 +83,15 @@ static void compare_namespaces(struct amb_doctor_clients *clients,
                                const struct amb_doctor_side *client)
 {
     const struct amb_doctor_side *own = &clients->own;
-    const struct amb_doctor_told *told = clients->told;
-    unsigned at = client->pid > 0 ? place_of(told, client->pid) : told->asked;
-    bool is_told = at < told->asked;
+    const struct amb_doctor_proc *proc = clients->proc;
+    unsigned at = client->pid > 0 ? place_of(proc, client->pid) : proc->asked;
+    bool is_asked = at < proc->asked;
     compare_namespace(clients, AMB_DOCTOR_MISFIT_PID, client, own->pid_ns, client->pid_ns,
-                      is_told ? told->of[at].pid_ns : 0);
+                      is_asked ? proc->of[at].pid_ns : 0);
     compare_namespace(clients, AMB_DOCTOR_MISFIT_IPC, client, own->ipc_ns, client->ipc_ns,
-                      is_told ? told->of[at].ipc_ns : 0);
+                      is_asked ? proc->of[at].ipc_ns : 0);
     compare_namespace(clients, AMB_DOCTOR_MISFIT_NET, client, own->net_ns, client->net_ns,
-                      is_told ? told->of[at].net_ns : 0);
+                      is_asked ? proc->of[at].net_ns : 0);
 }
 
 /* A broker that sees all GPUs has what a client sees. */
@@ -98,11 +99,11 @@ static void compare_visible(struct amb_doctor_clients *clients,
                             const struct amb_doctor_side *client)
 {
     const char *theirs = client->visible;
-    if (!clients->told->has_visible || theirs == NULL || theirs[0] == '\0') {
+    if (!clients->proc->has_visible || theirs == NULL || theirs[0] == '\0') {
         return;
     }
     bool is_set = theirs[0] == '=';
-    if (!is_set || strcmp(theirs + 1, clients->told->visible) != 0) {
+    if (!is_set || strcmp(theirs + 1, clients->proc->visible) != 0) {
         note(clients, AMB_DOCTOR_MISFIT_VISIBLE, client, is_set ? theirs + 1 : "(unset)", "");
     }
 }
@@ -170,7 +171,7 @@ void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *r
             continue;
         }
         const char *own = i == AMB_DOCTOR_MISFIT_UCX       ? ucx
-                          : i == AMB_DOCTOR_MISFIT_VISIBLE ? clients->told->visible
+                          : i == AMB_DOCTOR_MISFIT_VISIBLE ? clients->proc->visible
                                                            : clients->own.release;
         more[0] = '\0';
         if (count > 1) {

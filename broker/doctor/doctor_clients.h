@@ -3,12 +3,12 @@
  * Clients that do not fit the broker, for the doctor: namespaces, visible GPUs, releases of libamb
  * and of UCX. Of each kind the first client is named, and the others are counted.
  *
- * Clients say where they are. /proc is asked about the namespaces of a few that have not said so.
+ * Most clients say in which namespaces they are. /proc is asked about a few that have not.
  *
  *   ask, for each client ─► read ─► init ─► add, for each client ─► rows
  *
- * Threads: the control thread; read that of doctor_files.h, for /proc may hang. Memory: the
- * caller's; texts of clients are copied.
+ * Threads: the control thread. Only amb_doctor_proc_read is called by the thread of doctor_files.h,
+ * for /proc may hang. Memory: the caller's; texts of clients are copied.
  */
 #pragma once
 
@@ -41,11 +41,11 @@ struct amb_doctor_side {
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg; /* 0: it has told none */
 };
 
-/* The answers of /proc. Zeros: none. */
-struct amb_doctor_told {
+/* The processes that /proc is asked about, and its answers. Zeros: none. */
+struct amb_doctor_proc {
     char visible[AMB_DOCTOR_VISIBLE_SIZE]; /* CUDA_VISIBLE_DEVICES of the broker, */
     bool has_visible;                      /* ... if it has any */
-    unsigned asked;                        /* processes */
+    unsigned asked;                        /* processes in `of` */
     struct {
         pid_t pid;
         uint64_t pid_ns, ipc_ns, net_ns; /* 0: not known */
@@ -54,7 +54,7 @@ struct amb_doctor_told {
 
 struct amb_doctor_clients {
     struct amb_doctor_side own;
-    const struct amb_doctor_told *told;
+    const struct amb_doctor_proc *proc;
     struct {
         unsigned count;
         char name[64], theirs[AMB_DOCTOR_VISIBLE_SIZE];
@@ -62,13 +62,14 @@ struct amb_doctor_clients {
     } misfits[AMB_DOCTOR_MISFITS];
 };
 
-/* /proc is to be asked about it, if it has not said where it is. */
-void amb_doctor_told_ask(struct amb_doctor_told *told, const struct amb_doctor_side *client);
-/* root: "", or, in tests, a folder that has proc. */
-void amb_doctor_told_read(struct amb_doctor_told *told, const char *root);
+/* Notes the process of a client that has not said where it is. */
+void amb_doctor_proc_ask(struct amb_doctor_proc *proc, const struct amb_doctor_side *client);
+/* Reads /proc about the broker and the processes that are noted, and blocks for that. root: "", or,
+ * in tests, a folder that has proc. */
+void amb_doctor_proc_read(struct amb_doctor_proc *proc, const char *root);
 
-/* Both must live as long, with the texts of `own`. */
-void amb_doctor_clients_init(struct amb_doctor_clients *clients, const struct amb_doctor_told *told,
+/* proc and the texts of `own` must live as long as clients. */
+void amb_doctor_clients_init(struct amb_doctor_clients *clients, const struct amb_doctor_proc *proc,
                              const struct amb_doctor_side *own);
 void amb_doctor_clients_add(struct amb_doctor_clients *clients,
                             const struct amb_doctor_side *client);

@@ -89,7 +89,7 @@ static void *look_main(void *arg)
     const struct amb_config *config = files->config;
     (void)pthread_setname_np(pthread_self(), "amb-doctor");
     look_at_machine(files, look->rows);
-    amb_doctor_told_read(&look->files.told, files->host.root);
+    amb_doctor_proc_read(&look->files.proc, files->host.root);
     amb_doctor_doors(config, files->sockets, files->count, look->rows);
     amb_doctor_config_file(config->file, config->file_ns, look->rows);
     amb_doctor_tls(config->tls.context, files->now_s, look->rows);
@@ -178,13 +178,13 @@ static void look_join(struct amb_doctor_look *look)
     }
 }
 
-void *amb_doctor_look_take(struct amb_mail *mail, json_t **rows, struct amb_doctor_told *told)
+void *amb_doctor_look_take(struct amb_mail *mail, json_t **rows, struct amb_doctor_proc *proc)
 {
     struct amb_doctor_look *look = AMB_CONTAINER_OF(mail, struct amb_doctor_look, mail);
     void *context = look->context;
     look_join(look);
     *rows = look->rows;
-    *told = look->files.told;
+    *proc = look->files.proc;
     look->rows = NULL;
     look_free(look);
     return context;

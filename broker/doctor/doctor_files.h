@@ -38,7 +38,7 @@ struct amb_doctor_files {
     unsigned workers;                        /* server.workers, resolved */
     struct amb_doctor_host host; /* without `found`; ucx_why is copied, other texts are static */
     const struct amb_ucx_places *places; /* to look for UCX in; it is copied. NULL: nobody looks */
-    struct amb_doctor_told told;         /* the clients that /proc is asked about */
+    struct amb_doctor_proc proc;         /* the processes that /proc is asked about */
     int64_t now_s;                       /* since 1970 */
 };
 
@@ -47,9 +47,9 @@ struct amb_doctor_files {
 AMB_MUST_CHECK struct amb_doctor_look *amb_doctor_look_begin(const struct amb_doctor_files *files,
                                                              struct amb_inbox *to, amb_mail_fn done,
                                                              void *context);
-/* In `done`: frees the look, and returns its context. *rows: the caller's. told: what /proc has
- * told of clients. */
-void *amb_doctor_look_take(struct amb_mail *mail, json_t **rows, struct amb_doctor_told *told);
+/* In `done`: frees the look, and returns its context. *rows: the caller's. *proc: the
+ * answers of /proc. */
+void *amb_doctor_look_take(struct amb_mail *mail, json_t **rows, struct amb_doctor_proc *proc);
 /* Nobody waits for the look any more. True: it is its thread's, and no mail comes. False: its mail
  * is there, and has to be taken. */
 AMB_MUST_CHECK bool amb_doctor_look_leave(struct amb_doctor_look *look);

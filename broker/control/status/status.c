@@ -119,7 +119,7 @@ static void query_finish(struct amb_status_query *query, struct amb_control *con
         json_decref(query->shards[i]);
     }
     json_decref(query->files);
-    free(query->told);
+    free(query->proc);
     free(query->shards);
     free(query);
     if (client != NULL) {
@@ -181,12 +181,12 @@ static void query_forget_look(struct amb_status_query *query, struct amb_control
 static void files_seen(struct amb_mail *mail, void *owner)
 {
     json_t *rows;
-    struct amb_doctor_told told;
-    struct amb_status_query *query = amb_doctor_look_take(mail, &rows, &told);
+    struct amb_doctor_proc proc;
+    struct amb_status_query *query = amb_doctor_look_take(mail, &rows, &proc);
     query->files = rows;
-    query->told = malloc(sizeof(told));
-    if (query->told != NULL) {
-        *query->told = told;
+    query->proc = malloc(sizeof(proc));
+    if (query->proc != NULL) {
+        *query->proc = proc;
     }
     query_forget_look(query, owner);
 }

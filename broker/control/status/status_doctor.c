@@ -205,23 +205,23 @@ static struct amb_doctor_side side_of(const struct amb_client *client, bool has_
                                     .ucx_rx_seg = client->ucx_rx_seg};
 }
 
-/* Those that did not say where they are. */
-static void ask_about_clients(const struct amb_control *control, struct amb_doctor_told *told)
+/* Notes clients that did not say where they are, for /proc. */
+static void ask_about_clients(const struct amb_control *control, struct amb_doctor_proc *proc)
 {
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (client->has_session) {
             const struct amb_doctor_side side = side_of(client, false);
-            amb_doctor_told_ask(told, &side);
+            amb_doctor_proc_ask(proc, &side);
         }
     }
 }
 
 /* Namespaces, visible GPUs and releases. */
 static void look_at_clients(json_t *rows, const struct amb_control *control, bool has_gpus,
-                            const struct amb_doctor_told *told)
+                            const struct amb_doctor_proc *proc)
 {
-    static const struct amb_doctor_told nothing;
+    static const struct amb_doctor_proc nothing;
     struct amb_doctor_clients clients;
     const struct amb_doctor_side own = {.release = AMB_BROKER_VERSION,
                                         .pid_ns = control->pid_ns,
@@ -230,7 +230,7 @@ static void look_at_clients(json_t *rows, const struct amb_control *control, boo
                                         .ucx_release = control->ucx_release,
                                         .ucx_tx_seg = control->ucx_tx_seg,
                                         .ucx_rx_seg = control->ucx_rx_seg};
-    amb_doctor_clients_init(&clients, told == NULL ? &nothing : told, &own);
+    amb_doctor_clients_init(&clients, proc == NULL ? &nothing : proc, &own);
     AMB_LIST_FOR_EACH (node, &control->clients) {
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
         if (!client->has_session) {
@@ -284,7 +284,7 @@ struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_
                                      .host = facts_of_host(control),
                                      .places = amb_ucx_library() == NULL ? &places : NULL,
                                      .now_s = amb_clock_realtime_ns() / AMB_NS_PER_SEC};
-    ask_about_clients(control, &files.told);
+    ask_about_clients(control, &files.proc);
     return amb_doctor_look_begin(&files, &control->inbox, done, context);
 }
 
@@ -309,7 +309,7 @@ static void add_files(json_t *rows, const json_t *files)
 }
 
 json_t *amb_status_doctor(const struct amb_control *control, const json_t *files,
-                          const struct amb_doctor_told *told)
+                          const struct amb_doctor_proc *proc)
 {
     json_t *rows = json_array();
     const struct amb_gpus *gpus = amb_status_gpus(control);
@@ -318,7 +318,7 @@ json_t *amb_status_doctor(const struct amb_control *control, const json_t *files
     look_at_service(rows, control);
     amb_doctor_audit(control->audit, rows);
     look_at_near(rows, control);
-    look_at_clients(rows, control, gpus != NULL, told);
+    look_at_clients(rows, control, gpus != NULL, proc);
     if (gpus != NULL) {
         look_at_gpus(rows, control, gpus);
     } else {

@@ -12,12 +12,12 @@
 
 struct amb_control;
 struct amb_doctor_look;
-struct amb_doctor_told;
+struct amb_doctor_proc;
 
 /* Looks at files: broker/doctor/doctor_files.h. The context goes to `done`. NULL as there. */
 struct amb_doctor_look *amb_status_doctor_look(struct amb_control *control, amb_mail_fn done,
                                                void *context);
-/* Rows of {check, state, finding, fix, id, link}: wire/doctor/checks.h. files and told: of that
+/* Rows of {check, state, finding, fix, id, link}: wire/doctor/checks.h. files and proc: of that
  * look, or NULL. */
 json_t *amb_status_doctor(const struct amb_control *control, const json_t *files,
-                          const struct amb_doctor_told *told);
+                          const struct amb_doctor_proc *proc);

@@ -17,7 +17,7 @@
 struct amb_client;
 struct amb_control;
 struct amb_doctor_look;
-struct amb_doctor_told;
+struct amb_doctor_proc;
 struct amb_shard;
 struct amb_status_query;
 struct amb_status_walk;
@@ -67,7 +67,7 @@ struct amb_status_query {
     struct amb_doctor_look *look;  /* NULL: it does not wait */
     int64_t look_until_ns;
     json_t *files;                /* rows; NULL: they were not looked at */
-    struct amb_doctor_told *told; /* of clients; NULL: there was no memory for it, or no look */
+    struct amb_doctor_proc *proc; /* NULL: there was no look, or no memory for it */
 };
 
 extern const struct amb_status_table amb_status_sessions, amb_status_session_paths,

@@ -161,7 +161,7 @@ static json_t *gather_memory(struct amb_status_query *query, struct amb_control 
 
 static json_t *gather_doctor(struct amb_status_query *query, struct amb_control *control)
 {
-    return amb_status_doctor(control, query->files, query->told);
+    return amb_status_doctor(control, query->files, query->proc);
 }
 
 static json_t *gather_topo(struct amb_status_query *query, struct amb_control *control)

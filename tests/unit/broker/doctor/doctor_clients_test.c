@@ -16,13 +16,13 @@ static const struct amb_doctor_side own = {.release = "1.4.2",
 static json_t *rows_of(const struct amb_doctor_side *clients, size_t count)
 {
     struct amb_doctor_clients all;
-    struct amb_doctor_told told = {.asked = 0};
+    struct amb_doctor_proc proc = {.asked = 0};
     json_t *rows = json_array();
     for (size_t i = 0; i < count; i++) {
-        amb_doctor_told_ask(&told, &clients[i]);
+        amb_doctor_proc_ask(&proc, &clients[i]);
     }
-    amb_doctor_told_read(&told, tree_root);
-    amb_doctor_clients_init(&all, &told, &own);
+    amb_doctor_proc_read(&proc, tree_root);
+    amb_doctor_clients_init(&all, &proc, &own);
     for (size_t i = 0; i < count; i++) {
         amb_doctor_clients_add(&all, &clients[i]);
     }
@@ -59,7 +59,7 @@ static void other_namespaces_are_named(void **state)
     const struct amb_doctor_side told = {
         .name = "told", .release = "", .is_local = true, .ipc_ns = 5};
     expect_found(rows_of(&told, 1), "client-ipc", "'told' is in another ipc namespace");
-    /* ... and is not asked about one that has been told. */
+    /* ... and is not asked about one that has told. */
     const struct amb_doctor_side both = {
         .name = "both", .release = "", .pid = 77, .is_local = true, .pid_ns = 1, .net_ns = 3};
     json_t *rows = rows_of(&both, 1);
@@ -67,12 +67,12 @@ static void other_namespaces_are_named(void **state)
     json_decref(rows);
 }
 
-/* However many have not told theirs, /proc is asked about a few. */
+/* However many clients have not told where they are, /proc is asked about a few. */
 static void files_of_few_processes_are_looked_at(void **state)
 {
     (void)state;
     struct amb_doctor_clients all;
-    struct amb_doctor_told told = {.asked = 0};
+    struct amb_doctor_proc proc = {.asked = 0};
     struct amb_doctor_side silent = {.name = "silent", .release = "", .is_local = true};
     const unsigned first = 1000, count = AMB_DOCTOR_ASKED_MAX + 1;
     for (unsigned i = 0; i < count; i++) {
@@ -80,19 +80,19 @@ static void files_of_few_processes_are_looked_at(void **state)
         (void)snprintf(path, sizeof(path), "proc/%u/ns/net", first + i);
         tree_link(path, "net:[8]");
         silent.pid = (pid_t)(first + i);
-        amb_doctor_told_ask(&told, &silent);
-        amb_doctor_told_ask(&told, &silent); /* Another client of it. */
+        amb_doctor_proc_ask(&proc, &silent);
+        amb_doctor_proc_ask(&proc, &silent); /* Another client of that process. */
     }
-    assert_int_equal(told.asked, AMB_DOCTOR_ASKED_MAX);
-    amb_doctor_told_read(&told, tree_root);
-    amb_doctor_clients_init(&all, &told, &own);
+    assert_int_equal(proc.asked, AMB_DOCTOR_ASKED_MAX);
+    amb_doctor_proc_read(&proc, tree_root);
+    amb_doctor_clients_init(&all, &proc, &own);
     for (unsigned i = 0; i < count; i++) {
         silent.pid = (pid_t)(first + i);
         amb_doctor_clients_add(&all, &silent);
     }
     assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX);
     silent.net_ns = 4;
-    amb_doctor_clients_add(&all, &silent); /* It has told. */
+    amb_doctor_clients_add(&all, &silent); /* This client has told where it is. */
     assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX + 1);
 }
 

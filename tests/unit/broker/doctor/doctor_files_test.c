@@ -180,14 +180,14 @@ static void test_the_control_thread_goes_on_while_a_look_hangs(void **state)
 }
 
 /* Limits, memory and processors are files of the kernel, and looked at beside the others. */
-static void test_it_goes_on_while_proc_hangs(void **state)
+static void test_the_control_thread_goes_on_while_proc_hangs(void **state)
 {
     (void)state;
     go_on_while_it_hangs(LIMITS);
 }
 
 /* The clients of this test do not say where they are. */
-static void test_it_goes_on_while_the_namespaces_of_a_client_hang(void **state)
+static void test_the_control_thread_goes_on_while_the_namespaces_of_a_client_hang(void **state)
 {
     char path[64];
     (void)state;
@@ -195,7 +195,7 @@ static void test_it_goes_on_while_the_namespaces_of_a_client_hang(void **state)
     go_on_while_it_hangs(path);
 }
 
-static void test_it_goes_on_while_its_environment_hangs(void **state)
+static void test_the_control_thread_goes_on_while_the_environment_hangs(void **state)
 {
     (void)state;
     go_on_while_it_hangs("/proc/self/environ");
@@ -221,7 +221,7 @@ static void test_each_row_of_the_machine_is_there_once(void **state)
 }
 
 /* UCX is not loaded, so the doctor looks for one that could be. */
-static void test_it_goes_on_while_a_folder_of_ucx_hangs(void **state)
+static void test_the_control_thread_goes_on_while_a_folder_of_ucx_hangs(void **state)
 {
     (void)state;
     const char *before = getenv("LD_LIBRARY_PATH");
@@ -282,11 +282,11 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         T(test_the_control_thread_goes_on_while_a_look_hangs),
-        T(test_it_goes_on_while_proc_hangs),
-        T(test_it_goes_on_while_the_namespaces_of_a_client_hang),
-        T(test_it_goes_on_while_its_environment_hangs),
+        T(test_the_control_thread_goes_on_while_proc_hangs),
+        T(test_the_control_thread_goes_on_while_the_namespaces_of_a_client_hang),
+        T(test_the_control_thread_goes_on_while_the_environment_hangs),
         T(test_each_row_of_the_machine_is_there_once),
-        T(test_it_goes_on_while_a_folder_of_ucx_hangs),
+        T(test_the_control_thread_goes_on_while_a_folder_of_ucx_hangs),
         T(test_looks_that_hang_have_a_limit),
         T(test_a_broker_ends_while_a_look_hangs),
     };
