@@ -93,7 +93,7 @@ class Load:
                                     self.max, self.confirm))
 
     def publishing(self):
-        """The publishers that go on. Each one that has ended by itself has ended well."""
+        """The publishers that go on. Fails where one has ended badly by itself."""
         going = [pub for pub in self.pubs if pub.is_running()]
         for pub in self.pubs:
             status = pub.popen.poll()
@@ -102,11 +102,14 @@ class Load:
         return going
 
     def until(self, seconds, condition, text):
-        """The same, and no publisher's end is waited for."""
-        until(seconds, lambda: self.publishing() is not None and condition(), text)
+        """Waits for the condition. Fails at once where a publisher has ended badly by itself."""
+        def holds():
+            self.publishing()
+            return condition()
+        until(seconds, holds, text)
 
     def finish(self, seconds):
-        """All have published all."""
+        """Waits until all have published all."""
         deadline = time.monotonic() + seconds
         while going := self.publishing():
             check_time(time.monotonic() < deadline,

@@ -158,8 +158,8 @@ def stop(pid):
           "it does not stop")
 
 
-def goes_on(ctl, file, since):
-    """It has had a sign of life behind that moment: while it stood still there was none, however long that was."""
+def await_sign_of_life(ctl, file, since):
+    """Waits until the broker has had a sign of life behind that moment. While it stood still there was none."""
     def has_sign():
         asked = time.time()
         _, said = view(ctl, file, "metrics")
@@ -187,7 +187,7 @@ def test_a_broker_that_stands_still_is_seen(rig, build, folder, options):
         check(now[0] == again[0] and now[1] == again[1], "a broker that stands still counts")
         check("is there" in now[2], now[2])
         young(now, stopped, before, after)
-        goes_on(ctl, broker.file, continued)
+        await_sign_of_life(ctl, broker.file, continued)
         last, before = now, after
     # A view of a broker that does not answer is of its file.
     stop(broker.process.pid)
