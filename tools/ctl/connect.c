@@ -97,7 +97,8 @@ enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns, struct amb
     return status;
 }
 
-/* For somebody who has named no broker: that he has not, and where one of his own listens. */
+/* Where no broker was named: that there is none, and the socket of this user's own brokerd --dev.
+ * Else "". */
 static void format_hint(const struct amb_ctl *ctl, char *out, size_t size)
 {
     char text[sizeof(((struct amb_url *)NULL)->path) + sizeof("unix://")];
