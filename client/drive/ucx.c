@@ -139,7 +139,7 @@ void amb_client_ucx_end(struct amb_conn *conn, int64_t most_ns)
         wait_ended(conn, AMB_UCX_SETTLE_NS); /* Its worker would wait with the lock held. */
     }
     amb_client_ucx_fini(conn);
-    amb_assert(conn->link == NULL); /* No other link takes its time. */
+    amb_assert(conn->link == NULL); /* Rings and streams end in amb_link_close. */
 }
 
 void amb_client_ucx_fini(struct amb_conn *conn)

@@ -50,9 +50,11 @@ AMB_MUST_CHECK bool amb_client_ucx_arm(struct amb_conn *conn);
 /* How long to sleep then at most; INT64_MAX. */
 int64_t amb_client_ucx_sleep_max_ns(const struct amb_conn *conn);
 int amb_client_ucx_fd(const struct amb_conn *conn);
-/* For the end of a link that was closed. More than 1 GB under way takes longer by itself. */
+/* For the end of a link that was closed. More than 1 GB under way would take longer, and is forced
+ * to end. */
 #define AMB_CLIENT_UCX_END_NS (10 * AMB_NS_PER_SEC)
 /* Waits so long until a link that was closed has ended; then it is forced to, within a second. All
  * that it had is settled afterwards, and there is no worker. Lock held, given up meanwhile. */
 void amb_client_ucx_end(struct amb_conn *conn, int64_t most_ns);
+/* Destroys worker and context. A link of theirs was closed before. Harmless twice. */
 void amb_client_ucx_fini(struct amb_conn *conn);

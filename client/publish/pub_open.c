@@ -241,6 +241,7 @@ static void wait_until_free(struct amb_pub *pub)
     const uint32_t flags = AMB_WAIT_CLOSER | AMB_WAIT_LOST;
     struct amb_wait wait = {.arg = pub, .timeout_ns = AMB_FOREVER};
     atomic_store_explicit(&pub->is_closing, true, memory_order_relaxed);
+    /* The waits give up the lock, and a call may begin meanwhile. */
     do {
         amb_conn_await_out(pub->conn, &pub->inside);
         wait.is_ready = amb_pub_has_nothing_borrowed;
@@ -249,8 +250,7 @@ static void wait_until_free(struct amb_pub *pub)
         wait.is_ready = has_no_callback;
         wait.flags = flags;
         (void)amb_conn_wait(pub->conn, &wait);
-    } while (atomic_load(&pub->inside) !=
-             0); /* The waits give up the lock, and a call may have begun. */
+    } while (atomic_load(&pub->inside) != 0);
 }
 
 void amb_pub_detach(struct amb_pub *pub, enum amb_status why)

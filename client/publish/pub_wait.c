@@ -86,8 +86,8 @@ enum amb_status amb_pub_flush(struct amb_pub *pub, uint64_t seq, int64_t timeout
     return amb_pub_leave(pub, status);
 }
 
-/* A wait of one call on the publisher. Another status than AMB_OK: it was not begun, for that
- * trouble, or has failed. */
+/* A wait of one call on the publisher. Where there is that trouble it does not begin, and the
+ * answer is the status of the trouble; else it is that of amb_conn_wait. */
 static enum amb_status wait_for(struct amb_pub *pub, uint32_t trouble, const struct amb_wait *wait)
 {
     struct amb_conn *conn = pub->conn;

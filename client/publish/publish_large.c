@@ -100,8 +100,8 @@ static bool is_sent(void *arg)
     return !batch->out.is_queued;
 }
 
-/* The program does not wait for the link. It reads on from a copy. Where there is none the session
- * ends, and with it the link. Lock held, given up while bytes are copied. */
+/* The program does not wait for the link, which reads on from a copy. Where none can be made
+ * the session ends, and with it the link. Lock held, given up while bytes are copied. */
 static void leave_copy(struct amb_conn *conn, struct amb_batch *batch)
 {
     uint64_t len = batch->data_len - batch->data_pad;
@@ -127,8 +127,8 @@ static void leave_copy(struct amb_conn *conn, struct amb_batch *batch)
     amb_batch_charge(conn, batch);
 }
 
-/* The link still reads the caller's memory: there is no taking that back. False: the batch is the
- * link's, with a copy. */
+/* Until the link has read the caller's memory, which nothing takes back. True: the batch is the
+ * caller's to put away. False: it was left to the link, with a copy. */
 static bool wait_sent(struct amb_conn *conn, struct amb_batch *batch)
 {
     struct amb_wait wait = {.is_ready = is_sent,

@@ -53,7 +53,8 @@ static void *call_meanwhile(void *arg)
     return NULL;
 }
 
-/* UCX 1.13 may not give a request back after a forced close. Its worker's end waits for that. */
+/* UCX 1.13 may not give a request back after a forced close, and the end of a worker waits for it.
+ */
 static void test_other_calls_go_on_while_a_forced_link_settles(void **state)
 {
     (void)state;
@@ -93,7 +94,7 @@ static void test_other_calls_go_on_while_a_forced_link_settles(void **state)
     amb_ucx_context_destroy(&context);
 }
 
-/* Its session went on without it, and a thread waited for ever for this batch. */
+/* Else the session would go on without it, and a thread wait for ever for this batch. */
 static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static int is_called_off(void *arg)
     return *(const bool *)arg;
 }
 
-/* It waited for the link for ever. */
+/* The link stands still: a close that waited for it would not end. */
 static void a_close_that_is_called_off_leaves_no_payload_to_the_link(void **state)
 {
     bool is_over = false;
@@ -178,7 +178,7 @@ static int count_and_call_off(void *arg)
     return 1;
 }
 
-/* A link that moves ended each publisher's wait before anybody had asked. */
+/* A link that moves ends each publisher's wait, so nobody would be asked in one. */
 static void a_close_asks_before_it_waits_for_the_link(void **state)
 {
     uint32_t asked = 0;
@@ -196,7 +196,7 @@ static void a_close_asks_before_it_waits_for_the_link(void **state)
     fake_broker_stop(s.fake);
 }
 
-/* It waited for the link for ever. */
+/* The link stands still: a call that waited for it would not end. */
 static void a_copy_that_is_called_off_goes_on_without_its_caller(void **state)
 {
     bool is_over = false;
@@ -354,7 +354,7 @@ void __wrap_amb_conn_lock(struct amb_conn *conn)
     __real_amb_conn_lock(conn);
 }
 
-/* A close does so as long as calls are inside. */
+/* A close wakes all as long as calls are inside. */
 void __wrap_amb_conn_wake_all(struct amb_conn *conn)
 {
     if (is_closer) {
@@ -405,8 +405,8 @@ static void *drain_late(void *conn)
     return (void *)(intptr_t)amb_drain(conn, 10 * AMB_SEC);
 }
 
-/* The close waits for what the link has borrowed. Then the call begins, and is inside when that is
- * back. */
+/* The close waits for memory that the link has borrowed. The call begins meanwhile, and is inside
+ * when the memory is back. */
 static enum amb_status call_during(struct session *s, void *(*call)(void *arg),
                                    void *(*closes)(void *arg), void *handle)
 {
