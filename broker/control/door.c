@@ -432,14 +432,21 @@ static bool door_is_crowded(const struct amb_listener *listener)
                control->config->server.max_half_open + door_round(control);
 }
 
+/* Has somebody been told to close a connection, and has not yet? */
+static bool door_is_closing(const struct amb_control *control)
+{
+    return amb_porter_is_behind(control->porter, 0) ||
+           (control->handshakers != NULL && control->handshakers->closing > 0);
+}
+
 /* Descriptors are used up, and a half-open connection goes for the next one. Where another thread
  * closes it, acceptance waits for its descriptor: else one after the other would go in vain. False:
  * nothing is to be accepted now. */
 static bool door_make_room(struct amb_control *control)
 {
     bool is_at_once = false;
-    if (amb_porter_is_behind(control->porter, 0)) {
-        door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS); /* It is on its way still. */
+    if (door_is_closing(control)) {
+        door_pause(control, strerror(EMFILE), DOOR_CLOSING_NS);
     } else if (!door_evict(control, &is_at_once)) {
         door_pause(control, strerror(EMFILE), DOOR_PAUSE_NS);
     } else if (!is_at_once) {

@@ -53,6 +53,7 @@ static void way_back(struct amb_mail *mail, void *owner)
         all->on_end(mail, owner);
         return;
     }
+    all->closing--;
     if (way->fd >= 0) { /* Its handshake is done. */
         count_one(&all->stats.evicted);
         shut(way);
@@ -333,5 +334,6 @@ struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int 
 void amb_handshakers_evict(struct amb_handshake_way *way)
 {
     way->is_evicted = true;
+    way->handshaker->all->closing++;
     amb_mail_post(&way->handshaker->inbox, &way->evicted, eviction_arrived);
 }

@@ -63,6 +63,7 @@ struct amb_handshakers {
     struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
     unsigned count, next, next_other; /* threads take turns at each */
     _Atomic uint32_t half_open;       /* given, and not yet let go by a thread */
+    uint32_t closing;                 /* the control thread's: evicted, and not known as closed */
     struct amb_inbox *control;        /* where they go, */
     amb_mail_fn on_end;               /* ... as struct amb_handshake_way.mail */
     struct amb_handshake_stats stats;

@@ -12,10 +12,15 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
 
 #define TOKEN "open sesame"
 #define MORE 88u /* than may be half open */
@@ -382,6 +387,85 @@ static void test_a_crowd_by_tcp_pays_for_newcomers_by_tls(void **state)
     door_close(&door);
 }
 
+/* ---- a handshaker that has much else to do ---- */
+
+static atomic_bool handshaker_waits; /* with its next close */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+int __wrap_close(int fd)
+{
+    char name[16] = "";
+    const struct timespec pause = {.tv_nsec = 1000000};
+    while (atomic_load(&handshaker_waits) &&
+           pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 &&
+           strcmp(name, "amb-handshaker") == 0) {
+        (void)nanosleep(&pause, NULL);
+    }
+    return __real_close(fd);
+}
+
+#define STANDING 6u
+#define FILLERS_MAX 512u
+
+/* Without a descriptor one goes for each that comes: the next one not before that has closed. */
+static void test_one_handshake_alone_goes_however_long_its_close_takes(void **state)
+{
+    (void)state;
+    struct door door;
+    struct halfway asker;
+    struct door_client late = {.fd = -1};
+    struct rlimit files, none;
+    static int fillers[FILLERS_MAX];
+    const struct timespec many_pauses = {.tv_nsec = 200000000};
+    unsigned filled = 0, gone = 0;
+    open_with_tls(&door);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, door.socket_path, sizeof(door.socket_path));
+    door_connect_unix(&door, &asker.client);
+    begin(&asker);
+    finish(&asker);
+    for (unsigned i = 0; i < STANDING; i++) {
+        stand_at_tls(&door, HOST(2), &crowd[i]);
+    }
+    while (counter(&asker.client, "tls_half_open") != STANDING) { /* The test has a time limit. */
+    }
+    late.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(late.fd >= 0);
+    /* From here on this process has only the descriptors that it gives back. */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = (rlim_t)late.fd + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    while (filled < FILLERS_MAX && (fillers[filled] = dup(asker.client.fd)) >= 0) {
+        filled++;
+    }
+    assert_true(filled < FILLERS_MAX);
+    atomic_store(&handshaker_waits, true);
+    assert_int_equal(connect(late.fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    (void)nanosleep(&many_pauses, NULL);
+    atomic_store(&handshaker_waits, false);
+    door_expect_closed(&crowd[0]);
+    amb_control_reader_init(&late.reader);
+    door_send_hello(&late, "");
+    amb_control_free(door_expect(&late, AMB__CONTROL__CONTROL__BODY_CHALLENGE));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    for (unsigned i = 0; i < filled; i++) {
+        (void)close(fillers[i]);
+    }
+    settle(&door);
+    for (unsigned i = 0; i < STANDING; i++) {
+        uint8_t byte;
+        gone += recv(crowd[i].fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+    }
+    assert_int_equal(gone, 1);
+    disconnect_crowd(STANDING);
+    door_disconnect(&late);
+    door_disconnect(&asker.client);
+    door_close(&door);
+}
+
 #define T(test) cmocka_unit_test(test)
 
 int main(void)
@@ -394,6 +478,7 @@ int main(void)
         T(test_half_logins_of_an_address_push_out_none_of_another),
         T(test_a_crowd_by_tls_pays_for_newcomers_by_tcp),
         T(test_a_crowd_by_tcp_pays_for_newcomers_by_tls),
+        T(test_one_handshake_alone_goes_however_long_its_close_takes),
     };
     tls_made_init(&made);
     tls_made_plain(&made, "server", AMB_TLS_SERVER, "localhost");

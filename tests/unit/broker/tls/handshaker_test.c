@@ -211,6 +211,7 @@ static void test_an_eviction_closes_its_connection_and_no_other(void **state)
     assert_ptr_not_equal(ways[0]->handshaker, ways[1]->handshaker); /* They take turns. */
     amb_handshakers_evict(ways[1]);
     amb_handshakers_evict(ways[2]);
+    assert_int_equal(desk.all.closing, 2);
     await(&desk, &desk.all.stats.evicted, 2);
     assert_true(is_closed(fds[1]));
     assert_true(is_closed(fds[2]));
@@ -222,6 +223,7 @@ static void test_an_eviction_closes_its_connection_and_no_other(void **state)
         (void)close(fds[i]);
     }
     close_desk(&desk);
+    assert_int_equal(desk.all.closing, 0);
 }
 
 /* The control thread evicts connections before it hears that one is through, and one closed. */
@@ -249,6 +251,7 @@ static void test_an_eviction_may_come_too_late(void **state)
     (void)close(plain);
     close_desk(&desk); /* Both are freed. */
     assert_int_equal(desk.done + desk.closed, 0);
+    assert_int_equal(desk.all.closing, 0);
     assert_int_equal(atomic_load(&desk.all.stats.evicted), 1); /* The other one had ended. */
 }
 
