@@ -43,13 +43,18 @@ void amb_handshake_way_close(struct amb_handshake_way *way)
     amb_handshake_way_free(way);
 }
 
+static bool is_evicted(const struct amb_handshake_way *way)
+{
+    return atomic_load_explicit(&way->is_evicted, memory_order_relaxed);
+}
+
 /* On the control thread. An evicted one may have mail on its way to the handshaker, and is freed
  * when that was read. */
 static void way_back(struct amb_mail *mail, void *owner)
 {
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
     struct amb_handshakers *all = way->handshaker->all;
-    if (!way->is_evicted) {
+    if (!is_evicted(way)) {
         all->on_end(mail, owner);
         return;
     }
@@ -116,10 +121,20 @@ static bool watch(struct amb_handshaker *handshaker, struct amb_handshake_way *w
     return true;
 }
 
+static void evict(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
+{
+    drop(handshaker, way, &handshaker->all->stats.evicted,
+         "too many have not said who they are, most of them from its address");
+}
+
 static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
     struct amb_handshakers *all = handshaker->all;
     short events = POLLIN;
+    if (is_evicted(way)) { /* That mail is yet to come, and a signature is not to be wasted. */
+        evict(handshaker, way);
+        return;
+    }
     enum amb_status status = amb_tls_step(way->tls, &events);
     if (status == AMB_OK) {
         count_one(&all->stats.done);
@@ -164,8 +179,7 @@ static void eviction_arrived(struct amb_mail *mail, void *owner)
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, evicted);
     if (way->is_under_way) {
         way->has_heard = true;
-        drop(handshaker, way, &handshaker->all->stats.evicted,
-             "too many have not said who they are, most of them from its address");
+        evict(handshaker, way);
     } else {
         amb_mail_post(handshaker->all->control, &way->evicted, eviction_back);
     }
@@ -333,7 +347,7 @@ struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int 
 
 void amb_handshakers_evict(struct amb_handshake_way *way)
 {
-    way->is_evicted = true;
+    atomic_store_explicit(&way->is_evicted, true, memory_order_relaxed);
     way->handshaker->all->closing++;
     amb_mail_post(&way->handshaker->inbox, &way->evicted, eviction_arrived);
 }

@@ -33,7 +33,7 @@ struct amb_handshake_way {
     struct amb_crowd_member by_crowd;
     struct amb_crowd *crowd; /* NULL: it does not count */
     struct amb_mail evicted; /* to the handshaker, and back where it is no longer there */
-    bool is_evicted;
+    _Atomic bool is_evicted; /* the handshaker reads it, too */
     /* The handshaker's; then the control thread's. */
     struct amb_tls *tls;
     int fd; /* -1: it is closed */

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -255,6 +256,45 @@ static void test_an_eviction_may_come_too_late(void **state)
     assert_int_equal(atomic_load(&desk.all.stats.evicted), 1); /* The other one had ended. */
 }
 
+static atomic_bool is_held;
+
+static void hold(struct amb_mail *mail, void *owner)
+{
+    (void)mail, (void)owner;
+    while (atomic_load(&is_held)) {
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* A crowd comes faster than handshakes are done. Those that are given up cost no signature. */
+static void test_no_handshake_is_done_for_one_that_is_evicted(void **state)
+{
+    (void)state;
+    struct desk desk;
+    struct amb_mail held;
+    struct amb_tls *tls = NULL;
+    short events = 0;
+    uint8_t byte;
+    open_desk(&desk, 1);
+    atomic_store(&is_held, true);
+    amb_mail_post(&desk.all.threads[0].inbox, &held, hold);
+    int fd = give(&desk, PATIENCE_NS);
+    assert_int_equal(
+        amb_tls_create_connecting(client, fd, &(struct amb_tls_wish){.name = "localhost"}, &tls),
+        AMB_OK);
+    assert_int_equal(amb_tls_step(tls, &events), AMB_EAGAIN); /* It has said hello. */
+    amb_handshakers_evict(desk.given);
+    atomic_store(&is_held, false);
+    await(&desk, &desk.all.stats.evicted, 1);
+    tls_two_await(fd);
+    assert_true(recv(fd, &byte, 1, 0) <= 0); /* The end, and no answer before. */
+    amb_tls_destroy(&tls);
+    (void)close(fd);
+    close_desk(&desk);
+    assert_int_equal(atomic_load(&desk.all.stats.evicted), 1);
+    assert_int_equal(desk.done + desk.closed, 0);
+}
+
 static void test_an_end_closes_what_is_under_way(void **state)
 {
     (void)state;
@@ -282,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_silence_ends_at_the_deadline),
         cmocka_unit_test(test_an_eviction_closes_its_connection_and_no_other),
         cmocka_unit_test(test_an_eviction_may_come_too_late),
+        cmocka_unit_test(test_no_handshake_is_done_for_one_that_is_evicted),
         cmocka_unit_test(test_an_end_closes_what_is_under_way),
     };
     tls_made_ends(&made, "localhost", &server, &client);
