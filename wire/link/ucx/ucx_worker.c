@@ -26,6 +26,8 @@
 
 /* Rounds of ucp_worker_progress in one of ours, so that a busy peer cannot keep the loop. */
 #define PROGRESS_ROUNDS 32u
+/* At least so many at the end of a worker with links that were forced to end. */
+#define SETTLE_ROUNDS 100u
 
 static bool set_handler(struct amb_ucx_worker *worker, enum amb_ucx_am id,
                         ucp_am_recv_callback_t handler)
@@ -146,6 +148,12 @@ void amb_ucx_worker_force(struct amb_ucx_worker *worker)
     }
 }
 
+/* A process that was stopped since they were forced has had no turn in its time. */
+static bool may_settle(const struct amb_ucx_worker *worker, unsigned round)
+{
+    return round < SETTLE_ROUNDS || amb_clock_monotonic_ns() < worker->settle_by_ns;
+}
+
 /*
  * Links that still wait for their peers wait no longer. UCX 1.13 aborts where a worker goes before
  * its requests have, so these get a moment to settle. Should any be left, nothing uses their memory
@@ -156,7 +164,7 @@ static void destroy_handle(struct amb_ucx_worker *worker)
     worker->is_progressing = true;
     (void)hand_on(worker);
     amb_ucx_worker_force(worker);
-    while (worker->link_count > 0 && amb_clock_monotonic_ns() < worker->settle_by_ns) {
+    for (unsigned round = 0; worker->link_count > 0 && may_settle(worker, round); round++) {
         (void)hand_on(worker);
         (void)amb_ucx_api.ucp_worker_progress(worker->handle);
     }

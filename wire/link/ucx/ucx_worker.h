@@ -27,7 +27,8 @@ AMB_MUST_CHECK enum amb_status amb_ucx_worker_create(struct amb_ucx_context *con
 #define AMB_UCX_SETTLE_NS AMB_NS_PER_SEC
 void amb_ucx_worker_force(struct amb_ucx_worker *worker);
 /* amb_link_close was called on all links before; on_closed may still come, in here. It waits for
- * them as long, from amb_ucx_worker_force on if that was called. */
+ * them as long, from amb_ucx_worker_force on if that was called. Some turns they have in any case.
+ */
 void amb_ucx_worker_destroy(struct amb_ucx_worker **worker);
 /* This worker's address, valid as long as it lives. */
 const void *amb_ucx_worker_address(const struct amb_ucx_worker *worker, size_t *len);

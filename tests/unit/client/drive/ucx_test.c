@@ -9,6 +9,7 @@
 #include "client/session/link_events.h"
 #include "tests/support/link/ucx_open.h"
 #include "wire/link/ucx/ucx_op.h"
+#include "wire/link/ucx/ucx_state.h"
 #include "wire/link/ucx/ucx_worker.h"
 
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -130,11 +132,64 @@ static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **stat
     free(bytes);
 }
 
+static const struct amb_ucx_worker *watched;
+static size_t left_at_end; /* links, when its UCX goes */
+static void (*real_destroy)(ucp_worker_h worker);
+
+static void watched_destroy(ucp_worker_h worker)
+{
+    if (watched != NULL && worker == watched->handle) {
+        left_at_end = watched->link_count;
+    }
+    real_destroy(worker);
+}
+
+/* UCX 1.13 aborts where a worker goes before its requests have. */
+static void test_a_process_that_was_stopped_settles_before_its_worker_goes(void **state)
+{
+    (void)state;
+    struct amb_ucx_context *context = ucx_open_context();
+    struct amb_ucx_worker *far = NULL;
+    struct amb_error error;
+    size_t len = 0;
+    assert_int_equal(amb_ucx_worker_create(context, false, &far), AMB_OK);
+    struct amb_conn *conn = amb_conn_create();
+    assert_non_null(conn);
+    uint8_t *bytes = calloc(1, LARGE);
+    assert_non_null(bytes);
+    amb_conn_lock(conn);
+    conn->ucx.context = ucx_open_context();
+    assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
+    const void *address = amb_ucx_worker_address(far, &len);
+    assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),
+                     AMB_OK);
+    struct amb_batch *batch = send_large(conn, bytes);
+    amb_conn_close_link(conn);
+    amb_ucx_worker_force(conn->ucx.worker);
+    const struct timespec stopped = {.tv_sec = AMB_UCX_SETTLE_NS / AMB_NS_PER_SEC};
+    (void)nanosleep(&stopped, NULL);
+    watched = conn->ucx.worker;
+    left_at_end = 0;
+    real_destroy = amb_ucx_api.ucp_worker_destroy;
+    amb_ucx_api.ucp_worker_destroy = watched_destroy;
+    amb_client_ucx_fini(conn);
+    amb_ucx_api.ucp_worker_destroy = real_destroy;
+    assert_int_equal(left_at_end, 0);
+    amb_pub_batch_put(conn, batch);
+    amb_conn_teardown(conn);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    amb_ucx_worker_destroy(&far);
+    amb_ucx_context_destroy(&context);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_calls_go_on_while_a_forced_link_settles),
         cmocka_unit_test(test_a_link_that_does_not_end_in_time_settles_all_it_has),
+        cmocka_unit_test(test_a_process_that_was_stopped_settles_before_its_worker_goes),
     };
     return cmocka_run_group_tests_name("client/ucx", tests, NULL, NULL);
 }
