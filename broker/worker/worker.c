@@ -105,7 +105,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     }
     done += amb_sessions_clear(shard);
     done += amb_forward_run(shard);
-    if (!amb_list_is_empty(&shard->takers.busy) || now_ns >= shard->takers.due_ns) {
+    if (!amb_list_is_empty(&shard->takers.busy) || now_ns >= amb_takers_due(shard)) {
         done += amb_takers_run(shard);
     }
     if (now_ns >= shard->compact.due_ns) {

@@ -202,7 +202,7 @@ void amb_former_ack_before(struct amb_taker *taker, uint64_t number)
         amb_list_remove(&formers->settling);
     } else if (amb_list_is_empty(&formers->settling)) {
         amb_list_push_back(&shard->takers.settling, &formers->settling);
-        shard->takers.due_ns = shard->now_ns;
+        shard->takers.retry_ns = shard->now_ns;
     }
 }
 

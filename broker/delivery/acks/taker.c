@@ -63,7 +63,8 @@ static void taker_expire(struct amb_taker *taker, unsigned *budget, int64_t *nex
 
 int64_t amb_takers_due(struct amb_shard *shard)
 {
-    return shard->takers.due_ns;
+    const struct amb_shard_takers *takers = &shard->takers;
+    return takers->due_ns < takers->retry_ns ? takers->due_ns : takers->retry_ns;
 }
 
 unsigned amb_takers_run(struct amb_shard *shard)
@@ -75,8 +76,11 @@ unsigned amb_takers_run(struct amb_shard *shard)
         AMB_LIST_FOR_EACH (node, &shard->takers.all) {
             taker_expire(AMB_CONTAINER_OF(node, struct amb_taker, node), &budget, &next_ns);
         }
-        done += amb_formers_run(shard, &next_ns);
         shard->takers.due_ns = next_ns;
+    }
+    if (shard->now_ns >= shard->takers.retry_ns) {
+        shard->takers.retry_ns = INT64_MAX;
+        done += amb_formers_run(shard, &shard->takers.retry_ns);
     }
     AMB_LIST_FOR_EACH_SAFE (node, &shard->takers.busy) {
         struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, busy);

@@ -28,7 +28,9 @@ static void taker_wake_by(struct amb_taker *taker, int64_t due_ns)
 /* No memory, or a limit is reached. Another worker may free some, and wakes nobody. */
 static void taker_pause(struct amb_taker *taker)
 {
-    taker_wake_by(taker, amb_deadline_ns(taker->shard->now_ns, AMB_TAKE_PAUSE_NS));
+    struct amb_shard_takers *takers = &taker->shard->takers;
+    int64_t retry_ns = amb_deadline_ns(taker->shard->now_ns, AMB_TAKE_PAUSE_NS);
+    takers->retry_ns = retry_ns < takers->retry_ns ? retry_ns : takers->retry_ns;
 }
 
 static bool taker_tell(struct amb_taker *taker, const struct amb_topic *topic)

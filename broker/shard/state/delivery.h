@@ -101,7 +101,8 @@ static inline void amb_shard_queues_init(struct amb_shard_queues *queues)
 struct amb_shard_takers {
     struct amb_list_node all;  /* struct amb_taker.node */
     struct amb_list_node busy; /* have something to send */
-    int64_t due_ns;
+    int64_t due_ns;            /* a take expires: all of them are looked at */
+    int64_t retry_ns;          /* one of `busy` lacked memory, or there are some in `settling` */
     struct amb_list_node settling; /* struct amb_formers.settling */
     int64_t settled_ns;            /* the turn, by its time, that */
     unsigned settle_budget;        /* ... this is of: acks/former.c */
@@ -112,7 +113,7 @@ static inline void amb_shard_takers_init(struct amb_shard_takers *takers)
     amb_list_init(&takers->all);
     amb_list_init(&takers->busy);
     amb_list_init(&takers->settling);
-    takers->due_ns = INT64_MAX;
+    takers->due_ns = takers->retry_ns = INT64_MAX;
 }
 
 /* acks/take.c */

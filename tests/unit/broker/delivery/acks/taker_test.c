@@ -282,6 +282,34 @@ static void test_a_take_without_memory_for_its_delivery_is_tried_again(void **st
     expect_retry(*state, TABLE_LACKS);
 }
 
+/* There may be tens of thousands, and a member that lacks memory is the fault of one client. */
+static void test_a_retry_looks_at_no_other_member(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = w->c->session->shard;
+    open_with(w, NULL);
+    client_join(w->c, 0, &w->q, NULL);
+    publish(w, 1, 1, 16);
+    client_ack(w->c, 0, 1);
+    /* A look at all of them would find that nothing is due any more. */
+    int64_t due_ns = shard->takers.due_ns;
+    assert_true(due_ns > shard->now_ns + AMB_NS_PER_SEC && due_ns < INT64_MAX);
+    lack = TABLE_LACKS;
+    publish(w, 1, 1, 16);
+    for (unsigned i = 0; i < 3; i++) {
+        harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
+        harness_settle(&w->h);
+        assert_int_equal(shard->takers.due_ns, due_ns);
+    }
+    lack = NOTHING_LACKS;
+    harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
+    harness_settle(&w->h);
+    client_ack(w->c, 0, 2);
+    client_release_all(w->c, 0);
+    harness_settle(&w->h);
+    assert_int_equal(harness_queue(&w->q)->takes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +325,7 @@ int main(void)
         BOTH(test_lies_about_deliveries_end_the_session),
         BOTH(test_a_take_without_memory_for_the_name_of_its_topic_is_tried_again),
         BOTH(test_a_take_without_memory_for_its_delivery_is_tried_again),
+        BOTH(test_a_retry_looks_at_no_other_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
