@@ -143,7 +143,7 @@ const struct amb_counters_metric amb_metrics[] = {
          "Handshakes of TLS that took longer than server.handshake_timeout.")},
     {BROKER(tls_evicted),
      ROW(COUNTER, "ambroker_tls_evicted_total", "tls_evicted", "",
-         "Handshakes of TLS that ended because one address had too many of them.")},
+         "Handshakes of TLS that ended because too many connections had not said who they are.")},
     {BROKER(audit_lines), ROW(COUNTER, "ambroker_audit_lines_total", "audit_lines", "",
                               "Lines that the audit log has taken.")},
     {BROKER(audit_lost), ROW(COUNTER, "ambroker_audit_lost_total", "audit_lost", "",
