@@ -55,24 +55,46 @@ static void *call_meanwhile(void *arg)
     return NULL;
 }
 
-/* UCX 1.13 may not give a request back after a forced close, and the end of a worker waits for it.
- */
-static void test_other_calls_go_on_while_a_forced_link_settles(void **state)
+/* A peer that does nothing. */
+struct far {
+    struct amb_ucx_context *context;
+    struct amb_ucx_worker *worker;
+};
+
+/* A connection that is locked, and has a link to the peer. */
+static struct amb_conn *link_begin(struct far *far)
 {
-    (void)state;
-    struct amb_ucx_context *context = ucx_open_context();
-    struct amb_ucx_worker *far = NULL;
     struct amb_error error;
     size_t len = 0;
-    assert_int_equal(amb_ucx_worker_create(context, false, &far), AMB_OK);
+    *far = (struct far){.context = ucx_open_context()};
+    assert_int_equal(amb_ucx_worker_create(far->context, false, &far->worker), AMB_OK);
     struct amb_conn *conn = amb_conn_create();
     assert_non_null(conn);
     amb_conn_lock(conn);
     conn->ucx.context = ucx_open_context();
     assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
-    const void *address = amb_ucx_worker_address(far, &len);
+    const void *address = amb_ucx_worker_address(far->worker, &len);
     assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),
                      AMB_OK);
+    return conn;
+}
+
+static void link_end(struct amb_conn *conn, struct far *far)
+{
+    amb_conn_teardown(conn);
+    amb_conn_unlock(conn);
+    amb_conn_unref(conn);
+    amb_ucx_worker_destroy(&far->worker);
+    amb_ucx_context_destroy(&far->context);
+}
+
+/* UCX 1.13 may not give a request back after a forced close, and the end of a worker waits for it.
+ */
+static void test_other_calls_go_on_while_a_forced_link_settles(void **state)
+{
+    (void)state;
+    struct far far;
+    struct amb_conn *conn = link_begin(&far);
     assert_non_null(amb_ucx_op_get(amb_ucx_link_of(conn->link), AMB_UCX_OP_WORD)); /* Never back. */
     amb_conn_close_link(conn);
     assert_non_null(conn->link);
@@ -89,32 +111,17 @@ static void test_other_calls_go_on_while_a_forced_link_settles(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_true(caller.has_called);
     amb_conn_lock(conn);
-    amb_conn_teardown(conn);
-    amb_conn_unlock(conn);
-    amb_conn_unref(conn);
-    amb_ucx_worker_destroy(&far);
-    amb_ucx_context_destroy(&context);
+    link_end(conn, &far);
 }
 
 /* Else the session would go on without it, and a thread wait for ever for this batch. */
 static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **state)
 {
     (void)state;
-    struct amb_ucx_context *context = ucx_open_context();
-    struct amb_ucx_worker *far = NULL;
-    struct amb_error error;
-    size_t len = 0;
-    assert_int_equal(amb_ucx_worker_create(context, false, &far), AMB_OK);
-    struct amb_conn *conn = amb_conn_create();
-    assert_non_null(conn);
+    struct far far;
+    struct amb_conn *conn = link_begin(&far);
     uint8_t *bytes = calloc(1, LARGE);
     assert_non_null(bytes);
-    amb_conn_lock(conn);
-    conn->ucx.context = ucx_open_context();
-    assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
-    const void *address = amb_ucx_worker_address(far, &len);
-    assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),
-                     AMB_OK);
     struct amb_batch *batch = send_large(conn, bytes);
     amb_conn_close_link(conn);
     assert_non_null(conn->link); /* It waits for its peer. */
@@ -124,11 +131,7 @@ static void test_a_link_that_does_not_end_in_time_settles_all_it_has(void **stat
     assert_null(conn->link);
     assert_null(conn->ucx.worker);
     amb_pub_batch_put(conn, batch);
-    amb_conn_teardown(conn);
-    amb_conn_unlock(conn);
-    amb_conn_unref(conn);
-    amb_ucx_worker_destroy(&far);
-    amb_ucx_context_destroy(&context);
+    link_end(conn, &far);
     free(bytes);
 }
 
@@ -148,21 +151,10 @@ static void watched_destroy(ucp_worker_h worker)
 static void test_a_process_that_was_stopped_settles_before_its_worker_goes(void **state)
 {
     (void)state;
-    struct amb_ucx_context *context = ucx_open_context();
-    struct amb_ucx_worker *far = NULL;
-    struct amb_error error;
-    size_t len = 0;
-    assert_int_equal(amb_ucx_worker_create(context, false, &far), AMB_OK);
-    struct amb_conn *conn = amb_conn_create();
-    assert_non_null(conn);
+    struct far far;
+    struct amb_conn *conn = link_begin(&far);
     uint8_t *bytes = calloc(1, LARGE);
     assert_non_null(bytes);
-    amb_conn_lock(conn);
-    conn->ucx.context = ucx_open_context();
-    assert_int_equal(amb_ucx_worker_create(conn->ucx.context, true, &conn->ucx.worker), AMB_OK);
-    const void *address = amb_ucx_worker_address(far, &len);
-    assert_int_equal(amb_client_ucx_attach(conn, address, len, &amb_conn_link_events, &error),
-                     AMB_OK);
     struct amb_batch *batch = send_large(conn, bytes);
     amb_conn_close_link(conn);
     amb_ucx_worker_force(conn->ucx.worker);
@@ -176,11 +168,7 @@ static void test_a_process_that_was_stopped_settles_before_its_worker_goes(void 
     amb_ucx_api.ucp_worker_destroy = real_destroy;
     assert_int_equal(left_at_end, 0);
     amb_pub_batch_put(conn, batch);
-    amb_conn_teardown(conn);
-    amb_conn_unlock(conn);
-    amb_conn_unref(conn);
-    amb_ucx_worker_destroy(&far);
-    amb_ucx_context_destroy(&context);
+    link_end(conn, &far);
     free(bytes);
 }
 
