@@ -7,7 +7,7 @@
 #include "broker/control/clients/failures.h"
 #include "broker/control/door.h"
 #include "tests/support/door/door_harness.h"
-#include "tests/support/tls/tls_made.h"
+#include "tests/support/door/door_tls.h"
 #include "wire/base/clock.h"
 
 #include <openssl/evp.h>
@@ -275,17 +275,8 @@ static struct tls_made made;
 
 static void open_with_tls(struct door *door)
 {
-    char certificate[300], key[300], error[512] = "";
-    (void)snprintf(certificate, sizeof(certificate), "tls.certificate=%s",
-                   tls_made_path(&made, "server.pem"));
-    (void)snprintf(key, sizeof(key), "tls.key=%s", tls_made_path(&made, "server.key"));
-    static const char *const urls[] = {"unix://%s/broker.sock", "tcp://127.0.0.1:0",
-                                       "tls://127.0.0.1:0", NULL};
-    const char *const options[] = {certificate, key, with_token[0], NULL};
     const struct rlimit files = limit_files(FEW_FILES);
-    if (door_try(door, urls, options, error, sizeof(error)) != AMB_OK) {
-        fail_msg("the broker does not start: %s", error);
-    }
+    door_open_tls(door, &made, with_token[0]);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 

@@ -4,7 +4,7 @@
  * that are not the ones of a session. A leaked secret is worth nothing.
  */
 #include "tests/support/door/door_harness.h"
-#include "tests/support/tls/tls_made.h"
+#include "tests/support/door/door_tls.h"
 #include "wire/tls/tls_bind.h"
 #include "wire/tls/tls_io.h"
 
@@ -23,16 +23,7 @@ static const struct amb_tls_wish link_wish = {.alpn = AMB_TLS_ALPN_LINK, .name =
 static int setup(void **state)
 {
     (void)state;
-    char certificate[300], key[300], error[512] = "";
-    (void)snprintf(certificate, sizeof(certificate), "tls.certificate=%s",
-                   tls_made_path(&made, "server.pem"));
-    (void)snprintf(key, sizeof(key), "tls.key=%s", tls_made_path(&made, "server.key"));
-    static const char *const urls[] = {"unix://%s/broker.sock", "tcp://127.0.0.1:0",
-                                       "tls://127.0.0.1:0", NULL};
-    const char *const options[] = {certificate, key, "auth.token=secret", NULL};
-    if (door_try(&door, urls, options, error, sizeof(error)) != AMB_OK) {
-        fail_msg("the broker does not start: %s", error);
-    }
+    door_open_tls(&door, &made, "auth.token=secret");
     assert_int_not_equal(door.tls_port, 0);
     return 0;
 }
