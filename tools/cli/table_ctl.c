@@ -759,6 +759,7 @@ static const struct amb_cli_variable variables[] = {
     {"AMB_URL", "the broker, unless --url names one"},
     {"AMB_CONFIG", "a configuration file, which options and variables go before"},
     {"AMB_CONTEXT", "a context, unless --context, --url or $AMB_URL is there"},
+    {"XDG_RUNTIME_DIR", "where an error looks for this user's own brokerd --dev; else /tmp"},
     {"XDG_CONFIG_HOME", "its folder ambroker has the contexts; else ~/.config"},
     {"AMB_CREDENTIALS", "a file, unless --credentials names one"},
     {"AMB_TRUSTED", "interfaces on which this program may open a UCX port, for ?link=ucx"},

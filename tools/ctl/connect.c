@@ -97,24 +97,32 @@ enum amb_status amb_ctl_open(struct amb_ctl *ctl, int64_t timeout_ns, struct amb
     return status;
 }
 
-/* Where no broker was named: that there is none, and the socket of this user's own brokerd --dev.
- * Else "". */
-static void format_hint(const struct amb_ctl *ctl, char *out, size_t size)
+/* The URL of this user's own brokerd --dev. False: there is none. */
+static bool has_own_dev_broker(char *out, size_t size)
 {
-    char text[sizeof(((struct amb_url *)NULL)->path) + sizeof("unix://")];
+    char error[HINT_MAX];
     struct amb_url url;
     struct stat stat;
+    amb_url_format_dev(amb_ctl_variable("XDG_RUNTIME_DIR"), (unsigned)getuid(), out, size);
+    /* In /tmp anybody may make such a folder: another user's socket is not named. */
+    return amb_url_parse(out, &url, error, sizeof(error)) == AMB_OK &&
+           lstat(url.path, &stat) == 0 && S_ISSOCK(stat.st_mode) && stat.st_uid == getuid();
+}
+
+/* Where no broker was named: that there is none, and the user's own one. Else "". */
+static void format_hint(const struct amb_ctl *ctl, char *out, size_t size)
+{
+    static const char none[] = "there is neither --url nor $AMB_URL";
+    char url[sizeof(((struct amb_url *)NULL)->path) + sizeof("unix://")];
     out[0] = '\0';
     if (ctl->url != NULL || amb_ctl_variable("AMB_URL") != NULL) {
         return;
     }
-    amb_url_format_dev(amb_ctl_variable("XDG_RUNTIME_DIR"), (unsigned)getuid(), text, sizeof(text));
-    /* In /tmp anybody may make such a folder: another one's socket is not named. */
-    bool is_there = amb_url_parse(text, &url, out, size) == AMB_OK && lstat(url.path, &stat) == 0 &&
-                    S_ISSOCK(stat.st_mode) && stat.st_uid == getuid();
-    (void)snprintf(out, size, " (there is neither --url nor $AMB_URL%s%s%s)",
-                   is_there ? "; brokerd --dev: " : "", is_there ? "AMB_URL=" : "",
-                   is_there ? text : "");
+    if (has_own_dev_broker(url, sizeof(url))) {
+        (void)snprintf(out, size, " (%s; brokerd --dev: AMB_URL=%s)", none, url);
+    } else {
+        (void)snprintf(out, size, " (%s)", none);
+    }
 }
 
 enum amb_exit amb_ctl_connect(struct amb_ctl *ctl)

@@ -15,6 +15,8 @@
 
 #define PIN_PREFIX "sha256/"
 #define PIECE_SHOWN 48u /* bytes of an offending part that an error repeats */
+/* Room for "/ambroker-4294967295/broker.sock.http", the longer one of its two sockets. */
+#define DEV_SOCKET_MAX 40u
 
 struct piece {
     const char *text;
@@ -415,9 +417,8 @@ void amb_url_format(const struct amb_url *url, char *out, size_t size)
 
 void amb_url_format_dev(const char *runtime_folder, unsigned uid, char *out, size_t size)
 {
-    static const size_t name_max = sizeof("/ambroker-4294967295/broker.sock.counters.old");
     if (runtime_folder == NULL || runtime_folder[0] != '/' ||
-        strlen(runtime_folder) > sizeof(((struct amb_url *)NULL)->path) - name_max ||
+        strlen(runtime_folder) > sizeof(((struct amb_url *)NULL)->path) - DEV_SOCKET_MAX ||
         strpbrk(runtime_folder, "?%, ") != NULL) {
         runtime_folder = "/tmp";
     }
