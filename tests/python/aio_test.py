@@ -89,7 +89,7 @@ def test_messages_come_and_go(ambroker, aio, run, broker, link):
 
 def test_turns_take_no_naps(aio, run, broker):
     """Two tasks that answer each other: libamb's thread watches for a loop that sleeps, however busy it was. It used to
-    nap for 1 to 4 ms in each direction."""
+    nap for 1 to 4 ms in each direction. The fastest of all rounds tells: with naps it took 1.2 ms, whatever ran beside."""
     async def main():
         async with aio.connect(broker.url("ring")) as one, aio.connect(broker.url("ring")) as other:
             there, back = await other.subscribe("there"), await one.subscribe("back")
@@ -106,7 +106,7 @@ def test_turns_take_no_naps(aio, run, broker):
                 assert bytes(await back.next(WAIT)) == b"%d" % number
                 times.append(time.perf_counter() - begin)
             task.cancel()
-            assert sorted(times)[len(times) // 10] < 0.001
+            assert min(times) < 0.001
 
     run(main())
 
