@@ -56,6 +56,9 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->window = past->bytes < past->window ? past->window : past->bytes;
     amb_publisher_reserve_open(publisher);
     amb_publisher_open_first(publisher);
+    publisher->entries.bytes = past->bytes;
+    publisher->entries.batches = past->batches;
+    amb_publisher_entries_open(publisher);
     amb_list_init(&publisher->pending);
     amb_list_init(&publisher->starving);
     amb_list_init(&publisher->preparing);
@@ -81,6 +84,7 @@ void amb_publisher_destroy(struct amb_publisher **publisher)
     }
     amb_publisher_unprepare(p);
     amb_publisher_unreserve(p, p->reserved); /* Nothing comes while it is closed. */
+    amb_publisher_entries_close(p);
     amb_list_remove(&p->starving);
     amb_list_remove(&p->node);
     amb_session_set_publisher(p->session, p->handle, NULL);
@@ -141,6 +145,7 @@ enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
                            frame->data_len + frame->meta_len);
         }
         publisher->batches++;
+        amb_publisher_entries_take(publisher);
     }
     return status;
 }
@@ -183,6 +188,7 @@ enum amb_status amb_publisher_admit(struct amb_publisher *publisher, const struc
     }
     publisher->is_short = publisher->reserved < len && !AMB_FAULT(GRANT_UNRESERVED);
     amb_publisher_unreserve(publisher, len);
+    amb_publisher_entries_take(publisher);
     return AMB_OK;
 }
 

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "broker/ingest/publisher_entries.h"
 #include "broker/memory/bufpool.h"
 #include "wire/base/clock.h"
 #include "wire/base/list.h"
@@ -82,6 +83,8 @@ struct amb_publisher {
     uint64_t last;           /* ... the last one that the client has sent */
     void (*gone)(void *arg); /* of an ending one, may be NULL */
     void *gone_arg;
+
+    struct amb_publisher_entries entries;
 };
 
 /* group: of its batches, which may be private. Slots that it commits are of publisher->group, which

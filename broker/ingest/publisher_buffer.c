@@ -7,6 +7,7 @@
 #include "broker/ingest/publisher_reserve.h"
 #include "broker/memory/bufpool_cut.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/reclaim.h"
 #include "wire/base/log.h"
@@ -136,7 +137,7 @@ static enum amb_status publisher_use_prepared(struct amb_publisher *publisher, u
     const struct amb_shard *shard = publisher->session->shard;
     struct amb_buf *prepared = &publisher->prepared;
     uint64_t cap = prepared->cap;
-    if (shard->entries.pool.used > shard->entries.max) {
+    if (!publisher->entries.is_taken && amb_entries_are_used_up(shard)) {
         return AMB_ENOMEM;
     }
     if (amb_bufpool_cut(prepared, len, out)) {
@@ -180,7 +181,8 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
         }
     }
     enum amb_status status = is_short ? alloc_short(publisher, len, out)
-                                      : amb_reclaim_alloc_granted(shard, publisher->pool, len, out);
+                                      : amb_reclaim_alloc_granted(shard, publisher->pool, len,
+                                                                  publisher->entries.is_taken, out);
     if (status == AMB_ENOMEM && publisher->prepared.data != NULL &&
         publisher->prepared.cap >= len) { /* Nothing else is left: later messages may wait. */
         status = publisher_use_prepared(publisher, len, out);
@@ -214,8 +216,10 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
     uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
     publisher->prepared_from = publisher->window;
     pool->is_pressed = shard->windows.is_pressed;
-    enum amb_status status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
-    if (status == AMB_ENOMEM && reserved > 0) {
+    bool has_entry = amb_entries_room(shard) > 0;
+    enum amb_status status =
+        has_entry ? amb_bufpool_alloc_later(pool, len, &publisher->prepared) : AMB_ENOMEM;
+    if (status == AMB_ENOMEM && reserved > 0 && has_entry) {
         amb_publisher_unreserve(publisher, reserved);
         status = amb_bufpool_alloc_later(pool, len, &publisher->prepared);
         if (status != AMB_OK) { /* Nobody has had it meanwhile. */

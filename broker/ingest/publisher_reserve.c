@@ -4,6 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry.h"
 #include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 
@@ -95,7 +96,8 @@ void amb_publisher_reserve_open(struct amb_publisher *publisher)
 bool amb_publisher_reserve_upto(struct amb_publisher *publisher, uint64_t window)
 {
     bool wide = window - publisher->received > AMB_BATCH_BYTES;
-    return publisher_reserve(publisher, window - publisher->window, wide);
+    return amb_entries_room(publisher->session->shard) > 0 &&
+           publisher_reserve(publisher, window - publisher->window, wide);
 }
 
 bool amb_publisher_reserve_growing(struct amb_publisher *publisher, uint64_t window)
@@ -103,7 +105,8 @@ bool amb_publisher_reserve_growing(struct amb_publisher *publisher, uint64_t win
     struct amb_bufpool *pool = publisher->pool;
     const struct amb_membudget *budget = pool->options.budget;
     while (!amb_publisher_reserve_upto(publisher, window)) {
-        if (!quota_has_room(publisher, window - publisher->window)) {
+        if (!quota_has_room(publisher, window - publisher->window) ||
+            amb_entries_room(publisher->session->shard) == 0) {
             return false; /* More segments would not help. */
         }
         uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
@@ -121,6 +124,7 @@ void amb_publisher_open_window(struct amb_publisher *publisher, uint64_t window)
         return;
     }
     publisher->window = window;
+    amb_publisher_entries_open(publisher);
     if (publisher->session->link != NULL) {
         amb_session_flow(publisher->session, AMB_FLOW_WINDOW, publisher->handle, window);
     }

@@ -144,6 +144,7 @@ struct amb_session {
     uint32_t fetches;           /* answers to FETCH that wait in the link */
     uint64_t prepared_bytes;    /* of its publishers' buffers for messages still to come */
     uint64_t reserved;          /* of their windows */
+    size_t entries_reserved;    /* for their batches */
     int64_t lapsed_ns;          /* when one of these was last taken back unused; 0: never */
     struct amb_list_node quarantined;  /* struct amb_quarantined of quarantine.h */
     bool keep_held;                    /* when closing: deliveries held in place stay */

@@ -3,6 +3,7 @@
 
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
+#include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
@@ -136,7 +137,8 @@ struct reclaim {
     struct amb_bufpool *pool; /* of the shard: where */
     uint64_t len;
     struct amb_buf *out; /* NULL: bytes */
-    bool is_granted;     /* the buffer is for what was reserved */
+    bool is_granted;     /* the buffer is for what was reserved, */
+    bool has_entry;      /* ... and so is its entry */
     bool wide;           /* of bytes: amb_bufpool_reserve */
     bool may_wait;       /* a caller that wants it comes again: a turn's work is enough */
 };
@@ -145,8 +147,11 @@ struct reclaim {
  * too. The last quarter is for what was granted. */
 static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
-    size_t max = what->out != NULL ? shard->entries.max : shard->entries.max / 4 * 3;
-    return shard->entries.pool.used > max;
+    if (what->out == NULL) {
+        return shard->entries.pool.used > shard->entries.max / 4 * 3;
+    }
+    return what->may_wait ? amb_entries_room(shard) == 0
+                          : !what->has_entry && amb_entries_are_used_up(shard);
 }
 
 /* OK, ENOMEM, ELIMIT; of what may wait also EAGAIN: a segment is being made elsewhere. Here that
@@ -294,10 +299,12 @@ enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard, struct amb_bufpo
 }
 
 enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bufpool *pool,
-                                          uint64_t len, struct amb_buf *out)
+                                          uint64_t len, bool has_entry, struct amb_buf *out)
 {
-    return reclaim(shard,
-                   &(struct reclaim){.pool = pool, .len = len, .out = out, .is_granted = true});
+    return reclaim(
+        shard,
+        &(struct reclaim){
+            .pool = pool, .len = len, .out = out, .is_granted = true, .has_entry = has_entry});
 }
 
 bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint64_t bytes,

@@ -29,10 +29,11 @@ AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard,
 /* ENOMEM: not now, and the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *pool,
                                                  uint64_t len, struct amb_buf *out);
-/* The same of what was granted: it may have what is reserved. */
+/* The same of what was granted: it may have what is reserved. has_entry: its entry was, too, and is
+ * none too many. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard,
                                                          struct amb_bufpool *pool, uint64_t len,
-                                                         struct amb_buf *out);
+                                                         bool has_entry, struct amb_buf *out);
 /* Reserves bytes of a window (amb_bufpool_reserve); one turn's work, too. False: not now; there may
  * be room soon. */
 AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool,

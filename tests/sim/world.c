@@ -177,6 +177,8 @@ static void shard_end(struct sim *s, unsigned i)
               amb_bufpool_used(&shard->memory.bufpool));
     SIM_CHECK(s, shard->entries.pool.used == 0, "%zu entries are not back",
               shard->entries.pool.used);
+    SIM_CHECK(s, shard->entries.reserved == 0, "%zu entries stay reserved",
+              shard->entries.reserved);
     SIM_CHECK(s, shard->outgoing.pool.used == 0, "%zu frames are not back",
               shard->outgoing.pool.used);
     SIM_CHECK(s, amb_stat_get(&shard->stats->granted_refused) == 0,

@@ -25,6 +25,7 @@ struct amb_porter;
 struct amb_shard_entries {
     struct amb_pool pool;
     size_t max;                    /* beyond it nothing more is taken in */
+    size_t reserved;               /* for batches that open windows let come: publisher_entries.c */
     struct amb_list_node given_up; /* struct amb_entry.pending: amb_entries_end */
 };
 

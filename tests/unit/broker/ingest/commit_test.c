@@ -487,6 +487,7 @@ static void test_beyond_the_most_entries_it_is_refused(void **state)
     struct world *w = *state;
     size_t max = w->h.shards[0].entries.max;
     w->h.shards[0].entries.max = 0;
+    amb_publisher_entries_close(amb_session_publisher(w->p->session, 0));
     commit(w, 0, 1, 200);
     assert_int_equal(w->p->settles[0].status, AMB_ENOMEM);
     assert_int_equal(w->p->freed, 1);

@@ -253,6 +253,7 @@ static void test_without_memory_a_batch_is_refused_and_its_window_comes_back(voi
     struct world *w = *state;
     size_t max = w->h.shards[0].entries.max;
     w->h.shards[0].entries.max = 0;
+    amb_publisher_entries_close(amb_session_publisher(w->c->session, 0));
     client_send(w->c, 0, 2, 100);
     harness_settle(&w->h);
     assert_int_equal(w->c->settle_count, 1);

@@ -561,6 +561,7 @@ static void test_too_many_entries_are_refused_whatever_is_prepared(void **state)
     assert_non_null(publisher(w, 0)->prepared.data);
     size_t max = shard->entries.max;
     shard->entries.max = 0;
+    amb_publisher_entries_close(publisher(w, 0));
     for (unsigned i = 0; i < 2; i++) {
         client_send(w->p, 0, 1, i == 0 ? 16 : 300 * KIB);
         harness_settle(&w->h);

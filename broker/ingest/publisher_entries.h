@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entries that are reserved for a publisher's batches. Each batch takes an entry, however small it
+ * is, and all entries of a worker are bounded. A window counts bytes. So whoever sends tiny batches
+ * could take the entries that others need for what they were granted. Therefore a window that opens
+ * reserves entries, too: twice as many as batches of the size that came lately would take.
+ *
+ *   - A batch that one is reserved for is taken, whatever else there is.
+ *   - A batch beyond them is taken while that leaves what is reserved.
+ *   - Reserved are at most an eighth of all, and an eighth of that for one session. A client that
+ *     opens windows and is silent keeps no more from others.
+ *
+ * Threads: the session's worker. Memory: counted, not allocated.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct amb_publisher;
+
+struct amb_publisher_entries {
+    uint32_t reserved;
+    bool is_taken;    /* for the batch that came last one was reserved */
+    uint64_t size;    /* bytes of a batch lately: the smaller the sooner; 0: not known */
+    uint64_t bytes;   /* received when that was measured, */
+    uint64_t batches; /* ... and batches */
+};
+
+/* Its window has opened further. */
+void amb_publisher_entries_open(struct amb_publisher *publisher);
+/* A batch has come, and is in the publisher's books. */
+void amb_publisher_entries_take(struct amb_publisher *publisher);
+/* Nothing comes any more. */
+void amb_publisher_entries_close(struct amb_publisher *publisher);

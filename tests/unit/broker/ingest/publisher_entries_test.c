@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The entries that windows reserve. A publisher of tiny batches takes nobody the entries for what
+ * was granted. The memory of windows is publisher_window_test.c.
+ */
+#include "broker/shard/entry.h"
+#include "tests/unit/broker/ingest/publisher_world.h"
+
+#define MOST 1024u /* entries in these tests */
+#define GREEDY 24u /* clients */
+#define LEN UINT64_C(1000)
+
+static const struct amb_subscription_options stands = {
+    .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX, .credit_msgs = 1};
+
+/* All of them send batches of 16 bytes, as far as their windows let them. Returns how many of those
+ * were refused. */
+static unsigned send_tiny(struct world *w, struct shard_client **greedy)
+{
+    unsigned refused = 0;
+    for (unsigned i = 0; i < GREEDY; i++) {
+        for (unsigned sent = 0; sent < MOST && client_may_send(greedy[i], 0, 1, 16); sent++) {
+            client_send(greedy[i], 0, 1, 16);
+        }
+        harness_settle(&w->h);
+        refused += greedy[i]->settle_count;
+    }
+    return refused;
+}
+
+static void open_greedy(struct world *w, struct shard_client **greedy, uint32_t topic)
+{
+    for (unsigned i = 0; i < GREEDY; i++) {
+        greedy[i] = shard_client_create(&w->h, 0, NULL);
+        client_open_pub(greedy[i], 0, topic, false);
+    }
+}
+
+/* Batches of the first publisher, to a topic that nobody reads. Returns how many were refused. */
+static unsigned send_own(struct world *w, unsigned count, uint64_t len)
+{
+    unsigned before = w->p->settle_count;
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(client_may_send(w->p, 0, 1, len));
+        client_send(w->p, 0, 1, len);
+        harness_settle(&w->h);
+    }
+    return w->p->settle_count - before;
+}
+
+static void test_tiny_batches_of_others_take_no_entry_that_was_reserved(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *greedy[GREEDY], *slow = shard_client_create(&w->h, 0, NULL);
+    shard->entries.max = MOST;
+    uint32_t topic = harness_topic(&w->h, "tiny", 0);
+    client_subscribe(slow, 0, topic, &stands);
+    assert_int_equal(send_own(w, 64, LEN), 0);
+    open_greedy(w, greedy, topic);
+    assert_true(send_tiny(w, greedy) > 0);
+    assert_in_range(shard->entries.pool.used + shard->entries.reserved, MOST - 8, MOST + 1);
+    uint32_t reserved = publisher(w, 0)->entries.reserved;
+    assert_in_range(reserved, 8, MOST / 64);
+    assert_int_equal(send_own(w, reserved, LEN), 0);
+    assert_int_equal(amb_stat_get(&shard->stats->unreserved_refused), 0);
+    client_drain(slow, 0);
+    assert_int_equal(send_own(w, 64, 16), 0); /* There is room for more than what was reserved. */
+}
+
+/* So publishers wait, and are not refused. */
+static void test_windows_stay_shut_where_entries_are_few(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *greedy[GREEDY], *slow = shard_client_create(&w->h, 0, NULL);
+    shard->entries.max = MOST;
+    uint32_t topic = harness_topic(&w->h, "tiny", 0);
+    client_subscribe(slow, 0, topic, &stands);
+    open_greedy(w, greedy, topic);
+    (void)send_tiny(w, greedy);
+    assert_int_equal(amb_entries_room(shard), 0);
+    client_open_pub(w->p, 1, topic, false);
+    assert_int_equal(publisher(w, 1)->window, 0);
+    client_want(w->p, 1, client_batch_bytes(1, 16));
+    harness_settle(&w->h);
+    assert_int_equal(publisher(w, 1)->window, 0);
+    client_drain(slow, 0);
+    harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_true(client_may_send(w->p, 1, 1, 16));
+}
+
+/* Windows that stand open and are not used keep an eighth, and of one session a part of that. */
+static void test_what_is_reserved_is_bounded_and_comes_back(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    shard->entries.max = MOST;
+    assert_int_equal(send_own(w, 64, 16), 0);
+    for (uint32_t i = 1; i < 16; i++) {
+        client_open_pub(w->p, i, w->topic, false);
+    }
+    assert_in_range(w->p->session->entries_reserved, 16, MOST / 64 + 33);
+    struct shard_client *greedy[GREEDY];
+    open_greedy(w, greedy, w->topic);
+    assert_in_range(shard->entries.reserved, MOST / 16, MOST / 8 + 33);
+    for (unsigned i = 0; i < GREEDY; i++) {
+        client_close_pub(greedy[i], 0);
+    }
+    for (uint32_t i = 0; i < 16; i++) {
+        client_close_pub(w->p, i);
+    }
+    harness_settle(&w->h);
+    assert_int_equal(w->p->session->entries_reserved, 0);
+    assert_int_equal(shard->entries.reserved, 0);
+}
+
+/* A publisher of large batches keeps few, and of small ones as many as it may. */
+static void test_as_many_are_reserved_as_batches_of_that_size_take(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(send_own(w, 40, 30 * KIB), 0);
+    assert_in_range(publisher(w, 0)->entries.reserved, 1, 64);
+    assert_in_range(publisher(w, 0)->entries.size, 15 * KIB, 31 * KIB);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(send_own(w, 200, 64), 0);
+    }
+    assert_in_range(publisher(w, 0)->entries.size, 16, 128);
+    assert_in_range(publisher(w, 0)->entries.reserved, w->h.shards[0].entries.max / 128,
+                    w->h.shards[0].entries.max / 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_tiny_batches_of_others_take_no_entry_that_was_reserved),
+        T(test_windows_stay_shut_where_entries_are_few),
+        T(test_what_is_reserved_is_bounded_and_comes_back),
+        T(test_as_many_are_reserved_as_batches_of_that_size_take),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
