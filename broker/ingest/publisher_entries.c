@@ -39,14 +39,16 @@ static size_t less(size_t most, size_t used)
     return used < most ? most - used : 0;
 }
 
-/* How many more may be reserved for the publisher. */
+/* How many more may be reserved for the publisher. Sessions that keep theirs leave the next one
+ * some, however many they are. */
 static size_t room(const struct amb_publisher *publisher)
 {
     const struct amb_session *session = publisher->session;
     const struct amb_shard_entries *entries = &session->shard->entries;
     size_t most = entries->max / PART, in_all = amb_entries_room(session->shard);
+    size_t free_of_others = less(most, entries->reserved - session->entries_reserved);
+    size_t own = less((free_of_others + PART - 1) / PART, session->entries_reserved);
     size_t left = less(most, entries->reserved);
-    size_t own = less(most / PART, session->entries_reserved);
     left = left < own ? left : own;
     return left < in_all ? left : in_all;
 }

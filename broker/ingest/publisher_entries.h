@@ -7,8 +7,8 @@
  *
  *   - A batch that one is reserved for is taken, whatever else there is.
  *   - A batch beyond them is taken while that leaves what is reserved.
- *   - Reserved are at most an eighth of all, and an eighth of that for one session. A client that
- *     opens windows and is silent keeps no more from others.
+ *   - Reserved are at most an eighth of all, and for one session an eighth of what others leave of
+ *     that. A client that opens windows and is silent keeps no more from others.
  *
  * Threads: the session's worker. Memory: counted, not allocated.
  */

@@ -105,6 +105,10 @@ static void test_what_is_reserved_is_bounded_and_comes_back(void **state)
     struct shard_client *greedy[GREEDY];
     open_greedy(w, greedy, w->topic);
     assert_in_range(shard->entries.reserved, MOST / 16, MOST / 8 + 33);
+    struct shard_client *next = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(next, 0, w->topic, false); /* They leave some. */
+    assert_in_range(next->session->entries_reserved, 1, MOST / 64);
+    client_close_pub(next, 0);
     for (unsigned i = 0; i < GREEDY; i++) {
         client_close_pub(greedy[i], 0);
     }
