@@ -214,14 +214,13 @@ static void control_count_tls(struct amb_control *control)
         return;
     }
     struct amb_broker_stats *stats = control->stats;
-    const struct amb_handshake_stats *st = &handshakers->stats;
-    amb_stat_set(&stats->tls_half_open,
-                 atomic_load_explicit(&handshakers->half_open, memory_order_relaxed));
-    amb_stat_set(&stats->tls_handshakes, amb_stat_get(&st->done));
-    amb_stat_set(&stats->tls_failed, amb_stat_get(&st->failed));
-    amb_stat_set(&stats->tls_plain, amb_stat_get(&st->plain));
-    amb_stat_set(&stats->tls_timeouts, amb_stat_get(&st->late));
-    amb_stat_set(&stats->tls_evicted, amb_stat_get(&st->evicted));
+    const uint64_t *ended = handshakers->stats.ended;
+    amb_stat_set(&stats->tls_half_open, handshakers->half_open);
+    amb_stat_set(&stats->tls_handshakes, ended[AMB_HANDSHAKE_DONE]);
+    amb_stat_set(&stats->tls_failed, ended[AMB_HANDSHAKE_FAILED]);
+    amb_stat_set(&stats->tls_plain, ended[AMB_HANDSHAKE_PLAIN]);
+    amb_stat_set(&stats->tls_timeouts, ended[AMB_HANDSHAKE_LATE]);
+    amb_stat_set(&stats->tls_evicted, ended[AMB_HANDSHAKE_EVICTED]);
 }
 
 static void control_count_audit(struct amb_control *control)

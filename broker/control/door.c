@@ -325,9 +325,7 @@ static void client_describe_peer(struct amb_client *client, const struct sockadd
 /* Handshakes of TLS, also those that are given up and not yet closed. */
 static uint32_t door_handshakes(const struct amb_control *control)
 {
-    return control->handshakers == NULL
-               ? 0
-               : atomic_load_explicit(&control->handshakers->half_open, memory_order_relaxed);
+    return control->handshakers == NULL ? 0 : control->handshakers->half_open;
 }
 
 /* One more has come. At the limit a half-open connection goes for it, a client or a handshake. */

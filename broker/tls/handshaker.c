@@ -15,11 +15,6 @@
 #define EVENTS 64
 #define FOREVER INT64_MAX
 
-static void count_one(_Atomic uint64_t *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
-
 /* ---- a connection ---- */
 
 void amb_handshake_way_free(struct amb_handshake_way *way)
@@ -54,15 +49,18 @@ static void way_back(struct amb_mail *mail, void *owner)
 {
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
     struct amb_handshakers *all = way->handshaker->all;
-    if (!is_evicted(way)) {
+    bool is_given_up = is_evicted(way);
+    if (is_given_up && way->fd >= 0) { /* Its handshake is done, and in vain. */
+        way->end = AMB_HANDSHAKE_EVICTED;
+        shut(way);
+    }
+    all->stats.ended[way->end]++;
+    all->half_open--;
+    if (!is_given_up) {
         all->on_end(mail, owner);
         return;
     }
     all->closing--;
-    if (way->fd >= 0) { /* Its handshake is done. */
-        count_one(&all->stats.evicted);
-        shut(way);
-    }
     if (way->has_heard) {
         amb_handshake_way_free(way);
     }
@@ -76,31 +74,29 @@ static void unwatch(struct amb_handshaker *handshaker, struct amb_handshake_way 
     }
 }
 
-/* It goes to the control thread. */
-static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
+/* It goes to the control thread, which counts its end. */
+static void leave(struct amb_handshaker *handshaker, struct amb_handshake_way *way,
+                  enum amb_handshake_end end)
 {
-    struct amb_handshakers *all = handshaker->all;
     unwatch(handshaker, way);
     amb_list_remove(&way->node);
     way->is_under_way = false;
-    atomic_fetch_sub_explicit(&all->half_open, 1, memory_order_relaxed);
-    amb_mail_post(all->control, &way->mail, way_back);
+    way->end = end;
+    amb_mail_post(handshaker->all->control, &way->mail, way_back);
 }
 
 static void drop(struct amb_handshaker *handshaker, struct amb_handshake_way *way,
-                 _Atomic uint64_t *counter, const char *why)
+                 enum amb_handshake_end end, const char *why)
 {
     amb_debug("TLS: a connection has ended: %s", why);
-    count_one(counter);
     unwatch(handshaker, way);
     shut(way);
-    leave(handshaker, way);
+    leave(handshaker, way, end);
 }
 
 static void fail(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
-    struct amb_handshake_stats *stats = &handshaker->all->stats;
-    drop(handshaker, way, amb_tls_is_plain(way->tls) ? &stats->plain : &stats->failed,
+    drop(handshaker, way, amb_tls_is_plain(way->tls) ? AMB_HANDSHAKE_PLAIN : AMB_HANDSHAKE_FAILED,
          amb_tls_why(way->tls));
 }
 
@@ -123,13 +119,12 @@ static bool watch(struct amb_handshaker *handshaker, struct amb_handshake_way *w
 
 static void evict(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
-    drop(handshaker, way, &handshaker->all->stats.evicted,
+    drop(handshaker, way, AMB_HANDSHAKE_EVICTED,
          "too many have not said who they are, most of them from its address");
 }
 
 static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *way)
 {
-    struct amb_handshakers *all = handshaker->all;
     short events = POLLIN;
     if (is_evicted(way)) { /* That mail is yet to come, and a signature is not to be wasted. */
         evict(handshaker, way);
@@ -137,12 +132,11 @@ static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *wa
     }
     enum amb_status status = amb_tls_step(way->tls, &events);
     if (status == AMB_OK) {
-        count_one(&all->stats.done);
-        leave(handshaker, way);
+        leave(handshaker, way, AMB_HANDSHAKE_DONE);
     } else if (status != AMB_EAGAIN) {
         fail(handshaker, way);
     } else if (!watch(handshaker, way, events)) {
-        drop(handshaker, way, &all->stats.failed, "the kernel has no room to watch it");
+        drop(handshaker, way, AMB_HANDSHAKE_FAILED, "the kernel has no room to watch it");
     }
 }
 
@@ -151,13 +145,12 @@ static void step(struct amb_handshaker *handshaker, struct amb_handshake_way *wa
 static void way_arrived(struct amb_mail *mail, void *owner)
 {
     struct amb_handshaker *handshaker = owner;
-    struct amb_handshakers *all = handshaker->all;
     struct amb_handshake_way *way = AMB_CONTAINER_OF(mail, struct amb_handshake_way, mail);
     way->is_under_way = true;
     amb_list_push_back(&handshaker->under_way, &way->node);
     if (handshaker->is_stopping ||
         amb_tls_create_accepting(way->context, way->fd, &way->tls) != AMB_OK) {
-        drop(handshaker, way, &all->stats.failed, "the broker ends, or has no memory");
+        drop(handshaker, way, AMB_HANDSHAKE_FAILED, "the broker ends, or has no memory");
         return;
     }
     if (way->deadline_ns < handshaker->next_deadline_ns) {
@@ -191,7 +184,7 @@ static void end_late(struct amb_handshaker *handshaker, int64_t now_ns)
     AMB_LIST_FOR_EACH_SAFE (node, &handshaker->under_way) {
         struct amb_handshake_way *way = AMB_CONTAINER_OF(node, struct amb_handshake_way, node);
         if (now_ns >= way->deadline_ns) {
-            drop(handshaker, way, &handshaker->all->stats.late, "its handshake has taken too long");
+            drop(handshaker, way, AMB_HANDSHAKE_LATE, "its handshake has taken too long");
         } else if (way->deadline_ns < next_ns) {
             next_ns = way->deadline_ns;
         }
@@ -239,7 +232,7 @@ static void *handshaker_main(void *arg)
     }
     AMB_LIST_FOR_EACH_SAFE (node, &handshaker->under_way) {
         drop(handshaker, AMB_CONTAINER_OF(node, struct amb_handshake_way, node),
-             &handshaker->all->stats.failed, "the broker ends");
+             AMB_HANDSHAKE_FAILED, "the broker ends");
     }
     return NULL;
 }
@@ -340,7 +333,8 @@ struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int 
     way->from = *from;
     way->deadline_ns = deadline_ns;
     way->handshaker = next_thread(all, &all->next);
-    atomic_fetch_add_explicit(&all->half_open, 1, memory_order_relaxed);
+    all->stats.begun++;
+    all->half_open++;
     amb_mail_post(&way->handshaker->inbox, &way->mail, way_arrived);
     return way;
 }

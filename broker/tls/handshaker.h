@@ -22,6 +22,16 @@
 
 struct amb_tls;
 
+/* How a handshake has ended: each in one way. */
+enum amb_handshake_end {
+    AMB_HANDSHAKE_DONE,
+    AMB_HANDSHAKE_FAILED,
+    AMB_HANDSHAKE_PLAIN,   /* its first bytes are no TLS */
+    AMB_HANDSHAKE_LATE,    /* its deadline has passed */
+    AMB_HANDSHAKE_EVICTED, /* also one that is done, if the control thread has not heard it yet */
+    AMB_HANDSHAKE_ENDS,
+};
+
 /* A connection on its way through a handshake, and back to the control thread. */
 struct amb_handshake_way {
     struct amb_mail mail; /* to the handshaker, and back */
@@ -36,16 +46,17 @@ struct amb_handshake_way {
     _Atomic bool is_evicted; /* the handshaker reads it, too */
     /* The handshaker's; then the control thread's. */
     struct amb_tls *tls;
-    int fd; /* -1: it is closed */
+    int fd;                     /* -1: it is closed */
+    enum amb_handshake_end end; /* once it has left */
     struct amb_list_node node;
     short events; /* that its socket is watched for */
     bool is_under_way;
     bool has_heard; /* the handshaker, that it is evicted */
 };
 
-/* Connections by their end. */
+/* Handshakes that have begun, and those that have ended, by their end. The others are half open. */
 struct amb_handshake_stats {
-    _Atomic uint64_t done, failed, plain, late, evicted;
+    uint64_t begun, ended[AMB_HANDSHAKE_ENDS];
 };
 
 struct amb_handshaker {
@@ -62,11 +73,13 @@ struct amb_handshaker {
 struct amb_handshakers {
     struct amb_handshaker threads[AMB_HANDSHAKERS_MAX];
     unsigned count, next, next_other; /* threads take turns at each */
-    _Atomic uint32_t half_open;       /* given, and not yet let go by a thread */
-    uint32_t closing;                 /* the control thread's: evicted, and not known as closed */
-    struct amb_inbox *control;        /* where they go, */
-    amb_mail_fn on_end;               /* ... as struct amb_handshake_way.mail */
+    /* The control thread's. */
+    uint32_t half_open; /* given, and not yet back */
+    uint32_t closing;   /* evicted, and not known as closed */
     struct amb_handshake_stats stats;
+    /* The same for all threads. */
+    struct amb_inbox *control; /* where they go, */
+    amb_mail_fn on_end;        /* ... as struct amb_handshake_way.mail */
 };
 
 /* on_end: once for each connection that was given and not evicted; it frees the struct. ELIMIT,

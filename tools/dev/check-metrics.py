@@ -68,11 +68,8 @@ OTHERS = {
     "amb_session.frames_ignored": "CLIENT.ignored_frames",
     "amb_dir_counts.generation": "-a walk's place",
     "amb_dir_counts.next": "-a walk's place",
-    "amb_handshake_stats.done": "BROKER.tls_handshakes",
-    "amb_handshake_stats.failed": "BROKER.tls_failed",
-    "amb_handshake_stats.plain": "BROKER.tls_plain",
-    "amb_handshake_stats.late": "BROKER.tls_timeouts",
-    "amb_handshake_stats.evicted": "BROKER.tls_evicted",
+    "amb_handshake_stats.begun": "-the sum of those that have ended and those under way",
+    "amb_handshake_stats.ended": "BROKER.tls_handshakes",
 }
 SUFFIXES = ("_stats", "_counts", "_numbers", "_words")
 
