@@ -293,7 +293,9 @@ static bool door_evict(struct amb_control *control, bool *is_at_once)
         amb_handshakers_evict(one.way);
     } else if (one.client != NULL) {
         *is_at_once = !one.client->is_unix || control->porter == NULL;
-        amb_stat_add(&control->stats->refused_limit, 1);
+        if (one.client->refusal_ns == 0) { /* Else it counts as refused already. */
+            amb_stat_add(&control->stats->refused_limit, 1);
+        }
         amb_client_end(one.client, "too many connections that have not said who they are");
     }
     return one.way != NULL || one.client != NULL;

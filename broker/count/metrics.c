@@ -94,7 +94,8 @@ const struct amb_counters_metric amb_metrics[] = {
                            "Connections that the door has accepted.")},
     {BROKER(refused_limit),
      ROW(COUNTER, "ambroker_connections_refused_limit_total", "refused_limit", "",
-         "Connections and clients that were refused because of a limit.")},
+         "Connections and clients that were refused because of a limit, failed logins not "
+         "included.")},
     {BROKER(refused_auth), ROW(COUNTER, "ambroker_connections_refused_auth_total", "refused_auth",
                                "", "Clients that did not prove who they are.")},
     {BROKER(refused_version),
