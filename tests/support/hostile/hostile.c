@@ -3,7 +3,7 @@
  * The hostile client: logs in as anybody may, and then does one bad thing, over and over, each time
  * in a process of its own.
  *
- *     hostile SOCKET TCP_PORT [--seed N] [--rounds N] [--only ATTACK] [--beside N] [--greedy S]
+ *     hostile SOCKET TCP_PORT [--seed N] [--rounds N] [--only ATTACK,...] [--beside N] [--greedy S]
  *
  * The seed of a round says what happens in it: `--seed N --rounds 1` does it again. N at a time
  * beside each other. `--greedy S` runs the greedy attacks alone, all of them at once and each again
@@ -16,6 +16,7 @@
 #include "wire/base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,26 @@ static struct {
     const struct hostile_attack *attacks[ATTACKS_MAX];
     unsigned attack_count;
     struct tally *tallies;
+    int modes; /* a file without bytes, which the rounds' processes lock */
 } the = {.rounds = 100, .beside = 2};
+
+static void lock_modes(short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+    if (fcntl(the.modes, F_SETLKW, &lock) != 0) {
+        hostile_fail("the modes cannot be locked: %s", strerror(errno));
+    }
+}
+
+void hostile_modes_hold(bool may_change)
+{
+    lock_modes(may_change ? F_WRLCK : F_RDLCK);
+}
+
+void hostile_modes_release(void)
+{
+    lock_modes(F_UNLCK);
+}
 
 void hostile_traffic(struct hostile *h, int ms)
 {
@@ -272,11 +292,23 @@ static void run_greedy(void)
     }
 }
 
+static bool is_wanted(const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = the.only; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return the.only == NULL;
+}
+
 static void add_attacks(const struct hostile_attack *attacks)
 {
     for (; attacks->name != NULL; attacks++) {
-        if ((the.only == NULL || strcmp(attacks->name, the.only) == 0) &&
-            (the.greedy_s == 0 || attacks->is_greedy) && the.attack_count < ATTACKS_MAX) {
+        if (is_wanted(attacks->name) && (the.greedy_s == 0 || attacks->is_greedy) &&
+            the.attack_count < ATTACKS_MAX) {
             the.attacks[the.attack_count++] = attacks;
         }
     }
@@ -309,7 +341,7 @@ static void read_arguments(int argc, char **argv)
 {
     if (argc < 3) {
         (void)fprintf(stderr, "usage: hostile SOCKET TCP_PORT [--seed N] [--rounds N] "
-                              "[--only ATTACK] [--beside N] [--greedy S]\n");
+                              "[--only ATTACK,...] [--beside N] [--greedy S]\n");
         exit(64);
     }
     the.socket = argv[1];
@@ -342,7 +374,8 @@ int main(int argc, char **argv)
     add_attacks(hostile_greed_attacks);
     the.tallies = mmap(NULL, sizeof(struct tally) * ATTACKS_MAX, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (the.tallies == MAP_FAILED || the.attack_count == 0 || the.beside == 0) {
+    the.modes = memfd_create("hostile-modes", MFD_CLOEXEC);
+    if (the.tallies == MAP_FAILED || the.modes < 0 || the.attack_count == 0 || the.beside == 0) {
         (void)fprintf(stderr, "no such attack, or no memory\n");
         return EXIT_FAILURE;
     }

@@ -38,5 +38,9 @@ extern const struct hostile_attack hostile_greed_attacks[];
 void hostile_try_segment(int fd, uint64_t size, const char *of);
 /* The same by another user who holds the descriptor. */
 void hostile_try_as_nobody(int fd, uint64_t size, const char *of);
+/* A segment is one file, and those who run beside us have it, too. Its mode stays what it is until
+ * the release; with may_change we may change it, and nobody looks at it meanwhile. */
+void hostile_modes_hold(bool may_change);
+void hostile_modes_release(void);
 /* Publishes on both publishers and lives, so that things are under way. */
 void hostile_traffic(struct hostile *h, int ms);

@@ -65,6 +65,7 @@ void hostile_try_as_nobody(int fd, uint64_t size, const char *of)
     if (geteuid() != 0) {
         return;
     }
+    hostile_modes_hold(false);
     pid_t pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,6 +82,7 @@ void hostile_try_as_nobody(int fd, uint64_t size, const char *of)
     if (pid > 0 && (waitpid(pid, &status, 0) != pid || status != 0)) {
         hostile_fail("the one who is nobody ended with %#x", (unsigned)status);
     }
+    hostile_modes_release();
 }
 
 static enum hostile_verdict segments(struct hostile *h)
@@ -118,10 +120,22 @@ static enum hostile_verdict nobody(struct hostile *h)
     return HOSTILE_LIVES;
 }
 
+static mode_t mode_of(int fd)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0) {
+        hostile_fail("fstat of a segment");
+    }
+    return file.st_mode & 07777;
+}
+
 /* The owner of the file may change its mode: the seals still hold. */
 static enum hostile_verdict modes(struct hostile *h)
 {
+    mode_t former[HOSTILE_SEGMENTS_MAX];
+    hostile_modes_hold(true);
     for (unsigned i = 0; i < h->segment_count; i++) {
+        former[i] = mode_of(h->segments[i].fd);
         (void)fchmod(h->segments[i].fd, 0777);
         int fd = reopen(h->segments[i].fd, O_RDWR);
         if (fd >= 0) {
@@ -131,7 +145,12 @@ static enum hostile_verdict modes(struct hostile *h)
         (void)fchmod(h->segments[i].fd, 0);
     }
     (void)fchmod(h->ring.memory, 0);
+    unsigned count = h->segment_count; /* Traffic may bring more of them. */
     hostile_traffic(h, 5);
+    for (unsigned i = 0; i < count; i++) {
+        (void)fchmod(h->segments[i].fd, former[i]);
+    }
+    hostile_modes_release();
     return HOSTILE_LIVES;
 }
 
