@@ -27,12 +27,17 @@ static unsigned place_of(const struct amb_doctor_proc *proc, pid_t pid)
     return at;
 }
 
-void amb_doctor_proc_ask(struct amb_doctor_proc *proc, const struct amb_doctor_side *client)
+bool amb_doctor_proc_ask(struct amb_doctor_proc *proc, const struct amb_doctor_side *client)
 {
-    if (is_silent(client) && proc->asked < AMB_DOCTOR_ASKED_MAX &&
-        place_of(proc, client->pid) == proc->asked) {
-        proc->of[proc->asked++].pid = client->pid;
+    if (!is_silent(client) || place_of(proc, client->pid) < proc->asked) {
+        return true;
     }
+    if (proc->asked == AMB_DOCTOR_ASKED_MAX) {
+        proc->left_out++;
+        return false;
+    }
+    proc->of[proc->asked++].pid = client->pid;
+    return true;
 }
 
 void amb_doctor_proc_read(struct amb_doctor_proc *proc, const char *root)
@@ -154,6 +159,16 @@ void amb_doctor_clients_add(struct amb_doctor_clients *clients,
     compare_ucx(clients, client);
 }
 
+static void left_out_row(const struct amb_doctor_proc *proc, json_t *rows)
+{
+    char count[24], places[24];
+    if (proc->left_out > 0) {
+        (void)snprintf(count, sizeof(count), "%u", proc->left_out);
+        (void)snprintf(places, sizeof(places), "%u", AMB_DOCTOR_ASKED_MAX);
+        amb_doctor_find(rows, AMB_DOCTOR_CLIENTS_LEFT_OUT, "count", count, "places", places, NULL);
+    }
+}
+
 void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *rows)
 {
     static const enum amb_doctor_check checks[] = {
@@ -181,4 +196,5 @@ void amb_doctor_clients_rows(const struct amb_doctor_clients *clients, json_t *r
                         clients->misfits[i].theirs, "own", own, "why", clients->misfits[i].why,
                         NULL);
     }
+    left_out_row(clients->proc, rows);
 }

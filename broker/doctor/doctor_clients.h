@@ -3,7 +3,8 @@
  * Clients that do not fit the broker, for the doctor: namespaces, visible GPUs, releases of libamb
  * and of UCX. Of each kind the first client is named, and the others are counted.
  *
- * Most clients say in which namespaces they are. /proc is asked about a few that have not.
+ * Most clients say in which namespaces they are. /proc is asked about a few that have not, and the
+ * others are counted. The caller sees to it that all have their turns.
  *
  *   ask, for each client ─► read ─► init ─► add, for each client ─► rows
  *
@@ -46,6 +47,7 @@ struct amb_doctor_proc {
     char visible[AMB_DOCTOR_VISIBLE_SIZE]; /* CUDA_VISIBLE_DEVICES of the broker, */
     bool has_visible;                      /* ... if it has any */
     unsigned asked;                        /* processes in `of` */
+    unsigned left_out;                     /* clients for which there was no place */
     struct {
         pid_t pid;
         uint64_t pid_ns, ipc_ns, net_ns; /* 0: not known */
@@ -62,8 +64,9 @@ struct amb_doctor_clients {
     } misfits[AMB_DOCTOR_MISFITS];
 };
 
-/* Notes the process of a client that has not said where it is. */
-void amb_doctor_proc_ask(struct amb_doctor_proc *proc, const struct amb_doctor_side *client);
+/* Notes the process of a client that has not said where it is. False: there is no place for it, and
+ * it counts as left out. */
+bool amb_doctor_proc_ask(struct amb_doctor_proc *proc, const struct amb_doctor_side *client);
 /* Reads /proc about the broker and the processes that are noted, and blocks for that. root: "", or,
  * in tests, a folder that has proc. */
 void amb_doctor_proc_read(struct amb_doctor_proc *proc, const char *root);

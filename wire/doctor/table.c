@@ -326,6 +326,11 @@ static const struct amb_doctor_row rows[] = {
                     "loopback listeners are not there",
          .fix = "the Unix socket serves it; for ucx and TCP links run its container with "
                 "--network=host"},
+    [AMB_DOCTOR_CLIENTS_LEFT_OUT] =
+        {ROW("clients-left-out", "namespaces", HINT),
+         .looked_at = "/proc, about local clients that do not say their namespaces",
+         .finding = "of the local clients that do not say their namespaces, {count} were left out",
+         .fix = "run it again: each run looks at {places} processes, and they take turns"},
     [AMB_DOCTOR_CLIENT_RELEASE] =
         {ROW("client-release", "libamb", WARNING),
          .looked_at = "the release of libamb of each client, and that of the broker",

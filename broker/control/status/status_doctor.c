@@ -205,16 +205,34 @@ static struct amb_doctor_side side_of(const struct amb_client *client, bool has_
                                     .ucx_rx_seg = client->ucx_rx_seg};
 }
 
-/* Notes clients that did not say where they are, for /proc. */
-static void ask_about_clients(const struct amb_control *control, struct amb_doctor_proc *proc)
+/* Clients with numbers from `last` down to `least`. Returns the first that was left out; 0: none.
+ */
+static uint64_t ask_about(const struct amb_control *control, uint64_t last, uint64_t least,
+                          struct amb_doctor_proc *proc)
 {
-    AMB_LIST_FOR_EACH (node, &control->clients) {
+    uint64_t left_out = 0;
+    const struct amb_list_node *head = &control->clients;
+    for (struct amb_list_node *node = head->prev; node != head; node = node->prev) {
         const struct amb_client *client = AMB_CONTAINER_OF(node, struct amb_client, node);
-        if (client->has_session) {
+        if (client->has_session && client->id <= last && client->id >= least) {
             const struct amb_doctor_side side = side_of(client, false);
-            amb_doctor_proc_ask(proc, &side);
+            if (!amb_doctor_proc_ask(proc, &side) && left_out == 0) {
+                left_out = client->id;
+            }
         }
     }
+    return left_out;
+}
+
+/* Notes clients that did not say where they are, for /proc. Where they are too many, they take
+ * turns, the newest first. So a client that comes waits for its turn, and keeps none of those
+ * before it from theirs. */
+static void ask_about_clients(struct amb_control *control, struct amb_doctor_proc *proc)
+{
+    uint64_t last = control->doctor_next;
+    uint64_t next = ask_about(control, last, 0, proc);
+    uint64_t newer = ask_about(control, UINT64_MAX, last + 1, proc);
+    control->doctor_next = next != 0 ? next : newer;
 }
 
 /* Namespaces, visible GPUs and releases. */

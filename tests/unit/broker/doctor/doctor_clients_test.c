@@ -19,7 +19,7 @@ static json_t *rows_of(const struct amb_doctor_side *clients, size_t count)
     struct amb_doctor_proc proc = {.asked = 0};
     json_t *rows = json_array();
     for (size_t i = 0; i < count; i++) {
-        amb_doctor_proc_ask(&proc, &clients[i]);
+        (void)amb_doctor_proc_ask(&proc, &clients[i]);
     }
     amb_doctor_proc_read(&proc, tree_root);
     amb_doctor_clients_init(&all, &proc, &own);
@@ -40,7 +40,7 @@ static void clients_that_fit_have_no_row(void **state)
         {.name = "d", .release = "1.4", .ucx_release = 0x011600, .ucx_tx_seg = 1, .ucx_rx_seg = 2},
     };
     json_t *rows = rows_of(fit, sizeof(fit) / sizeof(fit[0]));
-    assert_int_equal(json_array_size(rows), 0);
+    assert_int_equal(json_array_size(rows), 0); /* Nor is one left out. */
     json_decref(rows);
 }
 
@@ -80,10 +80,13 @@ static void files_of_few_processes_are_looked_at(void **state)
         (void)snprintf(path, sizeof(path), "proc/%u/ns/net", first + i);
         tree_link(path, "net:[8]");
         silent.pid = (pid_t)(first + i);
-        amb_doctor_proc_ask(&proc, &silent);
-        amb_doctor_proc_ask(&proc, &silent); /* Another client of that process. */
+        bool has_place = i < AMB_DOCTOR_ASKED_MAX;
+        assert_int_equal(amb_doctor_proc_ask(&proc, &silent), has_place);
+        assert_int_equal(amb_doctor_proc_ask(&proc, &silent),
+                         has_place); /* A second client of it. */
     }
     assert_int_equal(proc.asked, AMB_DOCTOR_ASKED_MAX);
+    assert_int_equal(proc.left_out, 2);
     amb_doctor_proc_read(&proc, tree_root);
     amb_doctor_clients_init(&all, &proc, &own);
     for (unsigned i = 0; i < count; i++) {
@@ -91,6 +94,9 @@ static void files_of_few_processes_are_looked_at(void **state)
         amb_doctor_clients_add(&all, &silent);
     }
     assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX);
+    json_t *rows = json_array();
+    amb_doctor_clients_rows(&all, rows);
+    expect_found(rows, "clients-left-out", "say their namespaces, 2 were left out");
     silent.net_ns = 4;
     amb_doctor_clients_add(&all, &silent); /* This client has told where it is. */
     assert_int_equal(all.misfits[AMB_DOCTOR_MISFIT_NET].count, AMB_DOCTOR_ASKED_MAX + 1);
