@@ -4,16 +4,16 @@
  * bytes past TLS between them. Of the first byte one bit says whether the client is known already
  * (1). Another one says whether the bytes are messages, each behind a byte for its length (2). The
  * rest is the number of the message before which somebody puts three bytes of his own into the
- * connection (0: none). The broker answers whole messages, and nothing of the client is left.
+ * connection (0: none). With WHOLE the handshake is this input's own; else it is one that was kept.
+ * The broker answers whole messages, and nothing of the client is left.
  */
-#include "tests/fuzz/fuzz_tls.h"
+#include "tests/fuzz/fuzz_tls_kept.h"
 #include "tests/support/door/stepped_control.h"
-
-#include <unistd.h>
 
 #define KNOWN 1u
 #define FRAMED 2u
 #define TOUCHED_AT 2u /* bits below the number of a message */
+#define WHOLE 0xffu   /* a first byte */
 
 struct talk {
     struct amb_client *client;
@@ -93,18 +93,28 @@ static void introduce(struct talk *talk)
     amb_assert(talk->client->state == AMB_CLIENT_LIVE);
 }
 
+/* Both ends of TLS; the broker's is the client's object's from here. */
+static void shake(struct talk *talk, bool is_whole)
+{
+    struct tls_two two = {.broker_fd = talk->client->fd, .client_fd = talk->fd};
+    if (is_whole) {
+        fuzz_tls_shake(&two, AMB_TLS_ALPN_CONTROL);
+    } else {
+        fuzz_kept_take(&two);
+    }
+    talk->tls = two.client;
+    amb_assert(amb_client_use_tls(talk->client, two.broker) == AMB_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct talk talk = {.fd = -1};
     if (len == 0) {
         return 0;
     }
-    fuzz_tls_init();
+    fuzz_kept_init(AMB_TLS_ALPN_CONTROL);
     talk.client = stepped_connect(false, &talk.fd);
-    struct tls_two two = {.broker_fd = talk.client->fd, .client_fd = talk.fd};
-    fuzz_tls_shake(&two, AMB_TLS_ALPN_CONTROL);
-    talk.tls = two.client;
-    amb_assert(amb_client_use_tls(talk.client, two.broker) == AMB_OK);
+    shake(&talk, data[0] == WHOLE);
     amb_control_reader_init(&talk.reader);
     if ((data[0] & KNOWN) != 0) {
         introduce(&talk);
@@ -113,5 +123,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     amb_control_reader_fini(&talk.reader);
     amb_tls_destroy(&talk.tls);
     stepped_leave(talk.client, talk.fd);
+    fuzz_kept_leave();
     return 0;
 }
