@@ -16,6 +16,7 @@
 #include "broker/control/requests/requests_lease.h"
 #include "broker/control/service.h"
 #include "broker/counting.h"
+#include "broker/delivery/acks/former.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
 #include "broker/http/http.h"
@@ -738,6 +739,9 @@ void amb_broker_destroy(struct amb_broker **broker)
     for (unsigned i = 0; i < b->worker_count; i++) {
         b->workers[i].shard.memory.maker = NULL;
         b->workers[i].shard.memory.gpus = NULL; /* Nothing more is copied. */
+    }
+    for (unsigned i = 0; i < b->worker_count; i++) {
+        amb_formers_finish(&b->workers[i].shard); /* Members may be leaving. */
     }
     b->limbo.looker = NULL;
     /* A copy that came, a borrower that is told of it, and the references that this sets free. Then

@@ -189,6 +189,7 @@ static void shard_end(struct sim *s, unsigned i)
         amb_list_is_empty(&shard->sessions.live) && amb_list_is_empty(&shard->windows.starving) &&
             amb_list_is_empty(&shard->windows.rationed) &&
             amb_list_is_empty(&shard->windows.shut) && amb_list_is_empty(&shard->takers.all) &&
+            amb_list_is_empty(&shard->takers.settling) &&
             amb_list_is_empty(&shard->forward.blocked) && shard->queues.known.count == 0,
         "something of a shard is left");
     SIM_CHECK(s, shard->lazy.kept == 0, "payloads of lazy subscriptions are kept");

@@ -9,6 +9,7 @@
 #include "broker/shard/shard.h"
 #include "wire/codec/frame.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define FORMER_HEAP (sizeof(struct amb_take) + AMB_HEAP_OVERHEAD)
@@ -18,8 +19,10 @@ static void former_out(struct amb_taker *taker, struct amb_take *former)
     amb_idmap_remove(&taker->formers.known, &former->known);
     amb_list_remove(&former->node);
     amb_list_remove(&former->kin);
-    taker->sub->session->formers--;
-    amb_heap_give(&taker->sub->session->heap, FORMER_HEAP);
+    if (!taker->is_leaving) {
+        taker->sub->session->formers--;
+        amb_heap_give(&taker->sub->session->heap, FORMER_HEAP);
+    }
 }
 
 static void former_forget(struct amb_taker *taker, struct amb_take *former)
@@ -191,6 +194,16 @@ static bool formers_settle(struct amb_taker *taker, unsigned *budget)
     return true;
 }
 
+/* More of them go home in the next turns. */
+static void formers_line_up(struct amb_taker *taker)
+{
+    struct amb_shard *shard = taker->shard;
+    if (amb_list_is_empty(&taker->formers.settling)) {
+        amb_list_push_back(&shard->takers.settling, &taker->formers.settling);
+        shard->takers.retry_ns = shard->now_ns;
+    }
+}
+
 void amb_former_ack_before(struct amb_taker *taker, uint64_t number)
 {
     struct amb_formers *formers = &taker->formers;
@@ -200,34 +213,52 @@ void amb_former_ack_before(struct amb_taker *taker, uint64_t number)
     }
     if (formers_settle(taker, formers_budget(shard))) {
         amb_list_remove(&formers->settling);
-    } else if (amb_list_is_empty(&formers->settling)) {
-        amb_list_push_back(&shard->takers.settling, &formers->settling);
-        shard->takers.retry_ns = shard->now_ns;
+    } else {
+        formers_line_up(taker);
     }
+}
+
+/* False: the budget is spent. */
+static bool formers_settle_all(struct amb_shard *shard, unsigned *budget)
+{
+    struct amb_list_node *node;
+    while ((node = amb_list_pop_front(&shard->takers.settling)) != NULL) {
+        struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, formers.settling);
+        if (!formers_settle(taker, budget) ||
+            (taker->is_leaving && !amb_taker_leave_on(taker, budget))) {
+            amb_list_push_back(&shard->takers.settling, node); /* Others are next. */
+            return false;
+        }
+    }
+    return true;
 }
 
 unsigned amb_formers_run(struct amb_shard *shard, int64_t *next_ns)
 {
     unsigned *budget = formers_budget(shard), had = *budget;
-    struct amb_list_node *node;
-    while ((node = amb_list_pop_front(&shard->takers.settling)) != NULL) {
-        struct amb_taker *taker = AMB_CONTAINER_OF(node, struct amb_taker, formers.settling);
-        if (!formers_settle(taker, budget)) {
-            amb_list_push_back(&shard->takers.settling, node); /* Others are next. */
-            *next_ns = shard->now_ns;
-            break;
-        }
+    if (!formers_settle_all(shard, budget)) {
+        *next_ns = shard->now_ns;
     }
     return had - *budget;
 }
 
-void amb_formers_leave(struct amb_taker *taker)
+void amb_formers_finish(struct amb_shard *shard)
 {
-    struct amb_take *former;
-    amb_list_remove(&taker->formers.settling);
-    while ((former = formers_next(taker)) != NULL) {
-        former_settle(taker, former);
+    unsigned all = UINT_MAX;
+    (void)formers_settle_all(shard, &all);
+}
+
+bool amb_formers_leave(struct amb_taker *taker)
+{
+    struct amb_session *session = taker->sub->session;
+    if (formers_settle(taker, formers_budget(taker->shard))) {
+        amb_list_remove(&taker->formers.settling);
+        return true;
     }
+    formers_line_up(taker);
+    session->formers -= (uint32_t)taker->formers.known.count;
+    amb_heap_give(&session->heap, taker->formers.known.count * FORMER_HEAP);
+    return false;
 }
 
 void amb_former_released(struct amb_taker *taker, uint64_t number)

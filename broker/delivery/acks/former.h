@@ -14,7 +14,7 @@
  *
  * An ACK goes home as a take: the former delivery itself where all of it is settled, else a new
  * one. Of those that one cumulative ACK settles, AMB_FORMERS_TURN go home in a turn, and the others
- * in the next ones.
+ * in the next ones. So it is where the member leaves meanwhile. Then its takes are behind them.
  *
  * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: of
  * all its members together at most AMB_FORMERS_MAX, and a share of that heap. And a take for each
@@ -25,11 +25,13 @@
 #include "wire/base/idmap.h"
 #include "wire/base/list.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define AMB_FORMERS_MAX 65536u
 #define AMB_FORMERS_HEAP_SHARE 8u /* one part in so many of its session's heap */
-#define AMB_FORMERS_TURN 1024u    /* that cumulative ACKs have a worker send home in one turn */
+/* That cumulative ACKs have a worker send home in one turn; with the takes behind them. */
+#define AMB_FORMERS_TURN 1024u
 
 struct amb_frame;
 struct amb_shard;
@@ -57,8 +59,12 @@ void amb_former_ack_before(struct amb_taker *taker, uint64_t number);
 /* Once a turn: more of those that cumulative ACKs have settled go home. Returns how many. *next_ns
  * is lowered to now where some have still to go. */
 unsigned amb_formers_run(struct amb_shard *shard, int64_t *next_ns);
-/* The member leaves: all that cumulative ACKs have settled go home now. */
-void amb_formers_leave(struct amb_taker *taker);
+/* The member leaves: more of those that cumulative ACKs have settled go home, as the budget goes.
+ * False: some have still to go. Then the session is charged for none of them any more, and
+ * amb_taker_leave_on is called behind the last one. */
+bool amb_formers_leave(struct amb_taker *taker);
+/* At the end of the shard: all that have still to go home, and the takes behind them. */
+void amb_formers_finish(struct amb_shard *shard);
 /* The client has released that delivery. */
 void amb_former_released(struct amb_taker *taker, uint64_t number);
 /* Forgets all. */

@@ -100,7 +100,7 @@ unsigned amb_takers_run(struct amb_shard *shard)
 /* In one go: a member has at most as many as its credit allows. */
 void amb_taker_recall(struct amb_taker *taker)
 {
-    if (taker->ack == AMB_ACK_NONE) {
+    if (taker->ack == AMB_ACK_NONE || taker->is_leaving) {
         return;
     }
     AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
@@ -133,19 +133,49 @@ void amb_taker_stop(struct amb_taker *taker)
     amb_take_post(taker->shard, seat->home, &seat->leave, seat->on_leave);
 }
 
-/* Messages that it has and did not settle go home too, the oldest first. */
+/* Messages that it has and did not settle go home too, the oldest first. They do so behind its late
+ * ACKs: else messages that such an ACK settles would go out again. */
 static void taker_detached(struct amb_subscription *sub)
 {
     struct amb_taker *taker = sub->taker;
     amb_taker_stop(taker);
     amb_list_remove(&taker->node);
-    amb_formers_leave(taker);
-    if (taker->ack == AMB_ACK_NONE) {
-        return; /* They come no second time, and may be released yet. */
+    if (taker->ack == AMB_ACK_NONE || taker->is_leaving) {
+        return; /* Without acks they come no second time, and may be released yet. */
+    }
+    if (!amb_formers_leave(taker)) {
+        taker->is_leaving = true;
+        amb_seat_uncharge(taker, taker->known.count);
+        return;
     }
     AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
         amb_seat_end(taker, AMB_CONTAINER_OF(node, struct amb_take, node), AMB_TAKE_LEFT);
     }
+}
+
+static void taker_free(struct amb_taker *taker)
+{
+    amb_formers_fini(taker);
+    amb_idmap_fini(&taker->told);
+    amb_idmap_fini(&taker->known);
+    free(taker);
+}
+
+bool amb_taker_leave_on(struct amb_taker *taker, unsigned *budget)
+{
+    AMB_LIST_FOR_EACH_SAFE (node, &taker->pending) {
+        if (*budget == 0) {
+            return false;
+        }
+        --*budget;
+        struct amb_take *take = AMB_CONTAINER_OF(node, struct amb_take, node);
+        amb_seat_forget(taker, take);
+        amb_take_go_home(taker->shard, take, AMB_TAKE_LEFT);
+    }
+    if (taker->sub == NULL) {
+        taker_free(taker);
+    }
+    return true;
 }
 
 static void taker_released(struct amb_subscription *sub, uint64_t number,
@@ -175,24 +205,27 @@ static void taker_destroyed(struct amb_subscription *sub)
     amb_assert(taker->seat == NULL);
     struct amb_idmap_node *node;
     struct amb_list_node *list_node;
-    AMB_LIST_FOR_EACH_SAFE (pending, &taker->pending) {
-        amb_seat_end(taker, AMB_CONTAINER_OF(pending, struct amb_take, node), AMB_TAKE_SETTLED);
+    if (!taker->is_leaving) {
+        AMB_LIST_FOR_EACH_SAFE (pending, &taker->pending) {
+            amb_seat_end(taker, AMB_CONTAINER_OF(pending, struct amb_take, node), AMB_TAKE_SETTLED);
+        }
     }
     while ((node = amb_idmap_any(&taker->told)) != NULL) {
         amb_idmap_remove(&taker->told, node);
         amb_session_name_drop(&sub->session->names,
                               AMB_CONTAINER_OF(node, struct amb_session_name, node));
     }
-    amb_formers_fini(taker);
-    amb_idmap_fini(&taker->told);
-    amb_idmap_fini(&taker->known);
     while ((list_node = amb_list_pop_front(&taker->waiters)) != NULL) {
         struct amb_taker_waiter *waiter =
             AMB_CONTAINER_OF(list_node, struct amb_taker_waiter, node);
         waiter->done(waiter, NULL); /* The session was the first to end. */
     }
     amb_heap_give(&sub->session->heap, TAKER_HEAP);
-    free(taker);
+    if (amb_list_is_empty(&taker->formers.settling)) {
+        taker_free(taker);
+    } else {
+        taker->sub = NULL;
+    }
 }
 
 static const struct amb_subscription_hooks taker_hooks = {

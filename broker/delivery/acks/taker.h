@@ -6,6 +6,9 @@
  *
  *   arrived ─► waiting (room, credit) ─► sent, pending by number ─► settled, or home again
  *
+ * A member that leaves may have more late ACKs than go home in one turn (former.h). It is there
+ * until the last of them has gone, and the last take behind them.
+ *
  * Without acks a take is settled when it is sent, and its credit returns with the release.
  *
  * Threads: the subscription's worker. Memory: one allocation, and one a topic for its name.
@@ -17,12 +20,15 @@
 #include "broker/delivery/reader/subscription.h"
 #include "wire/base/idmap.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct amb_shard;
 
 struct amb_taker {
-    struct amb_list_node node; /* of the shard */
-    struct amb_list_node busy; /* of the shard: has something to send */
-    struct amb_subscription *sub;
+    struct amb_list_node node;    /* of the shard */
+    struct amb_list_node busy;    /* of the shard: has something to send */
+    struct amb_subscription *sub; /* NULL: it has gone before the last take */
     struct amb_shard *shard;
     struct amb_seat *seat; /* NULL: it is gone */
     enum amb_ack ack;
@@ -31,6 +37,7 @@ struct amb_taker {
     struct amb_list_node pending; /* ... sent; the next to expire first */
     int64_t prolonged_ns;         /* cumulative: none of those that are sent is due before */
     struct amb_idmap known;       /* the pending ones, by delivery number */
+    bool is_leaving;              /* these wait for its late ACKs, and nobody is charged for any */
     struct amb_formers formers;
     struct amb_idmap told;        /* topics whose names the client knows */
     uint64_t frames;              /* ACK and TERM that came */
@@ -46,6 +53,9 @@ AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, en
                                                 int64_t ack_wait_ns, struct amb_seat *seat);
 /* Mail: a take for a member of this worker. */
 void amb_taker_arrived(struct amb_mail *mail, void *owner);
+/* It is leaving, and the last of its late ACKs has gone home: so does all that it has, as far as
+ * the budget goes. False: there is more. */
+bool amb_taker_leave_on(struct amb_taker *taker, unsigned *budget);
 /* It gets no more. It may still acknowledge the messages that it has. Harmless twice. */
 void amb_taker_stop(struct amb_taker *taker);
 /* Once a turn: sends takes that wait, gives back those that have expired, and runs the formers. */

@@ -66,6 +66,11 @@ void amb_seat_charge(struct amb_taker *taker)
     }
 }
 
+void amb_seat_uncharge(struct amb_taker *taker, uint64_t takes)
+{
+    amb_heap_give(&taker->sub->session->heap, takes * TAKE_HEAP);
+}
+
 void amb_seat_go_home(struct amb_taker *taker, struct amb_take *take, enum amb_take_end end)
 {
     amb_heap_give(&taker->sub->session->heap, TAKE_HEAP);

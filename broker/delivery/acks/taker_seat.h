@@ -21,6 +21,8 @@ struct amb_taker;
 void amb_seat_back(struct amb_taker *taker, uint64_t msgs, uint64_t bytes);
 /* One more take is here. The session may end for it. */
 void amb_seat_charge(struct amb_taker *taker);
+/* The session is not charged for so many takes any more, though they are here. */
+void amb_seat_uncharge(struct amb_taker *taker, uint64_t takes);
 /* A take leaves, for that reason. */
 void amb_seat_go_home(struct amb_taker *taker, struct amb_take *take, enum amb_take_end end);
 /* Does the member read payloads of that pool in place? Its queue goes by the last one. */

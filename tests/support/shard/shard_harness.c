@@ -114,6 +114,7 @@ static void harness_expect_empty(const struct shard_harness *harness)
                     amb_list_is_empty(&shard->windows.rationed) &&
                     amb_list_is_empty(&shard->windows.shut));
         assert_true(amb_list_is_empty(&shard->takers.all));
+        assert_true(amb_list_is_empty(&shard->takers.settling));
         assert_int_equal(shard->queues.known.count, 0);
         assert_true(amb_list_is_empty(&shard->forward.blocked));
     }

@@ -4,11 +4,36 @@
  */
 #include "broker/delivery/acks/former.h"
 
+#include "broker/delivery/acks/queue_late.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/taker.h"
 #include "tests/unit/broker/delivery/acks/queue_world.h"
 
 #define WAIT_NS (30 * AMB_NS_PER_SEC)
+
+/* That members have sent home. */
+static unsigned late_acks, takes_home;
+
+void __real_amb_take_post(struct amb_shard *from, struct amb_shard *to, struct amb_mail *mail,
+                          amb_mail_fn fn);
+void __wrap_amb_take_post(struct amb_shard *from, struct amb_shard *to, struct amb_mail *mail,
+                          amb_mail_fn fn);
+
+void __wrap_amb_take_post(struct amb_shard *from, struct amb_shard *to, struct amb_mail *mail,
+                          amb_mail_fn fn)
+{
+    late_acks += fn == amb_queue_late_ack;
+    __real_amb_take_post(from, to, mail, fn);
+}
+
+void __real_amb_take_go_home(struct amb_shard *from, struct amb_take *take, enum amb_take_end end);
+void __wrap_amb_take_go_home(struct amb_shard *from, struct amb_take *take, enum amb_take_end end);
+
+void __wrap_amb_take_go_home(struct amb_shard *from, struct amb_take *take, enum amb_take_end end)
+{
+    takes_home += end == AMB_TAKE_LEFT;
+    __real_amb_take_go_home(from, take, end);
+}
 
 static struct amb_taker *taker_of(const struct shard_client *client)
 {
@@ -326,6 +351,95 @@ static void test_a_member_that_leaves_behind_a_cumulative_ack_has_settled_all(vo
     expect_rest(w, w->b, 0);
 }
 
+/* The turn has sent as many home as it may, for an ACK of all that a had first. b waits. */
+static void spend_turn(struct world *w, bool holds)
+{
+    call_many_back(w);
+    client_join(w->b, 0, &w->q, NULL);
+    if (!holds) {
+        client_release_all(w->a, 0);
+    }
+    harness_settle(&w->h);
+    ack_many(w);
+    (void)shard_client_turn(w->a);
+    late_acks = takes_home = 0;
+    while (taker_of(w->a)->formers.known.count == MANY) {
+        (void)harness_turn(&w->h, 0);
+    }
+}
+
+static void end_subscription(struct world *w)
+{
+    w->a->subs[0].is_open = false;
+    amb_subscription_end(amb_session_subscription(w->a->session, 0), NULL, NULL);
+}
+
+static void expect_turn_is_spent(void)
+{
+    assert_in_range(late_acks, AMB_FORMERS_TURN, AMB_FORMERS_TURN + 1); /* The ACK names one. */
+    assert_int_equal(takes_home, 0);                                    /* They are behind. */
+}
+
+static void expect_all_home(struct world *w)
+{
+    while (!amb_list_is_empty(&w->h.shards[0].takers.settling)) {
+        unsigned had = late_acks + takes_home;
+        (void)harness_turn(&w->h, 0);
+        assert_in_range(late_acks + takes_home - had, 1, AMB_FORMERS_TURN);
+    }
+    assert_int_equal(late_acks, MANY);
+    assert_int_equal(takes_home, MANY);
+    expect_rest(w, w->b, 0);
+}
+
+static void test_a_member_that_leaves_sends_no_more_home_in_one_turn(void **state)
+{
+    struct world *w = *state;
+    spend_turn(w, false);
+    end_subscription(w);
+    assert_null(amb_session_subscription(w->a->session, 0));
+    expect_turn_is_spent();
+    assert_int_equal(w->a->session->formers, 0); /* Nobody is charged for the others. */
+    expect_all_home(w);
+    assert_int_equal(harness_used(&w->h), 0);
+}
+
+/* It is there until it gives them back. */
+static void test_a_member_that_leaves_and_holds_deliveries_sends_no_more_either(void **state)
+{
+    struct world *w = *state;
+    spend_turn(w, true);
+    end_subscription(w);
+    expect_turn_is_spent();
+    amb_taker_recall(taker_of(w->a)); /* It has nothing to call back. */
+    client_release_range(w->a, 0, 1, MANY);
+    expect_all_home(w);
+    client_release_all(w->a, 0);
+    harness_settle(&w->h);
+    assert_null(amb_session_subscription(w->a->session, 0));
+    assert_int_equal(w->a->session->formers, 0);
+}
+
+static void test_a_session_that_ends_leaves_late_acks_to_the_next_turns(void **state)
+{
+    struct world *w = *state;
+    spend_turn(w, true);
+    client_close(w->a, false);
+    expect_turn_is_spent();
+    expect_all_home(w);
+}
+
+static void test_at_the_end_of_a_worker_all_late_acks_go_home(void **state)
+{
+    struct world *w = *state;
+    spend_turn(w, false);
+    end_subscription(w);
+    expect_turn_is_spent();
+    amb_formers_finish(&w->h.shards[0]);
+    assert_true(amb_list_is_empty(&w->h.shards[0].takers.settling));
+    expect_all_home(w);
+}
+
 static void test_late_acks_settle_messages_that_an_operator_calls_back(void **state)
 {
     struct world *w = *state;
@@ -554,6 +668,10 @@ int main(void)
         BOTH(test_one_ack_of_many_former_deliveries_goes_home_in_several_turns),
         BOTH(test_a_refusal_behind_a_cumulative_ack_changes_nothing),
         BOTH(test_a_member_that_leaves_behind_a_cumulative_ack_has_settled_all),
+        BOTH(test_a_member_that_leaves_sends_no_more_home_in_one_turn),
+        BOTH(test_a_member_that_leaves_and_holds_deliveries_sends_no_more_either),
+        BOTH(test_a_session_that_ends_leaves_late_acks_to_the_next_turns),
+        BOTH(test_at_the_end_of_a_worker_all_late_acks_go_home),
         BOTH(test_late_acks_settle_messages_that_an_operator_calls_back),
         BOTH(test_deliveries_that_are_released_are_forgotten_first),
         BOTH(test_the_delivery_that_was_released_first_is_forgotten_first),
