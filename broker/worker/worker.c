@@ -91,7 +91,7 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (!amb_list_is_empty(&shard->forward.blocked)) {
         (void)amb_hold_expire(shard);
     }
-    if (!amb_list_is_empty(&shard->queues.dirty) || now_ns >= shard->queues.due_ns) {
+    if (!amb_list_is_empty(&shard->queues.dirty) || now_ns >= amb_queues_due(shard)) {
         amb_queues_run(shard);
     }
     if (now_ns >= shard->pace.due_ns) {

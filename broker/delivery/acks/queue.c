@@ -283,9 +283,29 @@ static void queues_wake(struct amb_shard *shard)
     shard->queues.due_ns = next_ns;
 }
 
+/* The first of those that lack memory: all pauses are as long. NULL: there is none. */
+static struct amb_queue *queues_lacking(const struct amb_shard *shard)
+{
+    const struct amb_list_node *list = &shard->queues.lacking;
+    return amb_list_is_empty(list) ? NULL : AMB_CONTAINER_OF(list->next, struct amb_queue, lacking);
+}
+
+static void queues_retry(struct amb_shard *shard)
+{
+    struct amb_queue *queue;
+    for (unsigned left = AMB_QUEUES_RETRY_TURN;
+         left > 0 && (queue = queues_lacking(shard)) != NULL && queue->retry_ns <= shard->now_ns;
+         left--) {
+        amb_list_remove(&queue->lacking);
+        amb_queue_mark(queue);
+    }
+}
+
 int64_t amb_queues_due(struct amb_shard *shard)
 {
-    return shard->queues.due_ns;
+    const struct amb_queue *lacking = queues_lacking(shard);
+    int64_t due_ns = shard->queues.due_ns;
+    return lacking != NULL && lacking->retry_ns < due_ns ? lacking->retry_ns : due_ns;
 }
 
 void amb_queues_run(struct amb_shard *shard)
@@ -293,6 +313,7 @@ void amb_queues_run(struct amb_shard *shard)
     if (shard->now_ns >= shard->queues.due_ns) {
         queues_wake(shard);
     }
+    queues_retry(shard);
     struct amb_list_node *node;
     while ((node = amb_list_pop_front(&shard->queues.dirty)) != NULL) {
         struct amb_queue *queue = AMB_CONTAINER_OF(node, struct amb_queue, dirty);

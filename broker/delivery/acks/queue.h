@@ -33,6 +33,7 @@
 #define AMB_BACKOFF_MAX 16u
 #define AMB_QUEUE_TAKES_MAX (UINT64_C(1) << 16) /* of one queue; then its cursors wait */
 #define AMB_ACK_WAIT_DEFAULT_NS (INT64_C(30) * 1000000000)
+#define AMB_QUEUES_RETRY_TURN 256u  /* queues that lacked memory, and try again in one turn */
 #define AMB_QUEUE_HANDLE UINT32_MAX /* in orders: not a subscription's */
 
 struct amb_begun;
@@ -71,7 +72,8 @@ struct amb_queue {
     bool has_priorities;                        /* it reads others than NORMAL */
     struct amb_take **later;                    /* a heap by due_ns */
     size_t later_count, later_size;
-    int64_t retry_ns;               /* it has found no memory, and tries again; INT64_MAX */
+    struct amb_list_node lacking;   /* of the shard: it has found no memory, */
+    int64_t retry_ns;               /* ... and tries again then */
     uint64_t kept_msgs, kept_bytes; /* in ready and later */
     struct amb_heap_account heap;   /* of these takes */
     uint64_t takes;                 /* everywhere */

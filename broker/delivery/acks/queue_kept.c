@@ -119,9 +119,10 @@ void amb_queue_keep(struct amb_queue *queue, struct amb_take *take, int64_t dela
 
 void amb_queue_pause(struct amb_queue *queue)
 {
-    int64_t due_ns = amb_deadline_ns(queue->shard->now_ns, AMB_TAKE_PAUSE_NS);
-    queue->retry_ns = due_ns < queue->retry_ns ? due_ns : queue->retry_ns;
-    queue_wake_by(queue, queue->retry_ns);
+    if (amb_list_is_empty(&queue->lacking)) {
+        queue->retry_ns = amb_deadline_ns(queue->shard->now_ns, AMB_TAKE_PAUSE_NS);
+        amb_list_push_back(&queue->shard->queues.lacking, &queue->lacking);
+    }
 }
 
 void amb_queue_keep_back(struct amb_queue *queue, struct amb_take *take)
@@ -214,11 +215,6 @@ struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_ma
 
 void amb_queue_wake_kept(struct amb_queue *queue, int64_t *next_ns)
 {
-    if (queue->retry_ns <= queue->shard->now_ns) {
-        queue->retry_ns = INT64_MAX;
-        amb_queue_mark(queue);
-    }
-    *next_ns = queue->retry_ns < *next_ns ? queue->retry_ns : *next_ns;
     while (queue->later_count > 0) {
         if (queue->later[0]->due_ns > queue->shard->now_ns) {
             *next_ns = queue->later[0]->due_ns < *next_ns ? queue->later[0]->due_ns : *next_ns;

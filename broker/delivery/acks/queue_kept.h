@@ -32,8 +32,7 @@ void amb_queue_unkeep(struct amb_queue *queue, const struct amb_take *take);
 void amb_queue_take_out(struct amb_queue *queue, struct amb_take *take);
 /* The first of those that are ready, up to that rank. NULL: there is none. */
 struct amb_take *amb_queue_ready(const struct amb_queue *queue, unsigned rank_max);
-/* Those whose time has come are ready, and a pause may be over. *next_ns is lowered to when the
- * next one's comes. */
+/* Those whose time has come are ready. *next_ns is lowered to when the next one's comes. */
 void amb_queue_wake_kept(struct amb_queue *queue, int64_t *next_ns);
 /* Drops all of them. */
 void amb_queue_drop_kept(struct amb_queue *queue);

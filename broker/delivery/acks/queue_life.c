@@ -40,8 +40,8 @@ enum amb_status amb_queue_create(struct amb_shard *shard, uint64_t id,
     queue->shard = shard;
     queue->id = id;
     queue->options = *options;
-    queue->retry_ns = INT64_MAX;
     amb_list_init(&queue->dirty);
+    amb_list_init(&queue->lacking);
     amb_list_init(&queue->cursors);
     amb_list_init(&queue->hungry);
     amb_list_init(&queue->seats);
@@ -63,6 +63,7 @@ void amb_queue_free_if_done(struct amb_queue *queue)
         amb_list_is_empty(&queue->cursors)) {
         amb_list_remove(&queue->sweep.node); /* Its last cursors may have gone with their topics. */
         amb_list_remove(&queue->dirty);
+        amb_list_remove(&queue->lacking);
         amb_sifter_fini(&queue->sifter);
         amb_filter_free(&queue->filter);
         amb_heap_leave(&queue->heap);
@@ -78,6 +79,7 @@ void amb_queue_close(struct amb_queue *queue)
     amb_idmap_remove(&queue->shard->queues.known, &queue->known);
     amb_counters_give_numbers(queue->shard->counters, &queue->counters_slot);
     amb_list_remove(&queue->dirty);
+    amb_list_remove(&queue->lacking);
     if (!amb_sweep_first(queue->shard, &queue->cursors)) {
         amb_sweep_begin(queue->shard, &queue->sweep);
     }

@@ -86,14 +86,16 @@ static inline void amb_shard_slow_init(struct amb_shard_slow *slow)
 
 /* acks/queue.c */
 struct amb_shard_queues {
-    struct amb_idmap known;     /* struct amb_queue.known */
-    struct amb_list_node dirty; /* have something to do this turn */
-    int64_t due_ns;
+    struct amb_idmap known;       /* struct amb_queue.known */
+    struct amb_list_node dirty;   /* have something to do this turn */
+    int64_t due_ns;               /* messages come again: all of them are looked at */
+    struct amb_list_node lacking; /* struct amb_queue.lacking: the next one to try again is first */
 };
 
 static inline void amb_shard_queues_init(struct amb_shard_queues *queues)
 {
     amb_list_init(&queues->dirty);
+    amb_list_init(&queues->lacking);
     queues->due_ns = INT64_MAX;
 }
 

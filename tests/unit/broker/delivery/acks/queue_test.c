@@ -3,6 +3,7 @@
  * Queues: groups, redelivery, what outlives a member; on one worker and on several.
  */
 #include "broker/delivery/acks/queue_kept.h"
+#include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/taker.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_trace.h"
@@ -378,6 +379,68 @@ static void test_a_take_that_no_memory_lends_is_none_in_a_trace(void **state)
     harness_disarm(&w->h, &trace);
 }
 
+/* There may be tens of thousands, and one that lacks memory may be another user's. */
+static void test_a_retry_looks_at_no_other_queue(void **state)
+{
+    struct world *w = *state;
+    const struct amb_shard_queues *queues = &w->h.shards[w->where].queues;
+    struct harness_queue other;
+    harness_queue_open(&w->h, w->where, NULL, &other);
+    harness_queue_read(&other, w->topic);
+    client_join(w->b, 1, &other, NULL);
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, NULL);
+    publish(w, 1, 1, 16);
+    client_say(w->b, 1, 1, 0, 1, AMB_ACK_KIND_NAK, 100 * AMB_NS_PER_SEC);
+    client_quit(w->b, 1, 1);
+    client_release_all(w->b, 1);
+    harness_queue_close(&other);
+    harness_settle(&w->h);
+    /* A look at all of them would find that nothing is due any more. */
+    int64_t due_ns = queues->due_ns;
+    assert_true(due_ns > w->h.now_ns && due_ns < INT64_MAX);
+    lack_memory(w);
+    client_say(w->a, 0, 1, 0, 1, AMB_ACK_KIND_NAK, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
+        harness_settle(&w->h);
+        assert_int_equal(queues->due_ns, due_ns);
+    }
+    stay_without_memory(w, 20 * AMB_NS_PER_MS);
+    assert_int_equal(w->a->subs[0].last, 2);
+    client_drain(w->a, 0);
+}
+
+#define LACKING (AMB_QUEUES_RETRY_TURN + 10u)
+
+static void test_queues_that_lack_memory_try_again_some_a_turn(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[w->where];
+    const struct amb_queue_options options = {.ack = AMB_ACK_EXPLICIT};
+    struct amb_queue *lacking[LACKING];
+    for (unsigned i = 0; i < LACKING; i++) {
+        assert_int_equal(amb_queue_create(shard, 1000 + i, &options, NULL, &lacking[i]), AMB_OK);
+        amb_queue_pause(lacking[i]);
+        amb_queue_pause(lacking[i]);
+    }
+    amb_queue_close(lacking[0]);
+    assert_int_equal(amb_queues_due(shard) - shard->now_ns, AMB_TAKE_PAUSE_NS);
+    harness_pass(&w->h, AMB_TAKE_PAUSE_NS);
+    (void)harness_turn(&w->h, w->where);
+    unsigned left = 0;
+    AMB_LIST_FOR_EACH (node, &shard->queues.lacking) {
+        left++;
+    }
+    assert_int_equal(left, LACKING - 1 - AMB_QUEUES_RETRY_TURN);
+    assert_true(amb_queues_due(shard) <= shard->now_ns); /* The worker does not sleep. */
+    (void)harness_turn(&w->h, w->where);
+    assert_int_equal(amb_queues_due(shard), INT64_MAX);
+    for (unsigned i = 1; i < LACKING; i++) {
+        amb_queue_close(lacking[i]);
+    }
+}
+
 /* ---- no memory for a take ---- */
 
 static bool lacks_takes;
@@ -553,10 +616,13 @@ int main(void)
         BOTH(test_without_a_member_it_blocks_nobody_and_is_cut_with_an_exact_gap),
         BOTH(test_a_gap_counts_once_where_no_memory_lends_what_is_behind),
         BOTH(test_a_take_that_no_memory_lends_is_none_in_a_trace),
+        BOTH(test_queues_that_lack_memory_try_again_some_a_turn),
         cmocka_unit_test_setup_teardown(
             test_a_nak_that_no_memory_lends_is_tried_again_after_a_pause, setup_spread, teardown),
         cmocka_unit_test_setup_teardown(test_a_message_that_no_memory_lends_goes_out_after_a_pause,
                                         setup_spread, teardown),
+        cmocka_unit_test_setup_teardown(test_a_retry_looks_at_no_other_queue, setup_spread,
+                                        teardown),
         BOTH(test_settled_messages_stay_settled_where_no_memory_splits_a_take),
         BOTH(test_a_backoff_outlasts_a_lack_of_memory),
         BOTH(test_without_memory_a_nak_is_of_that_message_alone),
