@@ -84,8 +84,7 @@ void amb_queue_take_home(struct amb_mail *mail, void *owner)
     take->lost = take->end == AMB_TAKE_UNSENT ? take->lost : 0;
     take->loss = take->lost == 0 ? AMB_LOSS_NONE : take->loss;
     amb_queue_late_settle(take, take->late);
-    amb_take_put(queue->shard, take->late);
-    take->late = NULL;
+    amb_queue_take_forget_late(take);
     if (take->end == AMB_TAKE_SETTLED || take->left == 0 || queue->is_closed) {
         amb_queue_take_drop(take);
         if (queue->is_closed) {

@@ -40,18 +40,20 @@ static bool is_of_slice(const struct amb_take *take, const struct amb_take *ack)
     return false;
 }
 
-/* Without memory the messages may come again. */
-static void settle_away(struct amb_queue *queue, struct amb_take *take, const struct amb_take *ack)
+/* The ACK itself is kept for that take, so no memory can lack. Others of its entry may have it,
+ * too: a message that is settled is never open again. */
+static void settle_away(struct amb_take *take, struct amb_take *ack)
 {
     if (take->late == NULL) {
-        take->late = amb_take_get(queue->shard);
+        take->late = ack;
+        ack->late_of++;
     }
-    for (unsigned w = 0; take->late != NULL && w < AMB_TAKE_WORDS; w++) {
+    for (unsigned w = 0; w < AMB_TAKE_WORDS; w++) {
         take->late->bits[w] |= ack->bits[w];
     }
 }
 
-static void queue_settle(struct amb_queue *queue, const struct amb_take *ack)
+static void queue_settle(struct amb_queue *queue, struct amb_take *ack)
 {
     const struct amb_take_key *key = &ack->key;
     struct amb_take *take = amb_queue_again_first(queue, key);
@@ -65,7 +67,11 @@ static void queue_settle(struct amb_queue *queue, const struct amb_take *ack)
         struct amb_take *next = AMB_CONTAINER_OF(take->kin.next, struct amb_take, kin);
         is_last = take == last;
         if (take->key.topic == key->topic && take->key.seq == key->seq && is_of_slice(take, ack)) {
-            (take->is_kept ? settle_kept : settle_away)(queue, take, ack);
+            if (take->is_kept) {
+                settle_kept(queue, take, ack);
+            } else {
+                settle_away(take, ack);
+            }
         }
         take = next;
     }
@@ -79,5 +85,7 @@ void amb_queue_late_ack(struct amb_mail *mail, void *owner)
     if (node != NULL) {
         queue_settle(AMB_CONTAINER_OF(node, struct amb_queue, known), ack);
     }
-    amb_take_put(shard, ack);
+    if (ack->late_of == 0) {
+        amb_take_put(shard, ack);
+    }
 }

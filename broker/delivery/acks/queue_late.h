@@ -10,7 +10,7 @@
  *
  * So the member that has it by then acknowledges in vain, or refuses in vain.
  *
- * Threads: the queue's worker. Memory: a take for each one of which messages were settled while it
+ * Threads: the queue's worker. Memory: none of its own. The first ACK of a take is kept while that
  * is out.
  */
 #pragma once

@@ -109,6 +109,15 @@ void amb_queue_take_again(struct amb_take *take, uint32_t attempt)
     }
 }
 
+void amb_queue_take_forget_late(struct amb_take *take)
+{
+    struct amb_take *late = take->late;
+    take->late = NULL;
+    if (late != NULL && --late->late_of == 0) {
+        amb_take_put(take->queue->shard, late);
+    }
+}
+
 void amb_queue_take_drop(struct amb_take *take)
 {
     struct amb_queue *queue = take->queue;
@@ -121,7 +130,7 @@ void amb_queue_take_drop(struct amb_take *take)
         amb_tally_settle(queue->shard, take->tally, take->acked);
     }
     amb_queue_again_remove(take);
-    amb_take_put(queue->shard, take->late);
+    amb_queue_take_forget_late(take);
     amb_entry_unref(take->entry, queue->shard);
     take->topic->naming--;
     queue->takes--;

@@ -26,5 +26,7 @@ void amb_queue_take_given(struct amb_take *take, struct amb_tally *tally);
 void amb_queue_take_tell(struct amb_take *take);
 /* It had so many deliveries before. */
 void amb_queue_take_again(struct amb_take *take, uint32_t attempt);
+/* It is home, and its late ACKs have had their effect: they are no longer kept for it. */
+void amb_queue_take_forget_late(struct amb_take *take);
 /* Gives up all that it has, and puts it away. */
 void amb_queue_take_drop(struct amb_take *take);

@@ -88,6 +88,7 @@ struct amb_take {
     uint64_t number; /* of its delivery */
     int64_t due_ns;  /* at the member: ack_wait ends; at home: not before */
     enum amb_take_end end;
+    uint32_t late_of;              /* of a late ACK: the takes that have it as `late` */
     int64_t delay_ns;              /* NAK: asked for; 0: the queue's choice */
     char *reason;                  /* TERM: why, or NULL */
     uint64_t bits[AMB_TAKE_WORDS]; /* of the entry's messages: not settled */
@@ -96,7 +97,8 @@ struct amb_take {
     struct amb_idmap_node again; /* of the queue: the first of its entry */
     struct amb_list_node kin;    /* a ring: those of the same entry. Of a former one, at the member:
                                   * struct amb_formers.released */
-    struct amb_take *late;       /* its bits: settled by late ACKs while a member has it; or NULL */
+    struct amb_take *late;       /* its bits: settled by late ACKs while a member has it; or NULL.
+                                  * Takes of one entry may share it */
     uint32_t later_at;           /* its place among those that wait for their time */
     bool is_in_ring, is_first;   /* of its entry; and so in the queue's table */
     bool is_kept;                /* the queue has it: queue_kept.h */

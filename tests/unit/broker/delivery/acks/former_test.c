@@ -11,6 +11,16 @@
 
 #define WAIT_NS (30 * AMB_NS_PER_SEC)
 
+static bool lacks_takes;
+
+struct amb_take *__real_amb_take_get(struct amb_shard *shard);
+struct amb_take *__wrap_amb_take_get(struct amb_shard *shard);
+
+struct amb_take *__wrap_amb_take_get(struct amb_shard *shard)
+{
+    return lacks_takes ? NULL : __real_amb_take_get(shard);
+}
+
 /* That members have sent home. */
 static unsigned late_acks, takes_home;
 
@@ -169,6 +179,55 @@ static void test_messages_that_were_acknowledged_late_do_not_die(void **state)
     client_release_all(w->b, 0);
     expect_rest(w, w->b, 2); /* The other one has come as often as it may. */
     assert_int_equal(harness_queue(&w->q)->dead, 0);
+}
+
+/* There is no memory when the ACKs come. The first one is of messages of both members. */
+static void test_late_acks_need_no_memory_where_members_have_the_messages(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 8});
+    publish(w, 2, 4, 16);
+    client_join(w->b, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 8});
+    time_is_over(w);
+    uint64_t last[2] = {w->a->subs[0].last, w->b->subs[0].last};
+    assert_true(last[0] > 2 && last[1] > 0); /* Each has a part of both. */
+    lacks_takes = true;
+    client_ack(w->a, 0, 1);
+    client_ack(w->a, 0, 2);
+    lacks_takes = false;
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    expect_rest(w, w->b, last[1]);
+    assert_int_equal(w->a->subs[0].last, last[0]);
+    expect_settled_late(w, 8);
+    expect_seen(w, 1, 8, 2);
+}
+
+/* ACKs of parts: the first one is of messages of both members, the others of one each. */
+static void test_late_acks_of_one_batch_add_up(void **state)
+{
+    struct world *w = *state;
+    open_with(w, NULL);
+    client_join(w->a, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 8});
+    publish(w, 1, 4, 16);
+    client_join(w->b, 0, &w->q, &(struct amb_subscription_options){.credit_msgs = 8});
+    time_is_over(w);
+    assert_int_equal(w->a->subs[0].last, 2);
+    assert_int_equal(w->b->subs[0].last, 1); /* two each */
+    client_say(w->a, 0, 1, 1, 2, AMB_ACK_KIND_ACK, 0);
+    const struct amb_take *one =
+        AMB_CONTAINER_OF(amb_idmap_any(&harness_queue(&w->q)->again), struct amb_take, again);
+    const struct amb_take *other = AMB_CONTAINER_OF(one->kin.next, struct amb_take, kin);
+    assert_ptr_not_equal(one, other);
+    assert_ptr_equal(one->late, other->late);
+    client_say(w->a, 0, 1, 0, 1, AMB_ACK_KIND_ACK, 0);
+    client_say(w->a, 0, 1, 3, 1, AMB_ACK_KIND_ACK, 0);
+    client_release_all(w->a, 0);
+    client_release_all(w->b, 0);
+    expect_rest(w, w->b, 1);
+    assert_int_equal(w->a->subs[0].last, 2);
+    expect_settled_late(w, 4);
 }
 
 /* The member that has them leaves, and they are given to nobody. */
@@ -661,6 +720,8 @@ int main(void)
         BOTH(test_a_member_refuses_in_vain_messages_that_were_acknowledged_late),
         BOTH(test_messages_that_were_acknowledged_late_do_not_die),
         BOTH(test_messages_that_were_acknowledged_late_stay_settled_when_their_member_leaves),
+        BOTH(test_late_acks_need_no_memory_where_members_have_the_messages),
+        BOTH(test_late_acks_of_one_batch_add_up),
         BOTH(test_a_late_ack_settles_what_the_queue_keeps),
         BOTH(test_a_late_nak_term_or_in_progress_changes_nothing),
         BOTH(test_a_late_cumulative_ack_settles_all_former_deliveries_before_it),
