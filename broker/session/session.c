@@ -45,6 +45,7 @@ enum amb_status amb_session_create(struct amb_shard *shard, uint32_t index, uint
     session->mapped_max = shard->limits->max_mapped_per_session;
     session->mapped_host_max = shard->config->memory.host.size / 2;
     amb_list_init(&session->stalled);
+    amb_list_init(&session->lack.node);
     amb_list_init(&session->clearing);
     amb_sifter_init(&session->sifter);
     amb_list_init(&session->publisher_list);
@@ -98,6 +99,7 @@ void amb_session_destroy(struct amb_session **session)
            (node = amb_list_pop_front(&s->sifter.cursors)) != NULL) {
         amb_cursor_wake(AMB_CONTAINER_OF(node, struct amb_cursor, stalled));
     }
+    amb_list_remove(&s->lack.node);
     amb_sifter_fini(&s->sifter);
     amb_prelude_forget(&s->prelude);
     amb_list_remove(&s->live);

@@ -93,6 +93,13 @@ struct amb_session_word {
     struct amb_rhythm flow; /* of receipts */
 };
 
+/* Room that some of its readers lack in its user's quota: reader/lazy.h. */
+struct amb_session_lack {
+    struct amb_list_node node; /* of shard->lazy.lacking */
+    uint64_t bytes;            /* the least that one of them wants */
+    int64_t due_ns;            /* the next time to ask */
+};
+
 struct amb_session {
     struct amb_shard *shard;
     uint32_t index, generation;
@@ -122,6 +129,7 @@ struct amb_session {
     bool is_dormant;              /* cold, and its link stays armed: the worker's epoll tells */
     bool has_bell;                /* its link's descriptor is in the worker's epoll */
     struct amb_list_node stalled; /* struct amb_cursor.stalled */
+    struct amb_session_lack lack; /* some of these wait for that */
     struct amb_prelude *prelude;  /* of the one cursor that keeps its slice while the link is
                                      full; or NULL */
     struct amb_sifter sifter;     /* the steps that its filters may cost */

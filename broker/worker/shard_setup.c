@@ -35,6 +35,7 @@ static void shard_init_parts(struct amb_shard *shard)
     amb_shard_queues_init(&shard->queues);
     amb_shard_takers_init(&shard->takers);
     amb_shard_pace_init(&shard->pace);
+    amb_shard_lazy_init(&shard->lazy);
     amb_shard_spill_init(&shard->spill);
     amb_shard_sweep_init(&shard->sweep);
     amb_shard_clearing_init(&shard->clearing);

@@ -7,6 +7,7 @@
 #include "broker/delivery/acks/taker.h"
 #include "broker/delivery/forward.h"
 #include "broker/delivery/hold.h"
+#include "broker/delivery/reader/lazy.h"
 #include "broker/delivery/reader/sift.h"
 #include "broker/delivery/reader/sweep.h"
 #include "broker/delivery/slow.h"
@@ -97,6 +98,9 @@ unsigned amb_shard_turn(struct amb_shard *shard, int64_t now_ns, int64_t real_ns
     if (now_ns >= shard->pace.due_ns) {
         (void)amb_pace_tick(shard);
     }
+    if (!amb_list_is_empty(&shard->lazy.lacking)) {
+        amb_lazy_retry(shard);
+    }
     if (now_ns >= shard->spill.due_ns) {
         (void)amb_spill_tick(shard);
     }
@@ -175,6 +179,7 @@ static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_queues_due,        /* messages that a queue gives out again */
     amb_takers_due,        /* takes that expire */
     amb_pace_tick,         /* readers whose pace lets them go on */
+    amb_lazy_due,          /* readers that pin more than their user's quota has room for */
     amb_sift_due,          /* filters of users who are past their quota of tests */
     amb_spill_tick,        /* messages that move to host memory */
     amb_slow_tick,         /* notes about slow readers */

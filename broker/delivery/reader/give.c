@@ -210,8 +210,14 @@ bool amb_give_lazy(struct amb_cursor *cursor, struct amb_entry *entry, uint32_t 
     uint32_t first = cursor->within, count = end - first;
     const struct amb_piece piece = amb_lazy_piece(entry, first, count);
     uint64_t bytes = piece.meta_len + (sub->options.lazy == AMB_LAZY_PIN ? piece.data_len : 0);
-    if (!is_ready(cursor, count, amb_lazy_bytes(sub, entry)) || !amb_lazy_has_room(sub, entry) ||
-        !may_count(sub->session, entry) ||
+    if (!is_ready(cursor, count, amb_lazy_bytes(sub, entry))) {
+        return false;
+    }
+    if (!amb_lazy_has_room(sub, entry)) {
+        amb_lazy_lack(sub, entry);
+        return false;
+    }
+    if (!may_count(sub->session, entry) ||
         amb_lazy_deliver(sub, entry, first, count, bytes) != AMB_OK) {
         return false;
     }

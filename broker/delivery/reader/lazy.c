@@ -56,6 +56,63 @@ bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entr
            amb_entry_charge(entry) <= session_room(sub->session, entry);
 }
 
+/* ---- no room in the user's quota ---- */
+
+static void lack_until(struct amb_session *session)
+{
+    struct amb_shard *shard = session->shard;
+    session->lack.due_ns = amb_deadline_ns(shard->now_ns, AMB_LAZY_PAUSE_NS);
+    amb_list_push_back(&shard->lazy.lacking, &session->lack.node);
+}
+
+void amb_lazy_lack(struct amb_subscription *sub, const struct amb_entry *entry)
+{
+    struct amb_session *session = sub->session;
+    struct amb_session_lack *lack = &session->lack;
+    uint64_t bytes = amb_entry_charge(entry);
+    if (session->purse == NULL || bytes <= amb_purse_map_room(session->purse)) {
+        return; /* Its own deliveries make room when they come back. */
+    }
+    if (amb_list_is_empty(&lack->node)) {
+        lack->bytes = bytes;
+        lack_until(session);
+    }
+    lack->bytes = bytes < lack->bytes ? bytes : lack->bytes;
+}
+
+/* All pauses are as long. NULL: there is none. */
+static struct amb_session *lacking_first(const struct amb_shard *shard)
+{
+    const struct amb_list_node *list = &shard->lazy.lacking;
+    return amb_list_is_empty(list) ? NULL
+                                   : AMB_CONTAINER_OF(list->next, struct amb_session, lack.node);
+}
+
+int64_t amb_lazy_due(struct amb_shard *shard)
+{
+    const struct amb_session *session = lacking_first(shard);
+    return session == NULL ? INT64_MAX : session->lack.due_ns;
+}
+
+void amb_lazy_retry(struct amb_shard *shard)
+{
+    for (unsigned left = AMB_LAZY_RETRY_TURN; left > 0 && amb_lazy_due(shard) <= shard->now_ns;
+         left--) {
+        struct amb_session *session = lacking_first(shard);
+        amb_list_remove(&session->lack.node);
+        if (amb_list_is_empty(&session->stalled)) {
+            continue; /* They have been woken by something else, or are gone. */
+        }
+        if (session->lack.bytes <= amb_purse_map_room(session->purse)) {
+            amb_session_unstall(session);
+        } else {
+            lack_until(session);
+        }
+    }
+}
+
+/* ---- what is delivered ---- */
+
 /* Room for one more payload that is not pinned; false: it is stale from the beginning. */
 static bool make_room(struct amb_subscription *sub, const struct amb_entry *entry)
 {

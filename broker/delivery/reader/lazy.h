@@ -18,6 +18,10 @@
  * A client that maps may ask for a whole payload in place; its delivery then is as one that came
  * so.
  *
+ * A user's quota may have no room for what a reader pins. The user's other sessions give room back
+ * and wake nobody, so the worker looks for it again and again. A look wakes readers only where the
+ * quota has room for one of them.
+ *
  * Threads: the shard's worker. Memory: a kept payload is a reference on its entry; never allocates.
  */
 #pragma once
@@ -25,13 +29,17 @@
 #include "broker/delivery/reader/piece.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/shard/entry.h"
+#include "wire/base/clock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define AMB_LAZY_FETCHES_MAX 64u /* answers that wait in a session's link */
+#define AMB_LAZY_PAUSE_NS (5 * AMB_NS_PER_MS) /* between two looks for room in a user's quota */
+#define AMB_LAZY_RETRY_TURN 256u              /* sessions whose quota is looked at in one turn */
+#define AMB_LAZY_FETCHES_MAX 64u              /* answers that wait in a session's link */
 
 struct amb_frame;
+struct amb_shard;
 
 /* The most that a delivery of that entry, or of a part of it, is charged: credit is asked for that
  * much. */
@@ -47,6 +55,13 @@ static inline uint64_t amb_lazy_bytes(const struct amb_subscription *sub,
 struct amb_piece amb_lazy_piece(const struct amb_entry *entry, uint32_t first, uint32_t count);
 /* May another payload be pinned for it? */
 bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entry *entry);
+/* There is none. If it is the user's quota that lacks room, the session's readers are woken when it
+ * has some. */
+void amb_lazy_lack(struct amb_subscription *sub, const struct amb_entry *entry);
+/* Once a turn, where there are such sessions: some of their quotas are looked at. */
+void amb_lazy_retry(struct amb_shard *shard);
+/* The time at which that is next to be done; INT64_MAX. */
+int64_t amb_lazy_due(struct amb_shard *shard);
 /* amb_subscription_deliver for a lazy one: notes the delivery, and keeps what its kind keeps. */
 AMB_MUST_CHECK enum amb_status amb_lazy_deliver(struct amb_subscription *sub,
                                                 struct amb_entry *entry, uint32_t first,

@@ -46,8 +46,14 @@ static inline void amb_shard_pace_init(struct amb_shard_pace *pace)
 
 /* reader/lazy.c */
 struct amb_shard_lazy {
-    uint64_t kept; /* bytes that may go stale */
+    uint64_t kept;                /* bytes that may go stale */
+    struct amb_list_node lacking; /* struct amb_session_lack.node: the next one to ask is first */
 };
+
+static inline void amb_shard_lazy_init(struct amb_shard_lazy *lazy)
+{
+    amb_list_init(&lazy->lacking);
+}
 
 /* reader/sweep.c, reader/subscription.c */
 struct amb_shard_sweep {

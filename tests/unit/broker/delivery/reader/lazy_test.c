@@ -10,6 +10,7 @@
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
+#include "tests/support/quota.h"
 #include "tests/support/shard/shard_lease.h"
 #include "tests/support/shard/shard_queue.h"
 #include "tests/support/shard/shard_trio.h"
@@ -216,6 +217,127 @@ static void pins_stay_within_what_a_session_may_hold(void **state)
     assert_int_equal(w->far->subs[0].msgs, 10);
     assert_int_equal(w->far->subs[0].lost, 0);
     finish(w);
+}
+
+#define PINNED 50000u /* bytes of a message: one to a piece of the quota */
+
+/* One user has both readers, and a quota of four messages. Each reader has pinned two. */
+static void use_up_quota(struct shard_trio *w, struct quota_user *user)
+{
+    quota_user_init(user);
+    quota_limit(user->account, AMB_QUOTA_MAPPED, 4 * AMB_PURSE_PIECE);
+    struct shard_client *const readers[] = {w->near, w->far};
+    for (unsigned r = 0; r < 2; r++) {
+        readers[r]->session->mapped_max = UINT64_MAX; /* Its own limit is not in the way. */
+        quota_user_owns(user, readers[r]->session);
+    }
+    begin(w, "a", AMB_LAZY_PIN, 0);
+    send(w, 4, 1, PINNED);
+    assert_int_equal(w->near->subs[0].msgs, 2);
+    assert_int_equal(w->far->subs[0].msgs, 2);
+}
+
+static void end_quota(struct shard_trio *w, struct quota_user *user)
+{
+    client_close(w->near, false);
+    client_close(w->far, false);
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < w->h.count; i++) {
+        assert_true(amb_list_is_empty(&w->h.shards[i].lazy.lacking));
+    }
+    quota_user_fini(user);
+}
+
+static void finish_quota(struct shard_trio *w, struct quota_user *user)
+{
+    finish(w);
+    end_quota(w, user);
+}
+
+/* The other one gives back what it had: nothing else wakes this one, which gives back nothing. */
+static void a_pinning_reader_goes_on_when_its_user_has_room_again(void **state)
+{
+    struct shard_trio *w = *state;
+    const struct amb_shard *shard = &w->h.shards[2];
+    struct quota_user user;
+    use_up_quota(w, &user);
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t wait_ns = amb_lazy_due(&w->h.shards[2]) - shard->now_ns;
+        assert_in_range(wait_ns, 1, AMB_LAZY_PAUSE_NS); /* It may sleep, and no longer. */
+        harness_pass(&w->h, wait_ns);
+        harness_settle(&w->h);
+    }
+    client_drain(w->near, 0);
+    assert_int_equal(w->near->subs[0].msgs, 4);
+    assert_int_equal(w->far->subs[0].msgs, 2);
+    harness_pass(&w->h, AMB_LAZY_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_int_equal(w->far->subs[0].msgs, 4);
+    assert_int_equal(amb_lazy_due(&w->h.shards[2]), INT64_MAX); /* Nothing is left to wait for. */
+    finish_quota(w, &user);
+}
+
+/* It gives back what it had itself, and ends: a look finds nobody who waits. */
+static void a_pinning_reader_that_has_gone_on_is_not_waited_for(void **state)
+{
+    struct shard_trio *w = *state;
+    struct quota_user user;
+    use_up_quota(w, &user);
+    assert_in_range(amb_lazy_due(&w->h.shards[1]), 1, w->h.now_ns + AMB_LAZY_PAUSE_NS);
+    client_drain(w->near, 0);
+    client_drain(w->far, 0);
+    harness_pass(&w->h, AMB_LAZY_PAUSE_NS);
+    harness_settle(&w->h);
+    assert_int_equal(amb_lazy_due(&w->h.shards[1]), INT64_MAX);
+    assert_int_equal(amb_lazy_due(&w->h.shards[2]), INT64_MAX);
+    finish_quota(w, &user);
+}
+
+static void a_session_that_ends_does_not_wait_for_its_quota(void **state)
+{
+    struct shard_trio *w = *state;
+    struct quota_user user;
+    use_up_quota(w, &user);
+    end_quota(w, &user);
+}
+
+#define LACKING (AMB_LAZY_RETRY_TURN + 10u)
+
+static void sessions_whose_quota_is_used_up_are_looked_at_some_a_turn(void **state)
+{
+    struct shard_trio *w = *state;
+    struct amb_shard *shard = &w->h.shards[2];
+    const struct amb_subscription_options options = {.lazy = AMB_LAZY_PIN};
+    struct shard_client *readers[LACKING];
+    struct quota_user user;
+    use_up_quota(w, &user);
+    client_close_pub(w->p, 0);
+    uint32_t topic = harness_topic(&w->h, "b", 1);
+    client_open_pub(w->p, 1, topic, false);
+    for (unsigned i = 0; i < LACKING; i++) {
+        readers[i] = shard_client_create(&w->h, 2, NULL);
+        quota_user_owns(&user, readers[i]->session);
+        client_subscribe(readers[i], 0, topic, &options);
+    }
+    harness_settle(&w->h);
+    for (unsigned i = 0; i < 2; i++) { /* Each pins the first one, as it always may. */
+        client_send(w->p, 1, 1, PINNED);
+        harness_settle(&w->h);
+    }
+    harness_pass(&w->h, 2 * AMB_LAZY_PAUSE_NS);
+    (void)harness_turn(&w->h, 2);
+    unsigned left = 0;
+    AMB_LIST_FOR_EACH (node, &shard->lazy.lacking) {
+        left += AMB_CONTAINER_OF(node, struct amb_session, lack.node)->lack.due_ns <= shard->now_ns;
+    }
+    assert_int_equal(left, LACKING + 1 - AMB_LAZY_RETRY_TURN); /* far waits, too. */
+    (void)harness_turn(&w->h, 2);
+    assert_int_equal(amb_lazy_due(shard) - shard->now_ns, AMB_LAZY_PAUSE_NS - 1000);
+    for (unsigned i = 0; i < LACKING; i++) {
+        assert_int_equal(readers[i]->subs[0].msgs, 1);
+        client_close(readers[i], false);
+    }
+    end_quota(w, &user);
 }
 
 static void what_was_given_back_is_stale(void **state)
@@ -526,6 +648,10 @@ int main(void)
         TEST(memory_that_is_short_makes_stale_what_is_not_pinned),
         TEST(more_than_memory_has_is_published_against_lazy_readers),
         TEST(pins_stay_within_what_a_session_may_hold),
+        TEST(a_pinning_reader_goes_on_when_its_user_has_room_again),
+        TEST(a_pinning_reader_that_has_gone_on_is_not_waited_for),
+        TEST(a_session_that_ends_does_not_wait_for_its_quota),
+        TEST(sessions_whose_quota_is_used_up_are_looked_at_some_a_turn),
         TEST(what_was_given_back_is_stale),
         TEST(a_handle_that_is_anothers_by_now_is_stale),
         TEST(a_number_that_was_not_given_ends_the_session),
