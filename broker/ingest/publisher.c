@@ -145,6 +145,7 @@ enum amb_status amb_publisher_admit_commit(struct amb_publisher *publisher,
                            frame->data_len + frame->meta_len);
         }
         publisher->batches++;
+        publisher->entries.batches++; /* It says nothing of the batches in its window. */
         amb_publisher_entries_take(publisher);
     }
     return status;

@@ -24,7 +24,7 @@ struct amb_publisher_entries {
     bool is_taken;    /* for the batch that came last one was reserved */
     uint64_t size;    /* bytes of a batch lately: the smaller the sooner; 0: not known */
     uint64_t bytes;   /* received when that was measured, */
-    uint64_t batches; /* ... and batches */
+    uint64_t batches; /* ... and batches; commits, too, that came since */
 };
 
 /* Its window has opened further. */

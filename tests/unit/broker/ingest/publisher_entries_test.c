@@ -135,6 +135,19 @@ static void test_as_many_are_reserved_as_batches_of_that_size_take(void **state)
                     w->h.shards[0].entries.max / 64);
 }
 
+/* Commits take entries, and nothing of the window: they say nothing of the batches in it. */
+static void test_commits_do_not_make_batches_look_small(void **state)
+{
+    struct world *w = *state;
+    struct amb_publisher *p = publisher(w, 0);
+    uint32_t reserved = p->entries.reserved;
+    for (unsigned i = 0; i < 2 * reserved; i++) {
+        const struct amb_frame frame = {.type = AMB_FRAME_COMMIT, .seq = p->batches + 1};
+        assert_int_equal(amb_publisher_admit_commit(p, &frame), AMB_OK);
+        assert_in_range(p->entries.reserved, 0, reserved);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +156,7 @@ int main(void)
         T(test_windows_stay_shut_where_entries_are_few),
         T(test_what_is_reserved_is_bounded_and_comes_back),
         T(test_as_many_are_reserved_as_batches_of_that_size_take),
+        T(test_commits_do_not_make_batches_look_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
