@@ -121,7 +121,8 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
 {
     struct amb_bufpool *pool = publisher->pool;
     pool->is_pressed = true;
-    enum amb_status status = amb_reclaim_alloc(publisher->session->shard, pool, len, out);
+    enum amb_status status = amb_reclaim_alloc_short(publisher->session->shard, pool, len,
+                                                     publisher->entries.is_taken, out);
     pool->is_pressed = false;
     return status;
 }

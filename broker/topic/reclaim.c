@@ -137,8 +137,8 @@ struct reclaim {
     struct amb_bufpool *pool; /* of the shard: where */
     uint64_t len;
     struct amb_buf *out; /* NULL: bytes */
-    bool is_granted;     /* the buffer is for what was reserved, */
-    bool has_entry;      /* ... and so is its entry */
+    bool is_granted;     /* the buffer is for what was reserved */
+    bool has_entry;      /* its entry was reserved */
     bool wide;           /* of bytes: amb_bufpool_reserve */
     bool may_wait;       /* a caller that wants it comes again: a turn's work is enough */
 };
@@ -305,6 +305,13 @@ enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bu
         shard,
         &(struct reclaim){
             .pool = pool, .len = len, .out = out, .is_granted = true, .has_entry = has_entry});
+}
+
+enum amb_status amb_reclaim_alloc_short(struct amb_shard *shard, struct amb_bufpool *pool,
+                                        uint64_t len, bool has_entry, struct amb_buf *out)
+{
+    return reclaim(shard,
+                   &(struct reclaim){.pool = pool, .len = len, .out = out, .has_entry = has_entry});
 }
 
 bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint64_t bytes,

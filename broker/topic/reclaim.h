@@ -34,6 +34,10 @@ AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard,
                                                          struct amb_bufpool *pool, uint64_t len,
                                                          bool has_entry, struct amb_buf *out);
+/* The same of what was granted, but not reserved: it may have what others leave. */
+AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_short(struct amb_shard *shard,
+                                                       struct amb_bufpool *pool, uint64_t len,
+                                                       bool has_entry, struct amb_buf *out);
 /* Reserves bytes of a window (amb_bufpool_reserve); one turn's work, too. False: not now; there may
  * be room soon. */
 AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool,

@@ -3,6 +3,7 @@
  * The entries that windows reserve. A publisher of tiny batches takes nobody the entries for what
  * was granted. The memory of windows is publisher_window_test.c.
  */
+#include "broker/ingest/publisher_reserve.h"
 #include "broker/shard/entry.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
@@ -148,6 +149,18 @@ static void test_commits_do_not_make_batches_look_small(void **state)
     }
 }
 
+/* Its window was wider than the memory that was reserved for it. */
+static void test_an_entry_is_kept_for_a_batch_without_reserved_memory(void **state)
+{
+    struct world *w = *state;
+    struct amb_publisher *p = publisher(w, 0);
+    assert_true(p->entries.reserved > 0);
+    amb_publisher_unreserve(p, p->reserved);
+    w->h.shards[0].entries.max = 0;
+    assert_int_equal(send_own(w, 1, LEN), 0);
+    assert_true(p->is_short);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +170,7 @@ int main(void)
         T(test_what_is_reserved_is_bounded_and_comes_back),
         T(test_as_many_are_reserved_as_batches_of_that_size_take),
         T(test_commits_do_not_make_batches_look_small),
+        T(test_an_entry_is_kept_for_a_batch_without_reserved_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
