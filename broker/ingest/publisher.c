@@ -56,9 +56,7 @@ enum amb_status amb_publisher_create(struct amb_session *session, uint32_t handl
     publisher->window = past->bytes < past->window ? past->window : past->bytes;
     amb_publisher_reserve_open(publisher);
     amb_publisher_open_first(publisher);
-    publisher->entries.bytes = past->bytes;
-    publisher->entries.batches = past->batches;
-    amb_publisher_entries_open(publisher);
+    amb_publisher_entries_begin(publisher);
     amb_list_init(&publisher->pending);
     amb_list_init(&publisher->starving);
     amb_list_init(&publisher->preparing);

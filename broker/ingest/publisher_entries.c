@@ -9,14 +9,23 @@
 #define PART 8u                          /* reserved: of all, of one session's */
 #define SIZE_UNKNOWN (UINT64_C(4) << 10) /* of a batch, before the first ones came */
 #define SIZE_LEAST ((uint64_t)sizeof(struct amb_record))
+#define LOOKS 16u /* at publishers that may have more than their part, for one that lacks some */
 
 static void set_reserved(struct amb_publisher *publisher, uint32_t count)
 {
     struct amb_session *session = publisher->session;
-    size_t *all = &session->shard->entries.reserved, *own = &session->entries_reserved;
-    *all = *all - publisher->entries.reserved + count;
-    *own = *own - publisher->entries.reserved + count;
+    struct amb_shard_entries *all = &session->shard->entries;
+    bool had = session->entries_reserved > 0;
+    all->reserved = all->reserved - publisher->entries.reserved + count;
+    session->entries_reserved = session->entries_reserved - publisher->entries.reserved + count;
     publisher->entries.reserved = count;
+    all->sessions += session->entries_reserved > 0;
+    all->sessions -= had;
+    if (count == 0) {
+        amb_list_remove(&publisher->entries.node);
+    } else if (amb_list_is_empty(&publisher->entries.node)) {
+        amb_list_push_back(&all->holders, &publisher->entries.node);
+    }
 }
 
 /* Down at once, or many small batches after a large one would find too little; up by twice. */
@@ -39,8 +48,7 @@ static size_t less(size_t most, size_t used)
     return used < most ? most - used : 0;
 }
 
-/* How many more may be reserved for the publisher. Sessions that keep theirs leave the next one
- * some, however many they are. */
+/* How many more may be reserved for the publisher, and nobody has. */
 static size_t room(const struct amb_publisher *publisher)
 {
     const struct amb_session *session = publisher->session;
@@ -53,20 +61,68 @@ static size_t room(const struct amb_publisher *publisher)
     return left < in_all ? left : in_all;
 }
 
+/* An equal part for each session that has some, and for this one. */
+static size_t part(const struct amb_session *session)
+{
+    const struct amb_shard_entries *entries = &session->shard->entries;
+    size_t each = entries->max / PART / (entries->sessions + (session->entries_reserved == 0));
+    return each > 0 ? each : 1;
+}
+
+/* So many more for the session, at most, of those that others have beyond their part. Whoever has
+ * no more than that goes to the end of the list, so those who have are found in the end. */
+static size_t take_back(struct amb_session *session, size_t wanted)
+{
+    struct amb_list_node *holders = &session->shard->entries.holders;
+    size_t each = part(session), got = 0;
+    for (unsigned i = 0; i < LOOKS && got < wanted && !amb_list_is_empty(holders); i++) {
+        struct amb_publisher *other =
+            AMB_CONTAINER_OF(holders->next, struct amb_publisher, entries.node);
+        size_t more = less(other->session->entries_reserved, each), had = other->entries.reserved;
+        more = more < had ? more : had;
+        more = more < wanted - got ? more : wanted - got;
+        set_reserved(other, (uint32_t)(had - more));
+        got += more;
+        if (more < had && got < wanted) {
+            amb_list_remove(&other->entries.node);
+            amb_list_push_back(holders, &other->entries.node);
+        }
+    }
+    return got;
+}
+
+static uint64_t due(const struct amb_publisher *publisher, uint64_t open)
+{
+    uint64_t size = publisher->entries.size == 0 ? SIZE_UNKNOWN : publisher->entries.size;
+    return 2 * open / size + 1;
+}
+
 void amb_publisher_entries_open(struct amb_publisher *publisher)
 {
+    struct amb_session *session = publisher->session;
     uint64_t open = publisher->window - publisher->received;
-    size_t left = room(publisher);
-    if (open == 0 || left == 0) {
+    if (open == 0) {
         return;
     }
     measure(publisher);
-    uint64_t size = publisher->entries.size == 0 ? SIZE_UNKNOWN : publisher->entries.size;
-    uint64_t due = 2 * open / size + 1, reserved = publisher->entries.reserved;
-    if (due > reserved) {
-        uint64_t more = due - reserved < left ? due - reserved : left;
+    size_t reserved = publisher->entries.reserved, more = less(due(publisher, open), reserved);
+    size_t left = room(publisher);
+    if (more > left) {
+        size_t own = less(part(session), session->entries_reserved + left);
+        more -= left;
+        more = left + take_back(session, more < own ? more : own);
+    }
+    if (more > 0) {
         set_reserved(publisher, (uint32_t)(reserved + more));
     }
+}
+
+void amb_publisher_entries_begin(struct amb_publisher *publisher)
+{
+    amb_list_init(&publisher->entries.node);
+    publisher->entries.bytes = publisher->received;
+    publisher->entries.batches = publisher->batches;
+    amb_publisher_entries_open(publisher);
 }
 
 void amb_publisher_entries_take(struct amb_publisher *publisher)

@@ -9,10 +9,14 @@
  *   - A batch beyond them is taken while that leaves what is reserved.
  *   - Reserved are at most an eighth of all, and for one session an eighth of what others leave of
  *     that. A client that opens windows and is silent keeps no more from others.
+ *   - A session that has less than an equal part of that eighth gets it from those that have more.
+ *     Windows are told and kept, entries are not: many silent sessions leave the next one its part.
  *
  * Threads: the session's worker. Memory: counted, not allocated.
  */
 #pragma once
+
+#include "wire/base/list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +24,7 @@
 struct amb_publisher;
 
 struct amb_publisher_entries {
+    struct amb_list_node node; /* of the shard's holders: some are reserved */
     uint32_t reserved;
     bool is_taken;    /* for the batch that came last one was reserved */
     uint64_t size;    /* bytes of a batch lately: the smaller the sooner; 0: not known */
@@ -27,6 +32,8 @@ struct amb_publisher_entries {
     uint64_t batches; /* ... and batches; commits, too, that came since */
 };
 
+/* Before the others. It goes on with what is in the publisher's books. */
+void amb_publisher_entries_begin(struct amb_publisher *publisher);
 /* Its window has opened further. */
 void amb_publisher_entries_open(struct amb_publisher *publisher);
 /* A batch has come, and is in the publisher's books. */

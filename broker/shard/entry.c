@@ -21,6 +21,7 @@ void amb_entries_init(struct amb_shard *shard, const struct amb_config *config)
 {
     struct amb_shard_entries *entries = &shard->entries;
     entries->max = entries_max_of(config);
+    amb_list_init(&entries->holders);
     amb_list_init(&entries->given_up);
     amb_pool_init(&entries->pool, sizeof(struct amb_entry), AMB_SHARD_POOL_CHUNK, 0);
 }

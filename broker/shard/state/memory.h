@@ -26,6 +26,8 @@ struct amb_shard_entries {
     struct amb_pool pool;
     size_t max;                    /* beyond it nothing more is taken in */
     size_t reserved;               /* for batches that open windows let come: publisher_entries.c */
+    size_t sessions;               /* that some of these are for */
+    struct amb_list_node holders;  /* struct amb_publisher_entries.node: the same */
     struct amb_list_node given_up; /* struct amb_entry.pending: amb_entries_end */
 };
 

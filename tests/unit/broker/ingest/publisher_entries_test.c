@@ -8,7 +8,9 @@
 #include "tests/unit/broker/ingest/publisher_world.h"
 
 #define MOST 1024u /* entries in these tests */
-#define GREEDY 24u /* clients */
+#define GREEDY 24u /* clients, */
+#define SILENT 60u /* ... others, */
+#define NEXT 4u    /* ... and those that come behind them */
 #define LEN UINT64_C(1000)
 
 static const struct amb_subscription_options stands = {
@@ -62,7 +64,7 @@ static void test_tiny_batches_of_others_take_no_entry_that_was_reserved(void **s
     assert_true(send_tiny(w, greedy) > 0);
     assert_in_range(shard->entries.pool.used + shard->entries.reserved, MOST - 8, MOST + 1);
     uint32_t reserved = publisher(w, 0)->entries.reserved;
-    assert_in_range(reserved, 8, MOST / 64);
+    assert_in_range(reserved, MOST / 8 / (GREEDY + 1), MOST / 64);
     assert_int_equal(send_own(w, reserved, LEN), 0);
     assert_int_equal(amb_stat_get(&shard->stats->unreserved_refused), 0);
     client_drain(slow, 0);
@@ -136,6 +138,36 @@ static void test_as_many_are_reserved_as_batches_of_that_size_take(void **state)
                     w->h.shards[0].entries.max / 64);
 }
 
+/* However many others are silent, each session has a part. Their windows are told; this is not. */
+static void test_silent_sessions_leave_each_one_its_part(void **state)
+{
+    struct world *w = *state;
+    struct amb_shard *shard = &w->h.shards[0];
+    struct shard_client *silent[SILENT], *next[NEXT];
+    shard->entries.max = MOST;
+    client_close_pub(w->p, 0);
+    for (unsigned i = 0; i < SILENT; i++) {
+        silent[i] = shard_client_create(&w->h, 0, NULL);
+        client_open_pub(silent[i], 0, w->topic, false);
+    }
+    assert_in_range(shard->entries.reserved, MOST / 8 - 8, MOST / 8);
+    for (unsigned i = 0; i < NEXT; i++) {
+        next[i] = shard_client_create(&w->h, 0, NULL);
+        client_open_pub(next[i], 0, w->topic, false);
+        assert_in_range(next[i]->session->entries_reserved, MOST / 8 / (SILENT + NEXT), MOST / 64);
+    }
+    assert_in_range(shard->entries.reserved, MOST / 8 - 8, MOST / 8);
+    for (unsigned i = 0; i < SILENT; i++) {
+        assert_true(silent[i]->session->entries_reserved > 0); /* Some, too. */
+        client_close_pub(silent[i], 0);
+    }
+    for (unsigned i = 0; i < NEXT; i++) {
+        client_close_pub(next[i], 0);
+    }
+    assert_int_equal(shard->entries.reserved, 0);
+    client_open_pub(w->p, 0, w->topic, false);
+}
+
 /* Commits take entries, and nothing of the window: they say nothing of the batches in it. */
 static void test_commits_do_not_make_batches_look_small(void **state)
 {
@@ -169,6 +201,7 @@ int main(void)
         T(test_windows_stay_shut_where_entries_are_few),
         T(test_what_is_reserved_is_bounded_and_comes_back),
         T(test_as_many_are_reserved_as_batches_of_that_size_take),
+        T(test_silent_sessions_leave_each_one_its_part),
         T(test_commits_do_not_make_batches_look_small),
         T(test_an_entry_is_kept_for_a_batch_without_reserved_memory),
     };
