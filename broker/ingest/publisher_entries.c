@@ -69,8 +69,8 @@ static size_t part(const struct amb_session *session)
     return each > 0 ? each : 1;
 }
 
-/* So many more for the session, at most, of those that others have beyond their part. Whoever has
- * no more than that goes to the end of the list, so those who have are found in the end. */
+/* So many more for the session, at most, of those that others have beyond their part. A publisher
+ * that has no more goes to the end of the list. So one that has more is found in the end. */
 static size_t take_back(struct amb_session *session, size_t wanted)
 {
     struct amb_list_node *holders = &session->shard->entries.holders;
