@@ -3,35 +3,102 @@
 
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
+#include "broker/memory/maker.h"
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
 
-#define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries */
+#define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries, */
+#define EMPTY_CELLS 16u /* ... and so many empty cells of the table of topics as one */
 
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
 static void relief_came_back(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
-    AMB_CONTAINER_OF(mail, struct amb_relief, mail)->is_out = false;
+    struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
+    (void)atomic_fetch_sub_explicit(&shard->reclaim.coming, relief->given, memory_order_relaxed);
+    relief->is_out = false;
     shard->reclaim.relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
 }
 
-/* The same of its private shadows, those that home lends more to than their readers have read:
- * readers that spill, or were given their time. Returns the bytes. */
-static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget)
+/* On the maker: it has unmapped what was given before the mail. */
+static void relief_unmapped(struct amb_mail *mail, void *owner)
 {
-    uint64_t given = 0;
-    AMB_LIST_FOR_EACH (node, &topic->privates.all) {
-        struct amb_topic *shadow = AMB_CONTAINER_OF(node, struct amb_topic, privates.node);
-        uint64_t kept = shadow->log.bytes;
-        if (shadow != shadow->shard->reclaim.spared && kept > 2 * amb_topic_depth(shadow) &&
-            amb_topic_shed(shadow, budget)) {
-            given += kept - shadow->log.bytes;
-            amb_topic_mark(shadow);
-        }
+    (void)owner;
+    struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
+    amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+}
+
+/* Have other shards given up so much for this one that is not unmapped yet? */
+static bool relief_is_coming(const struct amb_shard *shard, uint64_t bytes)
+{
+    return atomic_load_explicit(&shard->reclaim.coming, memory_order_relaxed) >= bytes;
+}
+
+static void spend(uint32_t *budget, uint32_t cost)
+{
+    if (budget != NULL) {
+        *budget -= *budget < cost ? *budget : cost;
     }
+}
+
+static bool is_spent(const uint32_t *budget)
+{
+    return budget != NULL && *budget == 0;
+}
+
+/* A private shadow gives messages up where it keeps more than twice its depth. Returns their bytes.
+ */
+static uint64_t private_shed(struct amb_topic *shadow, uint32_t *budget)
+{
+    uint64_t kept = shadow->log.bytes;
+    if (shadow == shadow->shard->reclaim.spared || kept <= 2 * amb_topic_depth(shadow) ||
+        !amb_topic_shed(shadow, budget)) {
+        return 0;
+    }
+    amb_topic_mark(shadow);
+    return kept - shadow->log.bytes;
+}
+
+/* The number of a new look; never 0. */
+static uint32_t look_begin(struct amb_shard_reclaim *reclaim)
+{
+    reclaim->looks += reclaim->looks == UINT32_MAX ? 2 : 1;
+    return reclaim->looks;
+}
+
+/*
+ * The same of all private shadows of a topic. Home lends them more than their readers have read,
+ * for these spill, or were given their time.
+ *
+ * There may be thousands, so a look may take several calls. Each shadow that it came to goes to the
+ * end of the list, with the number of the look. *look: that number if the budget is used up and
+ * nothing was found, and the next call goes on with it; else 0.
+ */
+static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+{
+    struct amb_list_node *all = &topic->privates.all;
+    uint64_t given = 0;
+    if (*look == 0) {
+        *look = look_begin(&topic->shard->reclaim);
+    }
+    while (!amb_list_is_empty(all)) {
+        struct amb_topic *shadow = AMB_CONTAINER_OF(all->next, struct amb_topic, privates.node);
+        if (shadow->privates.look == *look) {
+            break;
+        }
+        if (is_spent(budget)) {
+            *look = given == 0 ? *look : 0;
+            return given;
+        }
+        shadow->privates.look = *look;
+        amb_list_remove(&shadow->privates.node);
+        amb_list_push_back(all, &shadow->privates.node);
+        given += private_shed(shadow, budget);
+        spend(budget, 1);
+    }
+    *look = 0;
     return given;
 }
 
@@ -44,16 +111,21 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
-/* Unmaps free segments for another shard, before that one hears of it. Were it left to the maker,
- * the asker would find no memory yet, ask again, and cost other messages. 16 MiB take 4 ms. */
-static void relief_trim(struct amb_shard *shard, bool is_pressed)
+/* Free segments go, for another shard. The maker unmaps them, for that takes 4 ms for 16 MiB. The
+ * asker hears of it then. Until then it counts them as coming: else it would find no memory and ask
+ * again. */
+static void relief_trim(struct amb_shard *shard, struct amb_relief *relief)
 {
+    uint64_t before = segment_bytes(shard);
     for (uint32_t i = 0; i < shard->memory.pool_count; i++) {
         struct amb_bufpool *pool = shard->memory.pools[i];
-        pool->is_pressed = is_pressed;
-        amb_bufpool_trim(pool, 0);
+        pool->is_pressed = relief->is_pressed;
+        amb_bufpool_trim_later(pool, 0);
         pool->is_pressed = false;
     }
+    uint64_t given = before - segment_bytes(shard);
+    relief->given += given;
+    (void)atomic_fetch_add_explicit(&relief->asker->reclaim.coming, given, memory_order_relaxed);
 }
 
 /* The next topic gives its messages. Returns their bytes. */
@@ -61,29 +133,35 @@ static uint64_t relief_shed_next(struct amb_shard *shard)
 {
     struct amb_shard_reclaim *reclaim = &shard->reclaim;
     bool is_last = reclaim->relief_last + 1 >= shard->topics.cells;
-    reclaim->relief_last = is_last ? 0 : reclaim->relief_last + 1;
-    struct amb_topic *topic = shard->topics.at[reclaim->relief_last];
+    uint32_t at = is_last ? 0 : reclaim->relief_last + 1;
+    struct amb_topic *topic = shard->topics.at[at];
+    uint64_t given = 0;
     if (topic == NULL) {
-        return 0;
+        spend(&reclaim->relief_budget, at % EMPTY_CELLS == 0);
+        reclaim->relief_look = 0;
+    } else {
+        uint64_t kept = topic->log.bytes;
+        if (reclaim->relief_look == 0 && amb_topic_shed(topic, &reclaim->relief_budget)) {
+            given = kept - topic->log.bytes;
+        }
+        given += privates_shed(topic, &reclaim->relief_budget, &reclaim->relief_look);
     }
-    uint64_t given = 0, kept = topic->log.bytes;
-    if (amb_topic_shed(topic, &reclaim->relief_budget)) {
-        given = kept - topic->log.bytes;
+    if (reclaim->relief_look == 0) {
+        reclaim->relief_last = at;
     }
-    return given + privates_shed(topic, &reclaim->relief_budget);
+    return given;
 }
 
 /* The asker may need a segment, and messages of one topic may free none. So topics give until a
  * segment is free, or until as many bytes are given. If they gave only the bytes that are asked
- * for, the asker would have to ask once for each of thousands of topics. before: segment_bytes
- * before anything was given. */
-static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief, uint64_t before)
+ * for, the asker would have to ask once for each of thousands of topics. */
+static void relief_shed(struct amb_shard *shard, struct amb_relief *relief)
 {
     uint32_t *budget = &shard->reclaim.relief_budget;
     uint64_t segment = shard->memory.bufpool.options.segment_bytes;
     uint64_t most = relief->bytes > segment ? relief->bytes : segment;
     uint64_t given = 0, trimmed = 0; /* trimmed: what was given before the last trim */
-    bool is_enough = before - segment_bytes(shard) >= relief->bytes;
+    bool is_enough = relief_is_coming(relief->asker, relief->bytes);
     for (uint32_t i = 0; i < shard->topics.cells && !is_enough && *budget > 0; i++) {
         uint64_t more = relief_shed_next(shard);
         if (more == 0) { /* Many have nothing. */
@@ -91,32 +169,38 @@ static void relief_shed(struct amb_shard *shard, const struct amb_relief *relief
         }
         given += more;
         if (given - trimmed >= segment) {
-            relief_trim(shard, relief->is_pressed);
-            *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
+            relief_trim(shard, relief);
+            spend(budget, TRIM_COST);
             trimmed = given;
         }
-        is_enough = given >= most || before - segment_bytes(shard) >= relief->bytes;
+        is_enough = given >= most || relief_is_coming(relief->asker, relief->bytes);
     }
     if (given > trimmed) {
-        relief_trim(shard, relief->is_pressed);
+        relief_trim(shard, relief);
     }
 }
 
-/* At another shard: free segments first, and messages only if those are not enough. */
+/* At a shard that is asked: free segments first, and messages only if those are not enough.
+ * Nothing, if other shards have given enough meanwhile. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
-    uint64_t before = segment_bytes(shard);
-    (void)shard->reclaim.drop_kept(shard);
-    relief_trim(shard, relief->is_pressed);
-    relief_shed(shard, relief, before);
-    amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+    if (!relief_is_coming(relief->asker, relief->bytes)) {
+        (void)shard->reclaim.drop_kept(shard);
+        relief_trim(shard, relief);
+        relief_shed(shard, relief);
+    }
+    if (relief->given > 0 && shard->memory.maker != NULL) {
+        amb_mail_post(&shard->memory.maker->inbox, mail, relief_unmapped);
+    } else {
+        amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+    }
 }
 
 static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
 {
-    if (shard->now_ns < shard->reclaim.relief_at_ns) {
+    if (shard->now_ns < shard->reclaim.relief_at_ns || relief_is_coming(shard, bytes)) {
         return;
     }
     for (unsigned i = 0; i < shard->peer_count; i++) {
@@ -126,6 +210,7 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
         }
         relief->asker = shard;
         relief->bytes = bytes;
+        relief->given = 0;
         relief->is_pressed = shard->windows.is_pressed;
         relief->is_out = true;
         amb_mail_post(&shard->peers[i]->inbox, &relief->mail, relief_asked);
@@ -187,18 +272,28 @@ static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
     amb_bufpool_trim(what->pool, what->out != NULL ? 0 : UINT32_MAX);
 }
 
-/* The messages that only slow readers of one topic want. */
+/* One topic gives messages up, of its own log or of its private shadows. Its own log has had its
+ * turn where a look at the shadows goes on. False: it gave nothing. */
+static bool topic_shed_some(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+{
+    return (*look == 0 && amb_topic_shed(topic, budget)) || privates_shed(topic, budget, look) != 0;
+}
+
+/* The messages that only slow readers of one topic want. is_through: it has no more. */
 static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct reclaim *what,
-                                          struct amb_topic *topic, uint32_t *budget)
+                                          struct amb_topic *topic, uint32_t *budget, uint32_t *look,
+                                          bool *is_through)
 {
     enum amb_status status = AMB_ENOMEM;
-    while (status == AMB_ENOMEM &&
-           (amb_topic_shed(topic, budget) || privates_shed(topic, budget) != 0)) {
+    *is_through = false;
+    while (status == AMB_ENOMEM && !is_spent(budget)) {
+        if (!topic_shed_some(topic, budget, look)) {
+            *is_through = *look == 0;
+            break;
+        }
         if (!shard_lacks_entries(shard, what)) {
             reclaim_trim(shard, what);
-            if (budget != NULL) {
-                *budget -= *budget < TRIM_COST ? *budget : TRIM_COST;
-            }
+            spend(budget, TRIM_COST);
         }
         status = reclaim_try(shard, what);
     }
@@ -211,8 +306,10 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
     enum amb_status status = AMB_ENOMEM;
     for (uint32_t i = 0; i < shard->topics.cells && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics.at[i];
+        uint32_t look = 0;
+        bool is_through;
         if (topic != NULL && topic != shard->reclaim.spared) {
-            status = reclaim_shed_topic(shard, what, topic, NULL);
+            status = reclaim_shed_topic(shard, what, topic, NULL, &look, &is_through);
         }
     }
     return status;
@@ -221,27 +318,47 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
 /* As far as a turn goes: EAGAIN, and the walk goes on in the next one, with the same topic. */
 static enum amb_status reclaim_shed_some(struct amb_shard *shard, const struct reclaim *what)
 {
+    struct amb_shard_reclaim *reclaim = &shard->reclaim;
     enum amb_status status = AMB_ENOMEM;
-    while (shard->reclaim.shed_walked < shard->topics.cells && status == AMB_ENOMEM) {
-        uint32_t at = shard->reclaim.shed_next < shard->topics.cells ? shard->reclaim.shed_next : 0;
-        struct amb_topic *topic = shard->topics.at[at];
-        if (topic != NULL && topic != shard->reclaim.spared) {
-            status = reclaim_shed_topic(shard, what, topic, &shard->reclaim.shed_budget);
-        }
-        if (status == AMB_ENOMEM && shard->reclaim.shed_budget == 0) {
-            shard->reclaim.shed_goes_on = true;
+    while (reclaim->shed_walked < shard->topics.cells && status == AMB_ENOMEM) {
+        if (reclaim->shed_budget == 0) {
+            reclaim->shed_goes_on = true;
             return AMB_EAGAIN;
         }
-        shard->reclaim.shed_next = at + 1;
-        shard->reclaim.shed_walked++;
+        uint32_t at = reclaim->shed_next < shard->topics.cells ? reclaim->shed_next : 0;
+        struct amb_topic *topic = shard->topics.at[at];
+        bool is_through = true;
+        if (topic == NULL) {
+            spend(&reclaim->shed_budget, at % EMPTY_CELLS == 0);
+        } else if (topic != reclaim->spared) {
+            status = reclaim_shed_topic(shard, what, topic, &reclaim->shed_budget,
+                                        &reclaim->shed_look, &is_through);
+        }
+        if (is_through || status != AMB_ENOMEM) {
+            reclaim->shed_look = 0;
+            reclaim->shed_next = at + 1;
+            reclaim->shed_walked++;
+        }
     }
-    shard->reclaim.shed_walked = 0;
+    reclaim->shed_walked = 0;
     return status;
 }
 
 static enum amb_status reclaim_shed(struct amb_shard *shard, const struct reclaim *what)
 {
     return what->may_wait ? reclaim_shed_some(shard, what) : reclaim_shed_all(shard, what);
+}
+
+/* Is memory on its way, so that nothing is to be given up for it? Readers may be unmapping it, for
+ * which a granted batch must not wait; or the maker is. Neither brings entries. */
+static bool reclaim_is_coming(const struct amb_shard *shard, const struct reclaim *what)
+{
+    if (shard_lacks_entries(shard, what)) {
+        return false;
+    }
+    return (!what->is_granted &&
+            amb_limbo_may_give(shard->memory.bufpool.options.budget, what->len, shard->now_ns)) ||
+           (what->may_wait && relief_is_coming(shard, amb_bufpool_charge(what->pool, what->len)));
 }
 
 static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *what)
@@ -259,10 +376,8 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
             status = reclaim_try(shard, what);
         }
     }
-    /* Unmapping gives back segments, not entries; and a granted batch must not wait. */
-    if (status == AMB_ENOMEM && !what->is_granted && !shard_lacks_entries(shard, what) &&
-        amb_limbo_may_give(shard->memory.bufpool.options.budget, what->len, shard->now_ns)) {
-        return AMB_ENOMEM; /* Readers are unmapping it just now: nothing is given up for that. */
+    if (status == AMB_ENOMEM && reclaim_is_coming(shard, what)) {
+        return AMB_ENOMEM;
     }
     if (status == AMB_ENOMEM && shard->reclaim.drop_kept(shard)) {
         reclaim_trim(shard, what);
@@ -337,7 +452,10 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     if (amb_membudget_take_lease(budget, bytes)) {
         return true;
     }
-    *is_coming = segment_bytes(shard) < before;
-    reclaim_ask(shard, bytes);
+    uint64_t coming = before - segment_bytes(shard);
+    *is_coming = coming > 0;
+    if (coming < bytes) {
+        reclaim_ask(shard, bytes);
+    }
     return false;
 }

@@ -43,6 +43,5 @@ AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_short(struct amb_shard *shard,
 AMB_MUST_CHECK bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool,
                                         uint64_t bytes, bool wide);
 /* Takes bytes of the budget for a lease segment, for which free segments go but no message does.
- * False: as ENOMEM; with *is_coming some of them are on their way back to the budget by the maker.
- */
+ * False: as ENOMEM. *is_coming: the maker is unmapping segments of this shard for it. */
 AMB_MUST_CHECK bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming);

@@ -14,7 +14,7 @@
 
 #define AMB_SHARDS_MAX 64u /* AMB_WORKERS_MAX */
 /* A turn's work for publishers that wait for memory: */
-#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, */
+#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, and looks at topics, */
 #define AMB_SHARD_TRIM_TURN 8u     /* and looks for segments that are free */
 
 struct amb_shard;
@@ -60,8 +60,9 @@ struct amb_relief {
     struct amb_mail mail;
     struct amb_shard *asker;
     uint64_t bytes;  /* wanted */
+    uint64_t given;  /* the bytes of segments that went for it */
     bool is_pressed; /* a publisher has waited for long */
-    bool is_out;     /* the mail is under way, there or back */
+    bool is_out;     /* the mail is under way: there, at the maker, or back */
 };
 
 /* reclaim.c */
@@ -77,8 +78,12 @@ struct amb_shard_reclaim {
     bool shed_goes_on;              /* the walk stopped because this turn's budget is used up */
     int64_t shed_at_ns;             /* this shard's topics are not looked through again before */
     int64_t relief_at_ns;           /* the other shards are not asked again before */
-    uint32_t relief_budget;         /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
-    uint32_t relief_last;           /* index of the topic shed last for another shard */
+    _Atomic uint64_t coming; /* `given` of all reliefs that are out: other shards add to it */
+    uint32_t relief_budget;  /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
+    uint32_t relief_last;    /* index of the topic shed last for another shard */
+    uint32_t looks;          /* number of the newest look at the private shadows of some topic */
+    uint32_t shed_look;      /* number of the look that the walk goes on with; 0: none */
+    uint32_t relief_look;    /* the same of the walk for other shards */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
 };
 

@@ -34,7 +34,7 @@ static int setup_kept(void **state)
     struct shard_harness *h = calloc(1, sizeof(*h));
     assert_non_null(h);
     harness_init(
-        h, 3,
+        h, 4,
         "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; }; };\n"
         "topics = ( { match = \"kept.>\"; retain = { messages = 100; }; } );\n");
     *state = h;
@@ -127,9 +127,9 @@ static void test_others_are_not_asked_all_the_time(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_buf held[8], buf;
+    struct amb_bufpool *other = &h->shards[1].memory.bufpool;
     for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(amb_bufpool_alloc(&h->shards[1].memory.bufpool, 2 * MIB, &held[i]),
-                         AMB_OK);
+        assert_int_equal(amb_bufpool_alloc(other, 2 * MIB, &held[i]), AMB_OK);
     }
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 100, &buf),
                      AMB_ENOMEM);
@@ -148,7 +148,7 @@ static void test_others_are_not_asked_all_the_time(void **state)
     assert_true(h->shards[0].reclaim.relief[1].is_out);
     harness_settle(h);
     for (unsigned i = 0; i < 8; i++) {
-        amb_bufpool_free(&h->shards[1].memory.bufpool, &held[i]);
+        amb_bufpool_free(other, &held[i]);
     }
 }
 
@@ -179,16 +179,16 @@ static void test_what_slow_droppers_want_elsewhere_goes_too(void **state)
     assert_int_equal(slow->subs[0].msgs + slow->subs[0].lost, 400);
 }
 
-/* Topics of worker 1 with one message each, that nobody waits for. Their ids begin at the first
+/* Topics of a worker with one message each, that nobody waits for. Their ids begin at the first
  * one's. */
-static uint32_t keep_a_little(struct shard_harness *h, unsigned topics, uint64_t len)
+static uint32_t keep_some_at(struct shard_harness *h, unsigned home, unsigned topics, uint64_t len)
 {
-    struct shard_client *p = shard_client_create(h, 1, NULL);
+    struct shard_client *p = shard_client_create(h, home, NULL);
     uint32_t first = 0;
     for (unsigned i = 0; i < topics; i++) {
         char name[32];
-        (void)snprintf(name, sizeof(name), "kept.%u", i);
-        uint32_t topic = harness_topic(h, name, 1);
+        (void)snprintf(name, sizeof(name), "kept.%u.%u", home, i);
+        uint32_t topic = harness_topic(h, name, home);
         first = i == 0 ? topic : first;
         client_open_pub(p, 0, topic, false);
         if (!client_may_send(p, 0, 1, len)) {
@@ -203,20 +203,42 @@ static uint32_t keep_a_little(struct shard_harness *h, unsigned topics, uint64_t
     }
     shard_client_destroy(&h->clients[h->client_count - 1]);
     harness_settle(h);
+    amb_bufpool_trim(&h->shards[home].memory.bufpool, 0);
     return first;
+}
+
+static uint32_t keep_a_little(struct shard_harness *h, unsigned topics, uint64_t len)
+{
+    return keep_some_at(h, 1, topics, len);
+}
+
+/* Of topics that begin with the first one, those that still have their message. */
+static unsigned count_kept(struct shard_harness *h, uint32_t first, unsigned topics)
+{
+    unsigned left = 0;
+    for (unsigned i = 0; i < topics; i++) {
+        left += harness_home(h, first + i)->log.msgs == 1;
+    }
+    return left;
 }
 
 /* Worker 2 takes all that is left. Returns how many. */
 static unsigned take_the_rest(struct shard_harness *h, struct amb_buf held[8])
 {
     unsigned count = 0;
-    amb_bufpool_trim(&h->shards[1].memory.bufpool, 0);
     while (count < 8 &&
            amb_bufpool_alloc(&h->shards[2].memory.bufpool, 2 * MIB, &held[count]) == AMB_OK) {
         count++;
     }
-    assert_in_range(count, 1, 7);
+    assert_in_range(count, 1, 8);
     return count;
+}
+
+static void give_the_rest(struct shard_harness *h, struct amb_buf held[8], unsigned count)
+{
+    while (count > 0) {
+        amb_bufpool_free(&h->shards[2].memory.bufpool, &held[--count]);
+    }
 }
 
 /* Worker 0 has no segment. Returns how often it had to ask. */
@@ -242,31 +264,351 @@ static void test_a_segment_comes_at_once_from_many_topics_that_keep_a_little(voi
     (void)keep_a_little(h, HARNESS_TOPICS_MAX, 1000);
     unsigned count = take_the_rest(h, held);
     assert_int_equal(ask_for_a_segment(h), 1);
-    while (count > 0) {
-        amb_bufpool_free(&h->shards[2].memory.bufpool, &held[--count]);
-    }
+    give_the_rest(h, held, count);
 }
 
-static void test_what_is_given_for_a_segment_is_not_more_than_one(void **state)
+static void test_one_need_costs_one_segment_of_many_topics(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_buf held[8];
     uint32_t first = keep_a_little(h, HARNESS_TOPICS_MAX, 400000);
-    unsigned count = take_the_rest(h, held), left = 0;
+    unsigned count = take_the_rest(h, held);
     unsigned asked = ask_for_a_segment(h); /* One ask may give bytes of two segments. */
     assert_in_range(asked, 1, 2);
-    for (unsigned i = 0; i < HARNESS_TOPICS_MAX; i++) {
-        left += harness_home(h, first + i)->log.msgs == 1;
-    }
+    unsigned left = count_kept(h, first, HARNESS_TOPICS_MAX);
     assert_in_range(left, HARNESS_TOPICS_MAX - asked * 6, HARNESS_TOPICS_MAX - 5);
     harness_forget(h);
-    while (count > 0) {
-        amb_bufpool_free(&h->shards[2].memory.bufpool, &held[--count]);
+    give_the_rest(h, held, count);
+}
+
+/* The maker runs when a test says so, and stands for a thread of its own. */
+struct late_maker {
+    struct amb_maker maker;
+    bool runs;
+};
+
+static struct late_maker late;
+static unsigned unmapped_here, unmapped_there;
+
+static void count_unmapped(struct amb_segment *segment)
+{
+    *(late.runs ? &unmapped_there : &unmapped_here) += 1;
+    segment->destroy = NULL;
+    amb_segment_destroy(&segment);
+}
+
+/* Of the workers `first` to `end`, whose topics give in the order of their messages: those of a
+ * segment come together. */
+static void late_maker_begin(struct shard_harness *h, unsigned first, unsigned end)
+{
+    late = (struct late_maker){.maker = {.is_stopping = true}};
+    unmapped_here = unmapped_there = 0;
+    assert_int_equal(amb_inbox_init(&late.maker.inbox, &late.maker), AMB_OK);
+    for (unsigned i = first; i < end; i++) {
+        h->shards[i].memory.maker = &late.maker;
+        h->shards[i].reclaim.relief_last = h->shards[i].topics.cells - 1;
+        AMB_LIST_FOR_EACH (node, &h->shards[i].memory.bufpool.segments) {
+            AMB_CONTAINER_OF(node, struct amb_segment, node)->destroy = count_unmapped;
+        }
     }
 }
 
+static void late_maker_run(void)
+{
+    late.runs = true;
+    (void)amb_inbox_run(&late.maker.inbox);
+    late.runs = false;
+}
+
+static void late_maker_end(struct shard_harness *h)
+{
+    late_maker_run();
+    for (unsigned i = 0; i < h->count; i++) {
+        h->shards[i].memory.maker = NULL;
+    }
+    amb_inbox_fini(&late.maker.inbox);
+    harness_settle(h);
+}
+
+/* Worker 0 has nothing, and asks the others. */
+static void ask_in_vain(struct shard_harness *h)
+{
+    struct amb_bufpool *pool = &h->shards[0].memory.bufpool;
+    struct amb_buf buf;
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], pool, 100, &buf), AMB_ENOMEM);
+}
+
+/* The others answer, and worker 0 may ask again. */
+static void hear_others(struct shard_harness *h)
+{
+    harness_settle(h);
+    harness_pass(h, AMB_RECLAIM_PAUSE_NS);
+    (void)harness_turn(h, 0);
+}
+
+static void ask_often(struct shard_harness *h, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        ask_in_vain(h);
+        hear_others(h);
+    }
+}
+
+/* To unmap a segment takes milliseconds, in which a worker would serve nobody. */
+static void test_a_segment_for_another_shard_is_unmapped_by_the_maker(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8];
+    (void)keep_a_little(h, HARNESS_TOPICS_MAX, 400000);
+    unsigned count = take_the_rest(h, held);
+    late_maker_begin(h, 1, 2);
+    uint64_t used = atomic_load(&h->budget.used);
+    ask_often(h, 1);
+    assert_int_equal(unmapped_here, 0);
+    assert_int_equal(atomic_load(&h->budget.used), used);
+    late_maker_run();
+    assert_int_equal(unmapped_there, 1);
+    assert_int_equal(unmapped_here, 0);
+    assert_int_equal(atomic_load(&h->budget.used), used - 2 * MIB);
+    late_maker_end(h);
+    harness_forget(h);
+    give_the_rest(h, held, count);
+}
+
+/* A segment that the maker has still to unmap is memory that is coming. */
+static void test_one_need_costs_one_segment_however_late_it_is_unmapped(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8], buf;
+    uint32_t first = keep_a_little(h, HARNESS_TOPICS_MAX, 400000);
+    unsigned count = take_the_rest(h, held);
+    late_maker_begin(h, 1, 2);
+    ask_often(h, 1);
+    unsigned left = count_kept(h, first, HARNESS_TOPICS_MAX);
+    assert_in_range(left, HARNESS_TOPICS_MAX - 6, HARNESS_TOPICS_MAX - 5);
+    ask_often(h, 20);
+    assert_int_equal(count_kept(h, first, HARNESS_TOPICS_MAX), left);
+    late_maker_run();
+    (void)harness_turn(h, 0);
+    assert_int_equal(atomic_load(&h->shards[0].reclaim.coming), 0);
+    assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 100, &buf),
+                     AMB_OK);
+    amb_bufpool_free(&h->shards[0].memory.bufpool, &buf);
+    assert_int_equal(unmapped_there, 1);
+    late_maker_end(h);
+    harness_forget(h);
+    give_the_rest(h, held, count);
+}
+
+/* Shards are asked together. The later one sees that it is not needed. */
+static void test_one_need_costs_one_segment_of_all_shards_together(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8];
+    uint32_t first = keep_some_at(h, 1, 4, 400000);
+    uint32_t second = keep_some_at(h, 3, 4, 400000);
+    unsigned count = take_the_rest(h, held);
+    late_maker_begin(h, 1, 4);
+    ask_often(h, 20);
+    assert_int_equal(count_kept(h, first, 4), 0);
+    assert_int_equal(count_kept(h, second, 4), 4);
+    late_maker_end(h);
+    assert_int_equal(unmapped_there, 1);
+    harness_forget(h);
+    give_the_rest(h, held, count);
+}
+
+/* Messages that come to worker 0 meanwhile are not given up for its need. */
+static void test_messages_of_the_asker_stay_while_a_segment_is_coming(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_shard *shard = &h->shards[0];
+    struct amb_buf held[8];
+    uint32_t own = harness_topic(h, "kept.own", 0);
+    (void)keep_a_little(h, 10, 400000);
+    unsigned count = take_the_rest(h, held);
+    late_maker_begin(h, 1, 2);
+    ask_often(h, 1);
+    struct shard_client *p = shard_client_create(h, 1, NULL);
+    client_open_pub(p, 0, own, false);
+    client_send(p, 0, 1, 0);
+    harness_settle(h);
+    assert_int_equal(harness_home(h, own)->log.msgs, 1);
+    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    assert_int_equal(harness_home(h, own)->log.msgs, 1);
+    late_maker_end(h);
+    assert_true(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    amb_bufpool_unreserve(&shard->memory.bufpool, 100, 0);
+    harness_forget(h);
+    give_the_rest(h, held, count);
+}
+
+/* No time passes, and nobody asks again: the maker's word is enough. */
+static void test_a_publisher_that_waits_has_its_window_when_the_maker_is_done(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8];
+    (void)keep_a_little(h, HARNESS_TOPICS_MAX - 1, 400000);
+    unsigned count = take_the_rest(h, held);
+    late_maker_begin(h, 1, 2);
+    struct shard_client *p = shard_client_create(h, 0, NULL);
+    client_open_pub(p, 0, harness_topic(h, "t", 0), false);
+    client_want(p, 0, client_batch_bytes(1, 100));
+    harness_settle(h);
+    assert_int_equal(unmapped_here, 0);
+    assert_false(client_may_send(p, 0, 1, 100));
+    late_maker_run();
+    (void)harness_turn(h, 0);
+    (void)shard_client_turn(p);
+    assert_true(client_may_send(p, 0, 1, 100));
+    late_maker_end(h);
+    harness_forget(h);
+    give_the_rest(h, held, count);
+}
+
+/* The maker is unmapping as much of the asker's own. */
+static void test_a_lease_asks_nobody_while_the_maker_unmaps_enough(void **state)
+{
+    struct shard_harness *h = *state;
+    bool is_coming = false;
+    uint32_t first = keep_a_little(h, 5, 400000);
+    hog(&h->shards[0]);
+    late_maker_begin(h, 0, 2);
+    assert_false(amb_reclaim_lease(&h->shards[0], 4 * MIB, &is_coming));
+    assert_true(is_coming);
+    harness_settle(h);
+    assert_int_equal(count_kept(h, first, 5), 5);
+    late_maker_end(h);
+    harness_forget(h);
+}
+
+/* Worker 2 has all memory, and worker `at` a table of a million topics that have gone, behind the
+ * few that there are. */
+static unsigned begin_many_cells(struct shard_harness *h, unsigned at, struct amb_buf held[8])
+{
+    assert_non_null(amb_shard_topic_cell(&h->shards[at], AMB_TOPIC_CELLS_MAX - 1));
+    return take_the_rest(h, held);
+}
+
+#define CELLS_A_TURN (AMB_SHARD_SHED_TURN * 16)
+
+static void test_a_turn_looks_at_so_many_empty_cells_for_another_shard(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_shard_reclaim *reclaim = &h->shards[1].reclaim;
+    struct amb_buf held[8];
+    uint32_t first = keep_a_little(h, 4, 400000);
+    unsigned count = begin_many_cells(h, 1, held);
+    reclaim->relief_last = first + 3; /* The walk goes all around before it finds them. */
+    for (unsigned i = 0; i < AMB_TOPIC_CELLS_MAX / CELLS_A_TURN; i++) {
+        uint32_t from = reclaim->relief_last;
+        ask_in_vain(h);
+        (void)harness_turn(h, 1);
+        uint32_t passed = (reclaim->relief_last - from) & (AMB_TOPIC_CELLS_MAX - 1);
+        assert_in_range(passed, CELLS_A_TURN / 2, CELLS_A_TURN + 16);
+        hear_others(h);
+    }
+    assert_in_range(ask_for_a_segment(h), 0, 1);
+    assert_int_equal(count_kept(h, first, 4), 0);
+    give_the_rest(h, held, count);
+}
+
+/* Tries as a publisher does that waits for memory, in one turn after the other. Returns how many
+ * that took until its worker's walk was over. */
+static unsigned walk_all(struct shard_harness *h)
+{
+    struct amb_shard *shard = &h->shards[0];
+    unsigned turns = 0;
+    do {
+        assert_true(++turns < 20);
+        (void)harness_turn(h, 0);
+        assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    } while (shard->reclaim.shed_goes_on);
+    return turns;
+}
+
+static void test_a_turn_looks_at_so_many_empty_cells_for_its_publishers(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_buf held[8];
+    (void)harness_topic(h, "t", 0);
+    unsigned count = begin_many_cells(h, 0, held);
+    assert_in_range(walk_all(h), 4, 5);
+    give_the_rest(h, held, count);
+}
+
+#define PRIVATES 40000u
+
+/* Shadows of nothing: one for each reader that replays or spills. */
+static struct amb_topic *begin_many_privates(struct amb_topic *topic)
+{
+    struct amb_topic *shadows = calloc(PRIVATES, sizeof(*shadows));
+    assert_non_null(shadows);
+    for (unsigned i = 0; i < PRIVATES; i++) {
+        shadows[i].shard = topic->shard;
+        shadows[i].rule = topic->rule;
+        amb_topic_privates_init(&shadows[i].privates);
+        amb_list_push_back(&topic->privates.all, &shadows[i].privates.node);
+    }
+    return shadows;
+}
+
+static void end_many_privates(struct amb_topic *shadows)
+{
+    for (unsigned i = 0; i < PRIVATES; i++) {
+        amb_list_remove(&shadows[i].privates.node);
+    }
+    free(shadows);
+}
+
+static unsigned count_looked(const struct amb_topic *shadows, uint32_t look)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < PRIVATES; i++) {
+        count += shadows[i].privates.look == look;
+    }
+    return count;
+}
+
+static void test_a_turn_looks_at_so_many_private_shadows_for_its_publishers(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_shard *shard = &h->shards[0];
+    struct amb_buf held[8];
+    struct amb_topic *shadows = begin_many_privates(harness_home(h, harness_topic(h, "t", 0)));
+    unsigned count = take_the_rest(h, held);
+    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    assert_true(shard->reclaim.shed_goes_on);
+    assert_in_range(count_looked(shadows, shard->reclaim.shed_look), 16000, AMB_SHARD_SHED_TURN);
+    assert_in_range(walk_all(h), 2, 3); /* Each is looked at once. */
+    assert_int_equal(count_looked(shadows, shard->reclaim.looks), PRIVATES);
+    end_many_privates(shadows);
+    give_the_rest(h, held, count);
+}
+
+static void test_a_turn_looks_at_so_many_private_shadows_for_another_shard(void **state)
+{
+    struct shard_harness *h = *state;
+    struct amb_shard_reclaim *reclaim = &h->shards[1].reclaim;
+    struct amb_buf held[8];
+    uint32_t first = harness_topic(h, "t", 1);
+    struct amb_topic *shadows = begin_many_privates(harness_home(h, first));
+    uint32_t kept = keep_a_little(h, 4, 400000);
+    unsigned count = take_the_rest(h, held);
+    reclaim->relief_last = h->shards[1].topics.cells - 1;
+    ask_in_vain(h);
+    (void)harness_turn(h, 1);
+    assert_in_range(count_looked(shadows, reclaim->relief_look), 16000, AMB_SHARD_SHED_TURN);
+    assert_int_equal(count_kept(h, kept, 4), 4);
+    hear_others(h);
+    assert_in_range(ask_for_a_segment(h), 1, 2); /* It went on where it had stopped. */
+    assert_int_equal(count_kept(h, kept, 4), 0);
+    end_many_privates(shadows);
+    give_the_rest(h, held, count);
+}
+
 /* Room that another shard keeps for windows nobody may ever use, twice what they are. */
-static void test_who_waits_for_long_gets_what_others_only_might_need(void **state)
+static void test_a_publisher_that_waits_for_long_gets_room_that_others_only_might_need(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_bufpool *other = &h->shards[1].memory.bufpool;
@@ -426,16 +768,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define KEPT(name) cmocka_unit_test_setup_teardown(name, setup_kept, teardown)
         T(test_free_segments_of_its_own_go_first),
         T(test_free_segments_of_other_shards_come_with_the_next_attempt),
         T(test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker),
         T(test_others_are_not_asked_all_the_time),
         T(test_what_slow_droppers_want_elsewhere_goes_too),
-        cmocka_unit_test_setup_teardown(
-            test_a_segment_comes_at_once_from_many_topics_that_keep_a_little, setup_kept, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_given_for_a_segment_is_not_more_than_one,
-                                        setup_kept, teardown),
-        T(test_who_waits_for_long_gets_what_others_only_might_need),
+        KEPT(test_a_segment_comes_at_once_from_many_topics_that_keep_a_little),
+        KEPT(test_one_need_costs_one_segment_of_many_topics),
+        KEPT(test_a_segment_for_another_shard_is_unmapped_by_the_maker),
+        KEPT(test_one_need_costs_one_segment_however_late_it_is_unmapped),
+        KEPT(test_one_need_costs_one_segment_of_all_shards_together),
+        KEPT(test_messages_of_the_asker_stay_while_a_segment_is_coming),
+        KEPT(test_a_publisher_that_waits_has_its_window_when_the_maker_is_done),
+        KEPT(test_a_lease_asks_nobody_while_the_maker_unmaps_enough),
+        KEPT(test_a_turn_looks_at_so_many_empty_cells_for_another_shard),
+        KEPT(test_a_turn_looks_at_so_many_empty_cells_for_its_publishers),
+        KEPT(test_a_turn_looks_at_so_many_private_shadows_for_its_publishers),
+        KEPT(test_a_turn_looks_at_so_many_private_shadows_for_another_shard),
+        T(test_a_publisher_that_waits_for_long_gets_room_that_others_only_might_need),
         T(test_a_turn_sheds_so_much_for_those_that_wait),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
         T(test_who_wants_bytes_keeps_its_own_free_segments),
