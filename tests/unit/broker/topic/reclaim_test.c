@@ -694,76 +694,6 @@ static void test_tiny_messages_are_refused_before_their_entries_fill_the_heap(vo
     assert_int_equal(slow->subs[0].msgs + c->settle_count, 201);
 }
 
-static void test_who_wants_bytes_keeps_its_own_free_segments(void **state)
-{
-    struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
-    hog(shard);
-    uint64_t bytes = shard->memory.bufpool.segment_bytes;
-    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 10 * MIB, true));
-    assert_int_equal(shard->memory.bufpool.segment_bytes, bytes);
-}
-
-/* All there is, in pieces of 28 pages; a segment has 18 of them. */
-static unsigned fill(struct amb_bufpool *pool, struct amb_buf *bufs, unsigned max)
-{
-    unsigned count = 0;
-    while (count < max && amb_bufpool_alloc(pool, 100 << 10, &bufs[count]) == AMB_OK) {
-        count++;
-    }
-    assert_in_range(count, 18, max - 1);
-    return count;
-}
-
-static void test_the_only_room_for_a_wide_window_stays(void **state)
-{
-    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].memory.bufpool;
-    struct amb_buf bufs[256];
-    unsigned count = fill(pool, bufs, 256);
-    for (unsigned i = 0; i < count; i++) {
-        if (bufs[i].segment == bufs[0].segment || i % 4 != 0) {
-            amb_bufpool_free(pool, &bufs[i]);
-        }
-    }
-    assert_true(amb_bufpool_reserve(pool, 100 << 10, true));
-    uint64_t bytes = pool->segment_bytes;
-    amb_bufpool_trim(pool, 0);
-    assert_int_equal(pool->segment_bytes, bytes);
-    amb_bufpool_unreserve(pool, 100 << 10, 100 << 10);
-    assert_true(amb_bufpool_reserve(pool, 100 << 10, false));
-    amb_bufpool_trim(pool, 0);
-    assert_int_equal(pool->segment_bytes, bytes - 2 * MIB); /* Small ones have room elsewhere. */
-    amb_bufpool_unreserve(pool, 100 << 10, 0);
-    for (unsigned i = 4; i < count; i += 4) {
-        if (bufs[i].segment != bufs[0].segment) {
-            amb_bufpool_free(pool, &bufs[i]);
-        }
-    }
-}
-
-static void test_what_was_freed_is_put_together_before_memory_is_said_to_lack(void **state)
-{
-    struct amb_bufpool *pool = &((struct shard_harness *)*state)->shards[0].memory.bufpool;
-    struct amb_buf bufs[256], larger;
-    unsigned count = fill(pool, bufs, 256);
-    for (unsigned i = 0; i < 18; i++) {
-        assert_ptr_equal(bufs[i].segment, bufs[0].segment);
-        amb_bufpool_free(pool, &bufs[i]);
-    }
-    assert_true(amb_bufpool_reserve(pool, 64 << 10, false));
-    for (unsigned i = 0; i < 15; i++) {
-        assert_int_equal(amb_bufpool_alloc(pool, 100 << 10, &bufs[i]), AMB_OK);
-    }
-    for (unsigned i = 0; i < 15; i++) {
-        amb_bufpool_free(pool, &bufs[i]);
-    }
-    assert_int_equal(amb_bufpool_alloc(pool, 120 << 10, &larger), AMB_OK);
-    amb_bufpool_free(pool, &larger);
-    amb_bufpool_unreserve(pool, 64 << 10, 0);
-    for (unsigned i = 18; i < count; i++) {
-        amb_bufpool_free(pool, &bufs[i]);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -789,9 +719,6 @@ int main(void)
         T(test_a_publisher_that_waits_for_long_gets_room_that_others_only_might_need),
         T(test_a_turn_sheds_so_much_for_those_that_wait),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
-        T(test_who_wants_bytes_keeps_its_own_free_segments),
-        T(test_the_only_room_for_a_wide_window_stays),
-        T(test_what_was_freed_is_put_together_before_memory_is_said_to_lack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
