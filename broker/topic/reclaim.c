@@ -61,38 +61,34 @@ static uint64_t private_shed(struct amb_topic *shadow, uint32_t *budget)
     return kept - shadow->log.bytes;
 }
 
-/* The number of a new look; never 0. */
-static uint32_t look_begin(struct amb_shard_reclaim *reclaim)
-{
-    reclaim->looks += reclaim->looks == UINT32_MAX ? 2 : 1;
-    return reclaim->looks;
-}
-
 /*
  * The same of all private shadows of a topic. Home lends them more than their readers have read,
  * for these spill, or were given their time.
  *
- * There may be thousands, so a look may take several calls. Each shadow that it came to goes to the
- * end of the list, with the number of the look. *look: that number if the budget is used up and
- * nothing was found, and the next call goes on with it; else 0.
+ * There may be thousands, so a look may take several calls, and others may begin meanwhile. Each
+ * shadow that a look came to goes to the end of the list, with the number of the newest look. So
+ * the numbers of the list rise. Where the first one is not below that of a look, that has come to
+ * all: itself, or by looks that began later. *look: its number if the budget is used up and nothing
+ * was found, and the next call goes on with it; else 0.
  */
-static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget, uint64_t *look)
 {
     struct amb_list_node *all = &topic->privates.all;
+    struct amb_shard_reclaim *reclaim = &topic->shard->reclaim;
     uint64_t given = 0;
     if (*look == 0) {
-        *look = look_begin(&topic->shard->reclaim);
+        *look = ++reclaim->looks;
     }
     while (!amb_list_is_empty(all)) {
         struct amb_topic *shadow = AMB_CONTAINER_OF(all->next, struct amb_topic, privates.node);
-        if (shadow->privates.look == *look) {
+        if (shadow->privates.look >= *look) {
             break;
         }
         if (is_spent(budget)) {
             *look = given == 0 ? *look : 0;
             return given;
         }
-        shadow->privates.look = *look;
+        shadow->privates.look = reclaim->looks;
         amb_list_remove(&shadow->privates.node);
         amb_list_push_back(all, &shadow->privates.node);
         given += private_shed(shadow, budget);
@@ -274,14 +270,14 @@ static void reclaim_trim(struct amb_shard *shard, const struct reclaim *what)
 
 /* One topic gives messages up, of its own log or of its private shadows. Its own log has had its
  * turn where a look at the shadows goes on. False: it gave nothing. */
-static bool topic_shed_some(struct amb_topic *topic, uint32_t *budget, uint32_t *look)
+static bool topic_shed_some(struct amb_topic *topic, uint32_t *budget, uint64_t *look)
 {
     return (*look == 0 && amb_topic_shed(topic, budget)) || privates_shed(topic, budget, look) != 0;
 }
 
 /* The messages that only slow readers of one topic want. is_through: it has no more. */
 static enum amb_status reclaim_shed_topic(struct amb_shard *shard, const struct reclaim *what,
-                                          struct amb_topic *topic, uint32_t *budget, uint32_t *look,
+                                          struct amb_topic *topic, uint32_t *budget, uint64_t *look,
                                           bool *is_through)
 {
     enum amb_status status = AMB_ENOMEM;
@@ -306,7 +302,7 @@ static enum amb_status reclaim_shed_all(struct amb_shard *shard, const struct re
     enum amb_status status = AMB_ENOMEM;
     for (uint32_t i = 0; i < shard->topics.cells && status == AMB_ENOMEM; i++) {
         struct amb_topic *topic = shard->topics.at[i];
-        uint32_t look = 0;
+        uint64_t look = 0;
         bool is_through;
         if (topic != NULL && topic != shard->reclaim.spared) {
             status = reclaim_shed_topic(shard, what, topic, NULL, &look, &is_through);

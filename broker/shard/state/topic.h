@@ -81,9 +81,9 @@ struct amb_shard_reclaim {
     _Atomic uint64_t coming; /* `given` of all reliefs that are out: other shards add to it */
     uint32_t relief_budget;  /* of AMB_SHARD_SHED_TURN, this turn, for all that ask */
     uint32_t relief_last;    /* index of the topic shed last for another shard */
-    uint32_t looks;          /* number of the newest look at the private shadows of some topic */
-    uint32_t shed_look;      /* number of the look that the walk goes on with; 0: none */
-    uint32_t relief_look;    /* the same of the walk for other shards */
+    uint64_t looks;          /* number of the newest look at the private shadows of some topic */
+    uint64_t shed_look;      /* number of the look that the walk goes on with; 0: none */
+    uint64_t relief_look;    /* the same of the walk for other shards */
     struct amb_relief relief[AMB_SHARDS_MAX]; /* asked of each other shard */
 };
 

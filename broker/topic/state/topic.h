@@ -52,7 +52,7 @@ struct amb_topic_tally {
 struct amb_topic_privates {
     struct amb_list_node all;   /* struct amb_topic.privates.node, in any order */
     struct amb_list_node node;  /* of a private shadow */
-    uint32_t look;              /* of a private shadow: number of the look of reclaim.c, newest */
+    uint64_t look;              /* of a private shadow: number of the newest look (reclaim.c) */
     struct amb_topic *namesake; /* of a private shadow: the shard's own; else NULL */
 };
 

@@ -540,11 +540,11 @@ static void test_a_turn_looks_at_so_many_empty_cells_for_its_publishers(void **s
 #define PRIVATES 40000u
 
 /* Shadows of nothing: one for each reader that replays or spills. */
-static struct amb_topic *begin_many_privates(struct amb_topic *topic)
+static struct amb_topic *begin_privates(struct amb_topic *topic, unsigned count)
 {
-    struct amb_topic *shadows = calloc(PRIVATES, sizeof(*shadows));
+    struct amb_topic *shadows = calloc(count, sizeof(*shadows));
     assert_non_null(shadows);
-    for (unsigned i = 0; i < PRIVATES; i++) {
+    for (unsigned i = 0; i < count; i++) {
         shadows[i].shard = topic->shard;
         shadows[i].rule = topic->rule;
         amb_topic_privates_init(&shadows[i].privates);
@@ -553,15 +553,25 @@ static struct amb_topic *begin_many_privates(struct amb_topic *topic)
     return shadows;
 }
 
-static void end_many_privates(struct amb_topic *shadows)
+static struct amb_topic *begin_many_privates(struct amb_topic *topic)
 {
-    for (unsigned i = 0; i < PRIVATES; i++) {
+    return begin_privates(topic, PRIVATES);
+}
+
+static void end_privates(struct amb_topic *shadows, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
         amb_list_remove(&shadows[i].privates.node);
     }
     free(shadows);
 }
 
-static unsigned count_looked(const struct amb_topic *shadows, uint32_t look)
+static void end_many_privates(struct amb_topic *shadows)
+{
+    end_privates(shadows, PRIVATES);
+}
+
+static unsigned count_looked(const struct amb_topic *shadows, uint64_t look)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < PRIVATES; i++) {
@@ -604,6 +614,52 @@ static void test_a_turn_looks_at_so_many_private_shadows_for_another_shard(void 
     assert_in_range(ask_for_a_segment(h), 1, 2); /* It went on where it had stopped. */
     assert_int_equal(count_kept(h, kept, 4), 0);
     end_many_privates(shadows);
+    give_the_rest(h, held, count);
+}
+
+/* Worker 1 looks through the topic for its own publishers, in so many turns, and then for another
+ * shard in one. Returns how many looks for the other shard that took until the topic was passed. */
+static unsigned look_in_turn(struct shard_harness *h, uint32_t topic, unsigned turns,
+                             uint32_t budget)
+{
+    struct amb_shard *shard = &h->shards[1];
+    struct amb_shard_reclaim *reclaim = &shard->reclaim;
+    unsigned asked = 0;
+    reclaim->relief_last = topic - 1;
+    do {
+        for (unsigned i = 0; i < turns; i++) {
+            reclaim->shed_budget = budget;
+            reclaim->shed_at_ns = 0;
+            assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+        }
+        ask_in_vain(h);
+        reclaim->relief_budget = budget;
+        (void)amb_inbox_run(&shard->inbox);
+        hear_others(h);
+        asked++;
+    } while (reclaim->relief_look != 0 && asked < 50);
+    return asked;
+}
+
+/* Each shadow goes to the end of one list, whichever look it was that came to it. */
+static void test_a_look_at_private_shadows_ends_however_often_others_look_meanwhile(void **state)
+{
+    struct shard_harness *h = *state;
+    enum {
+        BUDGET = 100,
+        MOST = 700
+    };
+    uint32_t topic = harness_topic(h, "t", 1);
+    struct amb_buf held[8];
+    unsigned count = take_the_rest(h, held);
+    for (unsigned shadows = 50; shadows <= MOST; shadows += 50) {
+        for (unsigned turns = 1; turns <= 3; turns++) {
+            struct amb_topic *all = begin_privates(harness_home(h, topic), shadows);
+            unsigned asked = look_in_turn(h, topic, turns, BUDGET);
+            assert_in_range(asked, 1, shadows / BUDGET + 2);
+            end_privates(all, shadows);
+        }
+    }
     give_the_rest(h, held, count);
 }
 
@@ -716,6 +772,7 @@ int main(void)
         KEPT(test_a_turn_looks_at_so_many_empty_cells_for_its_publishers),
         KEPT(test_a_turn_looks_at_so_many_private_shadows_for_its_publishers),
         KEPT(test_a_turn_looks_at_so_many_private_shadows_for_another_shard),
+        KEPT(test_a_look_at_private_shadows_ends_however_often_others_look_meanwhile),
         T(test_a_publisher_that_waits_for_long_gets_room_that_others_only_might_need),
         T(test_a_turn_sheds_so_much_for_those_that_wait),
         T(test_tiny_messages_are_refused_before_their_entries_fill_the_heap),
