@@ -4,6 +4,7 @@
 #include "broker/memory/bufpool.h"
 #include "broker/memory/limbo.h"
 #include "broker/memory/segment.h"
+#include "wire/base/assert.h"
 #include "wire/base/clock.h"
 #include "wire/base/log.h"
 #include "wire/base/numa.h"
@@ -26,11 +27,49 @@ struct making {
     struct amb_segment *segment; /* NULL: could not be made */
 };
 
-struct unmaking {
-    struct amb_mail mail;
-    struct amb_membudget *budget;
-    struct amb_segment *segment;
+enum unmade {
+    UNMADE_NOTHING,
+    UNMADE_SEGMENT,
+    UNMADE_MAIL
 };
+
+/* The first one of the line leaves it, on any thread. One at a time: a mail goes when all that is
+ * before it is unmapped. */
+static enum unmade unmake_first(struct amb_maker_line *line)
+{
+    (void)pthread_mutex_lock(&line->lock);
+    while (line->is_unmapping) {
+        (void)pthread_cond_wait(&line->unmapped, &line->lock);
+    }
+    struct amb_list_node *node = amb_list_pop_front(&line->unmaking);
+    struct amb_unmaking *first =
+        node == NULL ? NULL : AMB_CONTAINER_OF(node, struct amb_unmaking, node);
+    bool is_segment = first != NULL && first->segment != NULL;
+    line->is_unmapping = is_segment;
+    (void)pthread_mutex_unlock(&line->lock);
+    if (first == NULL) {
+        return UNMADE_NOTHING;
+    }
+    if (!is_segment) {
+        amb_mail_post(first->to, first->mail, first->fn);
+        return UNMADE_MAIL;
+    }
+    amb_limbo_drop(first->budget, first->segment);
+    free(first);
+    (void)pthread_mutex_lock(&line->lock);
+    line->is_unmapping = false;
+    line->done++;
+    (void)atomic_fetch_sub_explicit(&line->segments, 1, memory_order_relaxed);
+    (void)pthread_cond_broadcast(&line->unmapped);
+    (void)pthread_mutex_unlock(&line->lock);
+    return UNMADE_SEGMENT;
+}
+
+static void unmake_all(struct amb_maker *maker)
+{
+    while (unmake_first(&maker->line) != UNMADE_NOTHING) {
+    }
+}
 
 /* On the worker. */
 static void making_came_back(struct amb_mail *mail, void *owner)
@@ -45,14 +84,21 @@ static void making_came_back(struct amb_mail *mail, void *owner)
     free(making);
 }
 
+/* Between parts of a segment that is made. */
+static void making_pauses(void *arg)
+{
+    unmake_all(arg);
+}
+
 /* On the maker. Of the pool it reads only what is set once. */
 static void making_arrived(struct amb_mail *mail, void *owner)
 {
     struct making *making = AMB_CONTAINER_OF(mail, struct making, mail);
     const struct amb_bufpool_options *options = &making->pool->options;
+    const struct amb_segment_pause pause = {making_pauses, owner};
     amb_maker_near(owner, making->node);
-    enum amb_status status =
-        amb_segment_create(amb_membudget_next_id(options->budget), making->bytes, &making->segment);
+    enum amb_status status = amb_segment_create_in_parts(amb_membudget_next_id(options->budget),
+                                                         making->bytes, &pause, &making->segment);
     if (status == AMB_OK && options->on_create != NULL) {
         status = options->on_create(options->arg, making->segment);
     }
@@ -84,25 +130,69 @@ bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t 
     return true;
 }
 
-static void unmaking_arrived(struct amb_mail *mail, void *owner)
+/* The maker looks at the line when its mail is done. */
+static void line_woken(struct amb_mail *mail, void *owner)
 {
     (void)owner;
-    struct unmaking *unmaking = AMB_CONTAINER_OF(mail, struct unmaking, mail);
-    amb_limbo_drop(unmaking->budget, unmaking->segment);
-    free(unmaking);
+    atomic_flag_clear(&AMB_CONTAINER_OF(mail, struct amb_maker_line, wake)->is_waking);
+}
+
+static void line_enter(struct amb_maker *maker, struct amb_unmaking *unmaking)
+{
+    struct amb_maker_line *line = &maker->line;
+    amb_list_init(&unmaking->node);
+    (void)pthread_mutex_lock(&line->lock);
+    amb_list_push_back(&line->unmaking, &unmaking->node);
+    (void)pthread_mutex_unlock(&line->lock);
+    if (!atomic_flag_test_and_set(&line->is_waking)) {
+        amb_mail_post(&maker->inbox, &line->wake, line_woken);
+    }
 }
 
 void amb_maker_unmake(struct amb_maker *maker, struct amb_membudget *budget,
                       struct amb_segment *segment)
 {
-    struct unmaking *unmaking = maker == NULL ? NULL : malloc(sizeof(*unmaking));
+    struct amb_unmaking *unmaking = maker == NULL ? NULL : malloc(sizeof(*unmaking));
     if (unmaking == NULL) {
         amb_limbo_drop(budget, segment);
         return;
     }
-    unmaking->budget = budget;
-    unmaking->segment = segment;
-    amb_mail_post(&maker->inbox, &unmaking->mail, unmaking_arrived);
+    *unmaking = (struct amb_unmaking){.budget = budget, .segment = segment};
+    (void)atomic_fetch_add_explicit(&maker->line.segments, 1, memory_order_relaxed);
+    line_enter(maker, unmaking);
+}
+
+void amb_maker_after(struct amb_maker *maker, struct amb_unmaking *after)
+{
+    after->segment = NULL;
+    line_enter(maker, after);
+}
+
+/* Somebody is unmapping a segment: until it is done. False: nobody is. */
+static bool line_await(struct amb_maker_line *line)
+{
+    (void)pthread_mutex_lock(&line->lock);
+    bool is_unmapping = line->is_unmapping;
+    for (uint64_t done = line->done; is_unmapping && line->done == done;) {
+        (void)pthread_cond_wait(&line->unmapped, &line->lock);
+    }
+    (void)pthread_mutex_unlock(&line->lock);
+    return is_unmapping;
+}
+
+bool amb_maker_help(struct amb_maker *maker)
+{
+    if (maker == NULL || atomic_load_explicit(&maker->line.segments, memory_order_relaxed) == 0) {
+        return false;
+    }
+    if (line_await(&maker->line)) {
+        return true;
+    }
+    enum unmade unmade;
+    do {
+        unmade = unmake_first(&maker->line);
+    } while (unmade == UNMADE_MAIL);
+    return unmade == UNMADE_SEGMENT;
 }
 
 void amb_maker_near(struct amb_maker *maker, int node)
@@ -154,25 +244,55 @@ static void *maker_main(void *arg)
         int ms = maker_look(maker);
         bool rang = amb_inbox_arm(&maker->inbox) && poll(&bell, 1, ms) > 0;
         amb_inbox_disarm(&maker->inbox, rang);
-        (void)amb_inbox_run(&maker->inbox);
+        amb_maker_work(maker);
     }
-    (void)amb_inbox_run(&maker->inbox); /* Work that was cut in parts: nobody goes on with it. */
+    amb_maker_work(maker); /* Work that was cut in parts: nobody goes on with it. */
     (void)maker_wake(maker, INT64_MAX);
     return NULL;
 }
 
-enum amb_status amb_maker_start(struct amb_maker *maker)
+void amb_maker_work(struct amb_maker *maker)
+{
+    unmake_all(maker);
+    (void)amb_inbox_run(&maker->inbox);
+    unmake_all(maker);
+}
+
+enum amb_status amb_maker_init(struct amb_maker *maker)
 {
     amb_list_init(&maker->waiting);
+    amb_list_init(&maker->line.unmaking);
+    atomic_flag_clear(&maker->line.is_waking);
     maker->node = AMB_NUMA_ANY;
     maker->prefer = maker->prefer == NULL ? amb_numa_prefer : maker->prefer;
     enum amb_status status = amb_inbox_init(&maker->inbox, maker);
+    if (status == AMB_OK) {
+        int error = pthread_mutex_init(&maker->line.lock, NULL);
+        amb_assert(error == 0);
+        error = pthread_cond_init(&maker->line.unmapped, NULL);
+        amb_assert(error == 0);
+        maker->is_open = true;
+    }
+    return status;
+}
+
+static void maker_fini(struct amb_maker *maker)
+{
+    (void)pthread_mutex_destroy(&maker->line.lock);
+    (void)pthread_cond_destroy(&maker->line.unmapped);
+    amb_inbox_fini(&maker->inbox);
+    maker->is_open = false;
+}
+
+enum amb_status amb_maker_start(struct amb_maker *maker)
+{
+    enum amb_status status = amb_maker_init(maker);
     if (status != AMB_OK) {
         return status;
     }
     int error = pthread_create(&maker->thread, NULL, maker_main, maker);
     if (error != 0) {
-        amb_inbox_fini(&maker->inbox);
+        maker_fini(maker);
         return amb_status_from_errno(error);
     }
     maker->is_running = true;
@@ -187,11 +307,15 @@ static void stop_arrived(struct amb_mail *mail, void *owner)
 
 void amb_maker_stop(struct amb_maker *maker)
 {
-    if (!maker->is_running) {
+    if (!maker->is_open) {
         return;
     }
-    amb_mail_post(&maker->inbox, &maker->stop, stop_arrived);
-    (void)pthread_join(maker->thread, NULL);
-    maker->is_running = false;
-    amb_inbox_fini(&maker->inbox);
+    if (maker->is_running) {
+        amb_mail_post(&maker->inbox, &maker->stop, stop_arrived);
+        (void)pthread_join(maker->thread, NULL);
+        maker->is_running = false;
+    } else {
+        amb_maker_work(maker);
+    }
+    maker_fini(maker);
 }

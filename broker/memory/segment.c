@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define POPULATE_BYTES (UINT64_C(2) << 20)
+#define PART_BYTES (UINT64_C(2) << 20)
 
 static enum amb_status status_of_errno(int error)
 {
@@ -32,16 +32,34 @@ static int allocate(int fd, uint64_t offset, uint64_t size)
     return rc;
 }
 
+static void segment_pause(const struct amb_segment_pause *pause)
+{
+    if (pause != NULL) {
+        pause->fn(pause->arg);
+    }
+}
+
+static int allocate_all(int fd, uint64_t size, const struct amb_segment_pause *pause)
+{
+    int rc = 0;
+    for (uint64_t at = 0; at < size && rc == 0; at += PART_BYTES) {
+        segment_pause(pause);
+        rc = allocate(fd, at, size - at < PART_BYTES ? size - at : PART_BYTES);
+    }
+    return rc;
+}
+
 /*
  * Has every page in our page table. Bit by bit: MAP_POPULATE would keep the address space locked
  * for as long as it takes, and another thread's page fault with it.
  */
-static void populate(const struct amb_segment *segment)
+static void populate(const struct amb_segment *segment, const struct amb_segment_pause *pause)
 {
     bool is_supported = true;
-    for (uint64_t at = 0; at < segment->size; at += POPULATE_BYTES) {
+    for (uint64_t at = 0; at < segment->size; at += PART_BYTES) {
+        segment_pause(pause);
         uint64_t left = segment->size - at;
-        uint64_t bytes = left < POPULATE_BYTES ? left : POPULATE_BYTES;
+        uint64_t bytes = left < PART_BYTES ? left : PART_BYTES;
         is_supported = is_supported && amb_pages_bring(segment->base + at, (size_t)bytes) == 0;
         for (uint64_t i = 0; i < bytes && !is_supported; i += 4096) {
             *(volatile uint8_t *)(segment->base + at + i) = 0; /* It is 0. */
@@ -63,9 +81,10 @@ static int reopen(int fd, int mode)
  * read-only descriptor for writing. The mapping before the seals: FUTURE_WRITE spares only the
  * mappings that exist.
  */
-static enum amb_status build(struct amb_segment *segment, int fd)
+static enum amb_status build(struct amb_segment *segment, int fd,
+                             const struct amb_segment_pause *pause)
 {
-    if (fchmod(fd, 0600) != 0 || allocate(fd, 0, segment->size) != 0) {
+    if (fchmod(fd, 0600) != 0 || allocate_all(fd, segment->size, pause) != 0) {
         return status_of_errno(errno);
     }
     void *base = mmap(NULL, (size_t)segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -73,7 +92,7 @@ static enum amb_status build(struct amb_segment *segment, int fd)
         return status_of_errno(errno);
     }
     segment->base = base;
-    populate(segment);
+    populate(segment, pause);
     segment->fd_ro = reopen(fd, O_RDONLY);
     if (segment->fd_ro < 0) {
         return status_of_errno(errno);
@@ -87,8 +106,10 @@ static enum amb_status build(struct amb_segment *segment, int fd)
  * when the client has its mapping. Ours may be written too, because registering memory for RDMA
  * asks for that, but never is.
  */
-static enum amb_status build_leased(struct amb_segment *segment, int fd)
+static enum amb_status build_leased(struct amb_segment *segment, int fd,
+                                    const struct amb_segment_pause *pause)
 {
+    (void)pause; /* Its pages come later (amb_segment_fill). */
     if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)segment->size) != 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
         return status_of_errno(errno);
@@ -103,9 +124,11 @@ static enum amb_status build_leased(struct amb_segment *segment, int fd)
     return segment->fd_ro >= 0 && segment->fd_rw >= 0 ? AMB_OK : status_of_errno(errno);
 }
 
-static enum amb_status create(uint64_t id, uint64_t size,
-                              enum amb_status (*build_fn)(struct amb_segment *, int),
-                              struct amb_segment **out)
+typedef enum amb_status (*build_fn)(struct amb_segment *segment, int fd,
+                                    const struct amb_segment_pause *pause);
+
+static enum amb_status create(uint64_t id, uint64_t size, build_fn build_it,
+                              const struct amb_segment_pause *pause, struct amb_segment **out)
 {
     if (size == 0 || size % (uint64_t)sysconf(_SC_PAGESIZE) != 0 || size > INT64_MAX) {
         return AMB_EINVAL;
@@ -120,7 +143,7 @@ static enum amb_status create(uint64_t id, uint64_t size,
     amb_list_init(&segment->node);
 
     int fd = memfd_create("ambroker-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    enum amb_status status = fd < 0 ? status_of_errno(errno) : build_fn(segment, fd);
+    enum amb_status status = fd < 0 ? status_of_errno(errno) : build_it(segment, fd, pause);
     if (fd >= 0) {
         (void)close(fd);
     }
@@ -134,12 +157,19 @@ static enum amb_status create(uint64_t id, uint64_t size,
 
 enum amb_status amb_segment_create(uint64_t id, uint64_t size, struct amb_segment **out)
 {
-    return create(id, size, build, out);
+    return create(id, size, build, NULL, out);
+}
+
+enum amb_status amb_segment_create_in_parts(uint64_t id, uint64_t size,
+                                            const struct amb_segment_pause *pause,
+                                            struct amb_segment **out)
+{
+    return create(id, size, build, pause, out);
 }
 
 enum amb_status amb_segment_create_leased(uint64_t id, uint64_t size, struct amb_segment **out)
 {
-    return create(id, size, build_leased, out);
+    return create(id, size, build_leased, NULL, out);
 }
 
 enum amb_status amb_segment_create_gpu(uint64_t id, struct amb_gpu_pool *pool, uint64_t size,

@@ -86,7 +86,15 @@ static inline void amb_segment_set_group(struct amb_segment *segment,
  * MiB: the kernel zeroes every page. */
 AMB_MUST_CHECK enum amb_status amb_segment_create(uint64_t id, uint64_t size,
                                                   struct amb_segment **out);
-/* The same, to be written by a client: sealed against shrinking and growing, and without pages yet.
+/* The same, and fn runs before each part of 2 MiB at most. */
+struct amb_segment_pause {
+    void (*fn)(void *arg);
+    void *arg;
+};
+AMB_MUST_CHECK enum amb_status amb_segment_create_in_parts(uint64_t id, uint64_t size,
+                                                           const struct amb_segment_pause *pause,
+                                                           struct amb_segment **out);
+/* One to be written by a client: sealed against shrinking and growing, and without pages yet.
  */
 AMB_MUST_CHECK enum amb_status amb_segment_create_leased(uint64_t id, uint64_t size,
                                                          struct amb_segment **out);

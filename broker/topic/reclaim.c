@@ -11,6 +11,7 @@
 
 #define TRIM_COST 1024u /* a look for free segments counts as so many dropped entries, */
 #define EMPTY_CELLS 16u /* ... and so many empty cells of the table of topics as one */
+#define HELPS_MAX 64u   /* segments that one need unmaps here */
 
 /* Back at the shard that asked, whose starving publishers are tried again this turn. */
 static void relief_came_back(struct amb_mail *mail, void *owner)
@@ -20,14 +21,6 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
     (void)atomic_fetch_sub_explicit(&shard->reclaim.coming, relief->given, memory_order_relaxed);
     relief->is_out = false;
     shard->reclaim.relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
-}
-
-/* On the maker: it has unmapped what was given before the mail. */
-static void relief_unmapped(struct amb_mail *mail, void *owner)
-{
-    (void)owner;
-    struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
-    amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
 }
 
 /* Have other shards given up so much for this one that is not unmapped yet? */
@@ -187,10 +180,12 @@ static void relief_asked(struct amb_mail *mail, void *owner)
         relief_trim(shard, relief);
         relief_shed(shard, relief);
     }
+    struct amb_inbox *home = &relief->asker->inbox;
     if (relief->given > 0 && shard->memory.maker != NULL) {
-        amb_mail_post(&shard->memory.maker->inbox, mail, relief_unmapped);
+        relief->after = (struct amb_unmaking){.mail = mail, .to = home, .fn = relief_came_back};
+        amb_maker_after(shard->memory.maker, &relief->after);
     } else {
-        amb_mail_post(&relief->asker->inbox, mail, relief_came_back);
+        amb_mail_post(home, mail, relief_came_back);
     }
 }
 
@@ -357,9 +352,25 @@ static bool reclaim_is_coming(const struct amb_shard *shard, const struct reclai
            (what->may_wait && relief_is_coming(shard, amb_bufpool_charge(what->pool, what->len)));
 }
 
+/* Segments that wait for the maker are nobody's memory. For what cannot wait they are unmapped
+ * here, one after the other. */
+static enum amb_status reclaim_help(struct amb_shard *shard, const struct reclaim *what)
+{
+    enum amb_status status = AMB_ENOMEM;
+    bool is_needed = !what->may_wait && !shard_lacks_entries(shard, what);
+    for (unsigned i = 0; is_needed && i < HELPS_MAX && amb_maker_help(shard->memory.maker); i++) {
+        status = reclaim_try(shard, what);
+        is_needed = status == AMB_ENOMEM;
+    }
+    return status;
+}
+
 static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *what)
 {
     enum amb_status status = reclaim_try(shard, what);
+    if (status == AMB_ENOMEM) {
+        status = reclaim_help(shard, what);
+    }
     if (status != AMB_ENOMEM) {
         return status;
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/memory/maker.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>
@@ -58,11 +59,12 @@ struct amb_shard_compact {
 /* One shard's word to another that it is short of memory. */
 struct amb_relief {
     struct amb_mail mail;
+    struct amb_unmaking after; /* the answer, behind the segments that went for it */
     struct amb_shard *asker;
     uint64_t bytes;  /* wanted */
     uint64_t given;  /* the bytes of segments that went for it */
     bool is_pressed; /* a publisher has waited for long */
-    bool is_out;     /* the mail is under way: there, at the maker, or back */
+    bool is_out;     /* the mail is under way: there, behind segments, or back */
 };
 
 /* reclaim.c */

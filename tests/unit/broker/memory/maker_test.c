@@ -6,6 +6,8 @@
 #include "broker/config/config.h"
 #include "broker/memory/bufpool_check.h"
 #include "broker/memory/maker.h"
+#include "broker/memory/membudget.h"
+#include "broker/memory/segment.h"
 #include "broker/topic/reclaim.h"
 #include "broker/worker/orders_lease.h"
 #include "tests/support/shard/shard_client.h"
@@ -16,6 +18,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -311,6 +314,204 @@ static void test_a_large_message_waits_for_its_segment_where_others_are_dropped(
     client_drain(slow, 0);
 }
 
+/* Without a thread: it works when a test says so. */
+static int setup_by_hand(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    harness_init(&w->h, 1, NULL);
+    assert_int_equal(amb_maker_init(&w->maker), AMB_OK);
+    w->shard = &w->h.shards[0];
+    w->shard->memory.maker = &w->maker;
+    w->pool = &w->shard->memory.bufpool;
+    *state = w;
+    return 0;
+}
+
+static struct {
+    struct world *world;
+    struct amb_segment *segment; /* to be handed over while another one is made */
+    unsigned unmapped;
+    unsigned unmapped_before; /* ... when a segment was whole */
+    bool is_done;
+    unsigned heard;
+} seen;
+
+static void seen_begin(struct world *w)
+{
+    memset(&seen, 0, sizeof(seen));
+    seen.world = w;
+}
+
+static void count_unmapped(struct amb_segment *segment)
+{
+    seen.unmapped++;
+    segment->destroy = NULL;
+    amb_segment_destroy(&segment);
+}
+
+/* The pool has as many segments of 2 MiB as there may be, all of them free. */
+static void fill_pool(struct world *w)
+{
+    struct amb_buf bufs[8];
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(amb_bufpool_alloc(w->pool, 2 * MIB, &bufs[i]), AMB_OK);
+        bufs[i].segment->destroy = count_unmapped;
+    }
+    w->pool->options.dedicated_cache = 8;
+    for (unsigned i = 0; i < 8; i++) {
+        amb_bufpool_free(w->pool, &bufs[i]);
+    }
+    assert_int_equal(atomic_load(&w->h.budget.used), w->h.budget.max);
+}
+
+static bool hand_over(int node)
+{
+    (void)node;
+    if (seen.segment != NULL) {
+        amb_maker_unmake(&seen.world->maker, &seen.world->h.budget, seen.segment);
+        seen.segment = NULL;
+    }
+    return true;
+}
+
+static enum amb_status note_unmapped(void *arg, struct amb_segment *segment)
+{
+    (void)arg;
+    (void)segment;
+    seen.unmapped_before = seen.unmapped;
+    return AMB_OK;
+}
+
+/* Relief for another worker is not to wait until a segment of a GiB is made. */
+static void test_segments_that_go_go_before_one_is_made_and_between_its_parts(void **state)
+{
+    struct world *w = *state;
+    struct amb_buf buf;
+    seen_begin(w);
+    assert_int_equal(amb_segment_create(1, 2 * MIB, &seen.segment), AMB_OK);
+    assert_true(amb_membudget_take(&w->h.budget, 2 * MIB));
+    seen.segment->destroy = count_unmapped;
+    w->maker.prefer = hand_over; /* When the making has begun. */
+    w->maker.node = AMB_NUMA_MAX;
+    w->pool->options.on_create = note_unmapped;
+    assert_int_equal(amb_bufpool_prepare(w->pool), AMB_OK);
+    AMB_CONTAINER_OF(w->pool->segments.next, struct amb_segment, node)->destroy = count_unmapped;
+    assert_int_equal(amb_bufpool_alloc_later(w->pool, 5 * MIB, &buf), AMB_EAGAIN);
+    amb_bufpool_trim_later(w->pool, 0);
+    assert_int_equal(seen.unmapped, 0);
+    amb_maker_work(&w->maker);
+    assert_null(seen.segment);
+    assert_int_equal(seen.unmapped, 2);
+    assert_int_equal(seen.unmapped_before, 2);
+}
+
+static void hear(struct amb_mail *mail, void *owner)
+{
+    (void)mail;
+    (void)owner;
+    seen.heard = seen.unmapped;
+}
+
+static void test_a_mail_behind_segments_goes_when_they_are_unmapped(void **state)
+{
+    struct world *w = *state;
+    struct amb_mail mail;
+    struct amb_unmaking after = {.mail = &mail, .to = &w->shard->inbox, .fn = hear};
+    seen_begin(w);
+    fill_pool(w);
+    amb_bufpool_trim_later(w->pool, 0);
+    amb_maker_after(&w->maker, &after);
+    for (unsigned i = 0; i < 7; i++) {
+        assert_true(amb_maker_help(&w->maker));
+        (void)amb_inbox_run(&w->shard->inbox);
+        assert_int_equal(seen.unmapped, i + 1);
+        assert_int_equal(seen.heard, 0);
+    }
+    amb_maker_work(&w->maker);
+    (void)amb_inbox_run(&w->shard->inbox);
+    assert_int_equal(seen.heard, 8);
+    assert_false(amb_maker_help(&w->maker));
+}
+
+/* Such a batch is refused if it finds no place. Segments that the maker has still to unmap are
+ * nobody's. Others wait for them. */
+static void test_a_granted_batch_has_memory_that_waits_for_the_maker(void **state)
+{
+    struct world *w = *state;
+    struct amb_buf buf;
+    seen_begin(w);
+    fill_pool(w);
+    amb_bufpool_trim_later(w->pool, 0);
+    assert_int_equal(amb_reclaim_alloc_some(w->shard, w->pool, 5 * MIB, &buf), AMB_ENOMEM);
+    assert_int_equal(seen.unmapped, 0);
+    assert_int_equal(amb_reclaim_alloc_granted(w->shard, w->pool, 5 * MIB, false, &buf), AMB_OK);
+    assert_int_equal(seen.unmapped, 3); /* And no more than it needs. */
+    amb_bufpool_free(w->pool, &buf);
+}
+
+/* Reserved room is in segments that do not go: such a batch needs none of the budget. */
+static void test_a_granted_batch_within_what_is_reserved_needs_nothing_that_goes(void **state)
+{
+    struct world *w = *state;
+    struct amb_buf bufs[16];
+    unsigned count = 0;
+    seen_begin(w);
+    struct amb_buf all[160];
+    while (count < 160 && amb_bufpool_alloc(w->pool, 100 << 10, &all[count]) == AMB_OK) {
+        count++;
+    }
+    while (count > 0) {
+        amb_bufpool_free(w->pool, &all[--count]);
+    }
+    assert_true(amb_bufpool_reserve(w->pool, MIB, false));
+    amb_bufpool_trim_later(w->pool, 0);
+    assert_in_range(w->pool->segment_bytes, 2 * MIB, 8 * MIB);
+    assert_true(
+        amb_membudget_take(&w->h.budget, w->h.budget.max - atomic_load(&w->h.budget.used)) ||
+        atomic_load(&w->h.budget.used) == w->h.budget.max);
+    uint32_t waiting = atomic_load(&w->maker.line.segments);
+    assert_true(waiting > 0);
+    for (count = 0; count < 16; count++) {
+        assert_int_equal(
+            amb_reclaim_alloc_granted(w->shard, w->pool, 64 << 10, false, &bufs[count]), AMB_OK);
+        amb_bufpool_unreserve(w->pool, 64 << 10, 0);
+    }
+    assert_int_equal(atomic_load(&w->maker.line.segments), waiting);
+    while (count > 0) {
+        amb_bufpool_free(w->pool, &bufs[--count]);
+    }
+}
+
+static _Atomic bool has_begun, has_ended;
+
+static void unmap_slowly(struct amb_segment *segment)
+{
+    atomic_store(&has_begun, true);
+    for (unsigned i = 0; i < 10000; i++) {
+        (void)sched_yield();
+    }
+    segment->destroy = NULL;
+    amb_segment_destroy(&segment);
+    atomic_store(&has_ended, true);
+}
+
+static void test_a_worker_that_cannot_wait_waits_for_the_one_that_is_being_unmapped(void **state)
+{
+    struct world *w = *state;
+    atomic_store(&has_begun, false);
+    atomic_store(&has_ended, false);
+    assert_int_equal(amb_bufpool_prepare(w->pool), AMB_OK);
+    AMB_CONTAINER_OF(w->pool->segments.next, struct amb_segment, node)->destroy = unmap_slowly;
+    amb_bufpool_trim_later(w->pool, 0);
+    while (!atomic_load(&has_begun)) {
+        (void)sched_yield();
+    }
+    assert_true(amb_maker_help(&w->maker));
+    assert_true(atomic_load(&has_ended));
+    assert_int_equal(atomic_load(&w->h.budget.used), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +528,12 @@ int main(void)
         T(test_what_is_under_way_at_the_end_is_not_lost),
         T(test_a_large_message_waits_for_its_segment),
         T(test_a_large_message_waits_for_its_segment_where_others_are_dropped),
+        T(test_a_worker_that_cannot_wait_waits_for_the_one_that_is_being_unmapped),
+#define BY_HAND(name) cmocka_unit_test_setup_teardown(name, setup_by_hand, teardown)
+        BY_HAND(test_segments_that_go_go_before_one_is_made_and_between_its_parts),
+        BY_HAND(test_a_mail_behind_segments_goes_when_they_are_unmapped),
+        BY_HAND(test_a_granted_batch_has_memory_that_waits_for_the_maker),
+        BY_HAND(test_a_granted_batch_within_what_is_reserved_needs_nothing_that_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,7 @@ static void test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker(void
     struct shard_harness *h = *state;
     struct amb_shard *shard = &h->shards[0];
     struct amb_maker maker = {.is_stopping = true}; /* It runs when we say so. */
-    assert_int_equal(amb_inbox_init(&maker.inbox, &maker), AMB_OK);
+    assert_int_equal(amb_maker_init(&maker), AMB_OK);
     bool is_coming = false;
     hog(shard);
     shard->memory.maker = &maker;
@@ -115,12 +115,12 @@ static void test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker(void
     assert_false(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
     assert_true(is_coming);
     assert_int_equal(atomic_load(&h->budget.used), before);
-    assert_true(amb_inbox_run(&maker.inbox) > 1);
+    amb_maker_work(&maker);
     assert_true(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
     amb_membudget_end_lease(&h->budget, 4 * MIB);
     amb_membudget_give(&h->budget, 4 * MIB);
     shard->memory.maker = NULL;
-    amb_inbox_fini(&maker.inbox);
+    amb_maker_stop(&maker);
 }
 
 static void test_others_are_not_asked_all_the_time(void **state)
@@ -303,7 +303,7 @@ static void late_maker_begin(struct shard_harness *h, unsigned first, unsigned e
 {
     late = (struct late_maker){.maker = {.is_stopping = true}};
     unmapped_here = unmapped_there = 0;
-    assert_int_equal(amb_inbox_init(&late.maker.inbox, &late.maker), AMB_OK);
+    assert_int_equal(amb_maker_init(&late.maker), AMB_OK);
     for (unsigned i = first; i < end; i++) {
         h->shards[i].memory.maker = &late.maker;
         h->shards[i].reclaim.relief_last = h->shards[i].topics.cells - 1;
@@ -316,7 +316,7 @@ static void late_maker_begin(struct shard_harness *h, unsigned first, unsigned e
 static void late_maker_run(void)
 {
     late.runs = true;
-    (void)amb_inbox_run(&late.maker.inbox);
+    amb_maker_work(&late.maker);
     late.runs = false;
 }
 
@@ -326,7 +326,7 @@ static void late_maker_end(struct shard_harness *h)
     for (unsigned i = 0; i < h->count; i++) {
         h->shards[i].memory.maker = NULL;
     }
-    amb_inbox_fini(&late.maker.inbox);
+    amb_maker_stop(&late.maker);
     harness_settle(h);
 }
 
