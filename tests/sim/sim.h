@@ -15,6 +15,7 @@
 #include "broker/control/directory/identity.h"
 #include "broker/delivery/reader/subscription.h"
 #include "broker/memory/bufpool.h"
+#include "broker/memory/maker.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/begin.h"
 #include "tests/sim/model.h"
@@ -210,6 +211,7 @@ struct sim {
     struct amb_shard *peers[SIM_SHARDS_MAX];
     struct amb_pool entries[SIM_SHARDS_MAX], txs[SIM_SHARDS_MAX]; /* kept from seed to seed */
     struct amb_inbox control;
+    struct amb_maker maker; /* without a thread: it unmaps now and then */
     struct amb_directory directory;
     struct amb_identities identities;
     unsigned topic_count; /* names in use */
@@ -224,6 +226,7 @@ struct sim {
     bool has_lazy;       /* some subscriptions are lazy, some messages have properties */
     bool has_near;       /* most topics prefer near members */
     bool is_slow;        /* workers have few turns, and read a frame of a link in each */
+    bool has_maker;      /* it unmaps the segments that go, and does so later */
     bool is_tight;       /* a session may not hold much, or memory is short */
     struct model model;
     struct sim_stats stats;

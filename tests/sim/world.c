@@ -26,6 +26,7 @@
 #define QUIET_ROUNDS 3u  /* before time passes */
 #define QUIET_PASSES 8u  /* before it is over */
 #define PASS_NS (40 * AMB_NS_PER_MS)
+#define MAKER_TURNS 32 /* of all shards, between two of the maker's */
 #define REAL_NS INT64_C(1700000000000000000)
 #define START_NS AMB_NS_PER_SEC
 
@@ -161,6 +162,11 @@ static void shard_begin(struct sim *s, unsigned i)
     }
     shard->memory.bufpool.options.create = sim_segment_create;
     shard->memory.private_pool.options.create = sim_segment_create;
+    if (s->has_maker) {
+        shard->memory.maker = &s->maker;
+        shard->memory.bufpool.options.make = NULL; /* That takes too long. */
+        shard->memory.private_pool.options.make = NULL;
+    }
     shard->control = &s->control;
     shard->peers = s->peers;
     shard->peer_count = s->shard_count;
@@ -225,6 +231,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     s->has_lazy = seed % 5 >= 3;
     s->is_slow = seed % 8 == 5;
     s->is_tight = which >= TIGHT_FROM;
+    s->has_maker = !s->has_leases && seed % 4 >= 2;
     s->topic_count = 0;
     for (unsigned i = 0; i < SIM_NAMES; i++) {
         if (sim_chance(s, 45) || s->topic_count + SIM_NAMES - i <= 2) {
@@ -256,6 +263,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
         s->peers[i] = &s->shards[i];
     }
     sim_desk_begin(s);
+    amb_assert(!s->has_maker || amb_maker_init(&s->maker) == AMB_OK);
     for (unsigned i = 0; i < s->shard_count; i++) {
         shard_begin(s, i);
     }
@@ -292,6 +300,9 @@ static unsigned turn(struct sim *s, unsigned i)
     sim_watch_before(s, s->peers[i]);
     unsigned done = amb_shard_turn(s->peers[i], s->now_ns, REAL_NS + s->now_ns);
     sim_watch_after(s, s->peers[i]);
+    if (s->has_maker && s->now_ns / 1000 % MAKER_TURNS == 0) {
+        amb_maker_work(&s->maker);
+    }
     for (unsigned c = 0; c < SIM_CLIENTS; c++) {
         if (s->clients[c].said_count > 0 && s->clients[c].shard == i && s->clients[c].is_up) {
             hear_said(s, &s->clients[c]);
@@ -308,6 +319,9 @@ void sim_turn(struct sim *s, unsigned shard)
 
 static bool is_quiet(const struct sim *s)
 {
+    if (s->has_maker && !amb_list_is_empty(&s->maker.line.unmaking)) {
+        return false;
+    }
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
         if (amb_shard_is_dirty(shard) || !amb_mpsc_is_empty(&s->peers[i]->inbox.posted)) {
@@ -681,5 +695,6 @@ void sim_run(struct sim *s, uint64_t seed, uint32_t steps)
     for (unsigned i = 0; i < s->shard_count; i++) {
         shard_end(s, i);
     }
+    amb_maker_stop(&s->maker);
     SIM_CHECK(s, atomic_load(&s->budget.used) == 0, "bytes of segments are not back");
 }
