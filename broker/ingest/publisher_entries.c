@@ -6,8 +6,9 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 
-#define PART 8u                          /* reserved: of all, of one session's */
-#define SIZE_UNKNOWN (UINT64_C(4) << 10) /* of a batch, before the first ones came */
+#define PART 8u                           /* reserved: of all, of one session's */
+#define TINY_WINDOW (UINT64_C(256) << 10) /* may stand open, however small the batches */
+#define SIZE_UNKNOWN (UINT64_C(4) << 10)  /* of a batch, before the first ones came */
 #define SIZE_LEAST ((uint64_t)sizeof(struct amb_record))
 #define LOOKS 16u /* at publishers that may have more than their part, for one that lacks some */
 
@@ -115,6 +116,14 @@ void amb_publisher_entries_open(struct amb_publisher *publisher)
     if (more > 0) {
         set_reserved(publisher, (uint32_t)(reserved + more));
     }
+}
+
+uint64_t amb_publisher_entries_window(const struct amb_publisher *publisher, uint64_t size)
+{
+    const struct amb_publisher_entries *entries = &publisher->entries;
+    uint64_t most = publisher->session->shard->entries.max / PART / PART * entries->size;
+    most = most < TINY_WINDOW ? TINY_WINDOW : most;
+    return entries->size == 0 || size < most ? size : most;
 }
 
 void amb_publisher_entries_begin(struct amb_publisher *publisher)

@@ -34,6 +34,9 @@ struct amb_publisher_entries {
 
 /* Before the others. It goes on with what is in the publisher's books. */
 void amb_publisher_entries_begin(struct amb_publisher *publisher);
+/* How far its window may stand open, of `size` bytes: batches of the size that came lately take a
+ * part of all entries at most. The window stays open behind a reader that stands. */
+uint64_t amb_publisher_entries_window(const struct amb_publisher *publisher, uint64_t size);
 /* Its window has opened further. */
 void amb_publisher_entries_open(struct amb_publisher *publisher);
 /* A batch has come, and is in the publisher's books. */

@@ -100,7 +100,8 @@ static uint64_t publisher_share(const struct amb_publisher *publisher)
     if (share < WINDOW_LEAST && others + WINDOW_LEAST <= 2 * max) {
         share = WINDOW_LEAST; /* Others may be idle for good, and a batch at a time is slow. */
     }
-    return share < publisher->window_size ? share : publisher->window_size;
+    share = share < publisher->window_size ? share : publisher->window_size;
+    return amb_publisher_entries_window(publisher, share);
 }
 
 /* Has somebody else waited for memory before? */

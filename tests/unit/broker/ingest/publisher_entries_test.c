@@ -11,6 +11,7 @@
 #define GREEDY 24u /* clients, */
 #define SILENT 60u /* ... others, */
 #define NEXT 4u    /* ... and those that come behind them */
+#define HANDLES 8u /* of one client */
 #define LEN UINT64_C(1000)
 
 static const struct amb_subscription_options stands = {
@@ -101,7 +102,7 @@ static void test_what_is_reserved_is_bounded_and_comes_back(void **state)
     struct amb_shard *shard = &w->h.shards[0];
     shard->entries.max = MOST;
     assert_int_equal(send_own(w, 64, 16), 0);
-    for (uint32_t i = 1; i < 16; i++) {
+    for (uint32_t i = 1; i < HANDLES; i++) {
         client_open_pub(w->p, i, w->topic, false);
     }
     assert_in_range(w->p->session->entries_reserved, 16, MOST / 64 + 33);
@@ -115,7 +116,7 @@ static void test_what_is_reserved_is_bounded_and_comes_back(void **state)
     for (unsigned i = 0; i < GREEDY; i++) {
         client_close_pub(greedy[i], 0);
     }
-    for (uint32_t i = 0; i < 16; i++) {
+    for (uint32_t i = 0; i < HANDLES; i++) {
         client_close_pub(w->p, i);
     }
     harness_settle(&w->h);
@@ -193,6 +194,21 @@ static void test_an_entry_is_kept_for_a_batch_without_reserved_memory(void **sta
     assert_true(p->is_short);
 }
 
+/* Others cannot have the entries that stay behind a reader that stands. */
+static void test_windows_of_tiny_batches_are_small(void **state)
+{
+    struct world *w = *state;
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(send_own(w, 100, 16), 0);
+    }
+    w->h.shards[0].entries.max = 1 << 20;
+    uint64_t most = w->h.shards[0].entries.max / 64 * publisher(w, 0)->entries.size;
+    assert_int_equal(amb_publisher_entries_window(publisher(w, 0), 2 * most), most);
+    assert_int_equal(amb_publisher_entries_window(publisher(w, 0), most - 1), most - 1);
+    w->h.shards[0].entries.max = 64;
+    assert_int_equal(amb_publisher_entries_window(publisher(w, 0), 1024 * KIB), 256 * KIB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +218,7 @@ int main(void)
         T(test_what_is_reserved_is_bounded_and_comes_back),
         T(test_as_many_are_reserved_as_batches_of_that_size_take),
         T(test_silent_sessions_leave_each_one_its_part),
+        T(test_windows_of_tiny_batches_are_small),
         T(test_commits_do_not_make_batches_look_small),
         T(test_an_entry_is_kept_for_a_batch_without_reserved_memory),
     };
