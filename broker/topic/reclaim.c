@@ -169,13 +169,29 @@ static void relief_shed(struct amb_shard *shard, struct amb_relief *relief)
     }
 }
 
+/* Entries are the publisher's worker's, wherever the log is that has them. So messages go until a
+ * segment's bytes of them are given. */
+static void relief_shed_entries(struct amb_shard *shard)
+{
+    uint64_t segment = shard->memory.bufpool.options.segment_bytes, given = 0;
+    for (uint32_t i = 0; i < shard->topics.cells && given < segment; i++) {
+        if (shard->reclaim.relief_budget == 0) {
+            return;
+        }
+        given += relief_shed_next(shard);
+    }
+}
+
 /* At a shard that is asked: free segments first, and messages only if those are not enough.
  * Nothing, if other shards have given enough meanwhile. */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
     struct amb_relief *relief = AMB_CONTAINER_OF(mail, struct amb_relief, mail);
-    if (!relief_is_coming(relief->asker, relief->bytes)) {
+    if (relief->is_of_entries) {
+        (void)shard->reclaim.drop_kept(shard);
+        relief_shed_entries(shard);
+    } else if (!relief_is_coming(relief->asker, relief->bytes)) {
         (void)shard->reclaim.drop_kept(shard);
         relief_trim(shard, relief);
         relief_shed(shard, relief);
@@ -189,9 +205,10 @@ static void relief_asked(struct amb_mail *mail, void *owner)
     }
 }
 
-static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
+static void reclaim_ask(struct amb_shard *shard, uint64_t bytes, bool is_of_entries)
 {
-    if (shard->now_ns < shard->reclaim.relief_at_ns || relief_is_coming(shard, bytes)) {
+    if (shard->now_ns < shard->reclaim.relief_at_ns ||
+        (!is_of_entries && relief_is_coming(shard, bytes))) {
         return;
     }
     for (unsigned i = 0; i < shard->peer_count; i++) {
@@ -201,6 +218,7 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes)
         }
         relief->asker = shard;
         relief->bytes = bytes;
+        relief->is_of_entries = is_of_entries;
         relief->given = 0;
         relief->is_pressed = shard->windows.is_pressed;
         relief->is_out = true;
@@ -401,8 +419,9 @@ static enum amb_status reclaim(struct amb_shard *shard, const struct reclaim *wh
             shard->reclaim.shed_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS / 5);
         }
     }
-    if (status == AMB_ENOMEM && !shard_lacks_entries(shard, what)) {
-        reclaim_ask(shard, amb_bufpool_charge(what->pool, what->len));
+    if (status == AMB_ENOMEM) {
+        reclaim_ask(shard, amb_bufpool_charge(what->pool, what->len),
+                    shard_lacks_entries(shard, what));
     }
     return status;
 }
@@ -462,7 +481,7 @@ bool amb_reclaim_lease(struct amb_shard *shard, uint64_t bytes, bool *is_coming)
     uint64_t coming = before - segment_bytes(shard);
     *is_coming = coming > 0;
     if (coming < bytes) {
-        reclaim_ask(shard, bytes);
+        reclaim_ask(shard, bytes, false);
     }
     return false;
 }

@@ -61,10 +61,11 @@ struct amb_relief {
     struct amb_mail mail;
     struct amb_unmaking after; /* the answer, behind the segments that went for it */
     struct amb_shard *asker;
-    uint64_t bytes;  /* wanted */
-    uint64_t given;  /* the bytes of segments that went for it */
-    bool is_pressed; /* a publisher has waited for long */
-    bool is_out;     /* the mail is under way: there, behind segments, or back */
+    uint64_t bytes;     /* wanted */
+    uint64_t given;     /* the bytes of segments that went for it */
+    bool is_pressed;    /* a publisher has waited for long */
+    bool is_of_entries; /* these are what the asker lacks */
+    bool is_out;        /* the mail is under way: there, behind segments, or back */
 };
 
 /* reclaim.c */

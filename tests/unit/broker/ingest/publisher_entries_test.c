@@ -95,6 +95,32 @@ static void test_windows_stay_shut_where_entries_are_few(void **state)
     assert_true(client_may_send(w->p, 1, 1, 16));
 }
 
+/* An entry is its publisher's worker's, and only the topic's worker can let it go. */
+static void test_readers_of_another_worker_let_entries_go(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    harness_init(&w->h, 2, small_window);
+    struct amb_shard *shard = &w->h.shards[0];
+    shard->entries.max = MOST;
+    uint32_t topic = harness_topic(&w->h, "tiny", 1), own = harness_topic(&w->h, "own", 0);
+    struct shard_client *greedy[GREEDY], *slow = shard_client_create(&w->h, 1, NULL);
+    client_subscribe(
+        slow, 0, topic,
+        &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
+    open_greedy(w, greedy, topic);
+    (void)send_tiny(w, greedy);
+    assert_int_equal(amb_entries_room(shard), 0);
+    w->p = shard_client_create(&w->h, 0, NULL);
+    client_open_pub(w->p, 0, own, false);
+    client_want(w->p, 0, client_batch_bytes(1, LEN));
+    for (unsigned i = 0; i < 10 && !client_may_send(w->p, 0, 1, LEN); i++) {
+        harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(send_own(w, 1, LEN), 0);
+}
+
 /* Windows that stand open and are not used keep an eighth, and of one session a part of that. */
 static void test_what_is_reserved_is_bounded_and_comes_back(void **state)
 {
@@ -215,6 +241,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_tiny_batches_of_others_take_no_entry_that_was_reserved),
         T(test_windows_stay_shut_where_entries_are_few),
+        T(test_readers_of_another_worker_let_entries_go),
         T(test_what_is_reserved_is_bounded_and_comes_back),
         T(test_as_many_are_reserved_as_batches_of_that_size_take),
         T(test_silent_sessions_leave_each_one_its_part),
