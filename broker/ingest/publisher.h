@@ -6,8 +6,8 @@
  *   received ─► whole ─► routed ─► receipt (ACCEPTED) ─► grant (WINDOW moves)
  *
  * A place is reserved at a batch's head, and batches leave in that order. Over UCX a large body
- * completes after small ones behind it. A granted batch is always taken. So memory is reserved when
- * a window opens, and a large message gets its buffer then, not when it comes.
+ * completes after small ones behind it. A granted batch is always taken. So memory and entries are
+ * reserved when a window opens, and a large message gets its buffer then, not when it comes.
  *
  * Threads: the shard's worker. Memory: one allocation, made by an order.
  */

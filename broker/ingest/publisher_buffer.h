@@ -27,7 +27,7 @@ AMB_MUST_CHECK enum amb_status amb_publisher_buffer(struct amb_publisher *publis
  * All together reserve half of the memory: the rest is for messages that do come. */
 bool amb_publisher_may_prepare(const struct amb_session *session, uint64_t len);
 /* A buffer for the message that it waits to send, and its window is opened for that. False: memory
- * is missing, or the session has its share. */
+ * or entries are missing, or the session has its share. */
 bool amb_publisher_prepare(struct amb_publisher *publisher);
 /* Nothing comes for the prepared buffer. */
 void amb_publisher_unprepare(struct amb_publisher *publisher);

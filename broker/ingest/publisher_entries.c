@@ -6,10 +6,10 @@
 #include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 
-#define PART 8u                           /* reserved: of all, of one session's */
+#define PART 8u                           /* one in so many: of all, and of that for one */
 #define TINY_WINDOW (UINT64_C(256) << 10) /* may stand open, however small the batches */
 #define SIZE_UNKNOWN (UINT64_C(4) << 10)  /* of a batch, before the first ones came */
-#define SIZE_LEAST ((uint64_t)sizeof(struct amb_record))
+#define SIZE_LEAST ((uint64_t)sizeof(struct amb_record)) /* of a batch: it has a message */
 #define LOOKS 16u /* at publishers that may have more than their part, for one that lacks some */
 
 static void set_reserved(struct amb_publisher *publisher, uint32_t count)
@@ -29,7 +29,8 @@ static void set_reserved(struct amb_publisher *publisher, uint32_t count)
     }
 }
 
-/* Down at once, or many small batches after a large one would find too little; up by twice. */
+/* The size falls at once: else many small batches after a large one would find too few. It rises to
+ * twice what it was at most. */
 static void measure(struct amb_publisher *publisher)
 {
     struct amb_publisher_entries *entries = &publisher->entries;
@@ -44,20 +45,20 @@ static void measure(struct amb_publisher *publisher)
     entries->batches = publisher->batches;
 }
 
-static size_t less(size_t most, size_t used)
+static size_t left_of(size_t most, size_t used)
 {
     return used < most ? most - used : 0;
 }
 
-/* How many more may be reserved for the publisher, and nobody has. */
+/* How many more may be reserved for the publisher, with none taken back. */
 static size_t room(const struct amb_publisher *publisher)
 {
     const struct amb_session *session = publisher->session;
     const struct amb_shard_entries *entries = &session->shard->entries;
     size_t most = entries->max / PART, in_all = amb_entries_room(session->shard);
-    size_t free_of_others = less(most, entries->reserved - session->entries_reserved);
-    size_t own = less((free_of_others + PART - 1) / PART, session->entries_reserved);
-    size_t left = less(most, entries->reserved);
+    size_t free_of_others = left_of(most, entries->reserved - session->entries_reserved);
+    size_t own = left_of((free_of_others + PART - 1) / PART, session->entries_reserved);
+    size_t left = left_of(most, entries->reserved);
     left = left < own ? left : own;
     return left < in_all ? left : in_all;
 }
@@ -70,8 +71,9 @@ static size_t part(const struct amb_session *session)
     return each > 0 ? each : 1;
 }
 
-/* So many more for the session, at most, of those that others have beyond their part. A publisher
- * that has no more goes to the end of the list. So one that has more is found in the end. */
+/* Takes so many at most from sessions that have more than their part, and returns how many. A
+ * publisher that keeps some goes to the end of the list. So one that has more is found in the end.
+ */
 static size_t take_back(struct amb_session *session, size_t wanted)
 {
     struct amb_list_node *holders = &session->shard->entries.holders;
@@ -79,7 +81,8 @@ static size_t take_back(struct amb_session *session, size_t wanted)
     for (unsigned i = 0; i < LOOKS && got < wanted && !amb_list_is_empty(holders); i++) {
         struct amb_publisher *other =
             AMB_CONTAINER_OF(holders->next, struct amb_publisher, entries.node);
-        size_t more = less(other->session->entries_reserved, each), had = other->entries.reserved;
+        size_t more = left_of(other->session->entries_reserved, each),
+               had = other->entries.reserved;
         more = more < had ? more : had;
         more = more < wanted - got ? more : wanted - got;
         set_reserved(other, (uint32_t)(had - more));
@@ -92,6 +95,7 @@ static size_t take_back(struct amb_session *session, size_t wanted)
     return got;
 }
 
+/* For so many bytes of an open window. */
 static uint64_t due(const struct amb_publisher *publisher, uint64_t open)
 {
     uint64_t size = publisher->entries.size == 0 ? SIZE_UNKNOWN : publisher->entries.size;
@@ -106,10 +110,10 @@ void amb_publisher_entries_open(struct amb_publisher *publisher)
         return;
     }
     measure(publisher);
-    size_t reserved = publisher->entries.reserved, more = less(due(publisher, open), reserved);
+    size_t reserved = publisher->entries.reserved, more = left_of(due(publisher, open), reserved);
     size_t left = room(publisher);
     if (more > left) {
-        size_t own = less(part(session), session->entries_reserved + left);
+        size_t own = left_of(part(session), session->entries_reserved + left);
         more -= left;
         more = left + take_back(session, more < own ? more : own);
     }
@@ -142,6 +146,7 @@ void amb_publisher_entries_take(struct amb_publisher *publisher)
         amb_publisher_entries_open(publisher); /* Others may have left some. */
     }
     entries->is_taken = entries->reserved > 0;
+    /* No more stay than the smallest batches could take. */
     uint64_t left = entries->reserved - (uint32_t)entries->is_taken, most = open / SIZE_LEAST;
     set_reserved(publisher, (uint32_t)(left < most ? left : most));
 }

@@ -15,7 +15,7 @@ struct amb_shard;
 
 /* Bytes that windows of this shard may stand open. */
 uint64_t amb_publisher_windows_max(struct amb_shard *shard);
-/* Room for its window up to there, if there is any. */
+/* Room for its window up to there. False: memory, entries or its user's quota leave none. */
 bool amb_publisher_reserve_upto(struct amb_publisher *publisher, uint64_t window);
 /* The same while segments may be made; the last quarter is for those who need it now. */
 bool amb_publisher_reserve_growing(struct amb_publisher *publisher, uint64_t window);

@@ -24,10 +24,10 @@ struct amb_porter;
 /* entry.c */
 struct amb_shard_entries {
     struct amb_pool pool;
-    size_t max;                    /* beyond it nothing more is taken in */
+    size_t max;                    /* beyond it a batch comes in only if one is reserved for it */
     size_t reserved;               /* for batches that open windows let come: publisher_entries.c */
-    size_t sessions;               /* that some of these are for */
-    struct amb_list_node holders;  /* struct amb_publisher_entries.node: the same */
+    size_t sessions;               /* that some of these are reserved for */
+    struct amb_list_node holders;  /* struct amb_publisher_entries.node: the same publishers */
     struct amb_list_node given_up; /* struct amb_entry.pending: amb_entries_end */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The entries that windows reserve. A publisher of tiny batches takes nobody the entries for what
- * was granted. The memory of windows is publisher_window_test.c.
+ * The entries that windows reserve. A publisher of tiny batches takes no entry from batches that
+ * were granted to others. The memory of windows is publisher_window_test.c.
  */
 #include "broker/ingest/publisher_reserve.h"
 #include "broker/shard/entry.h"
