@@ -23,7 +23,7 @@ static void relief_came_back(struct amb_mail *mail, void *owner)
     shard->reclaim.relief_at_ns = amb_deadline_ns(shard->now_ns, AMB_RECLAIM_PAUSE_NS);
 }
 
-/* Have other shards given up so much for this one that is not unmapped yet? */
+/* Do so many bytes that other shards gave up for this one wait to be unmapped? */
 static bool relief_is_coming(const struct amb_shard *shard, uint64_t bytes)
 {
     return atomic_load_explicit(&shard->reclaim.coming, memory_order_relaxed) >= bytes;
@@ -59,10 +59,11 @@ static uint64_t private_shed(struct amb_topic *shadow, uint32_t *budget)
  * for these spill, or were given their time.
  *
  * There may be thousands, so a look may take several calls, and others may begin meanwhile. Each
- * shadow that a look came to goes to the end of the list, with the number of the newest look. So
- * the numbers of the list rise. Where the first one is not below that of a look, that has come to
- * all: itself, or by looks that began later. *look: its number if the budget is used up and nothing
- * was found, and the next call goes on with it; else 0.
+ * shadow that a look comes to goes to the end of the list, with the number of the newest look. So
+ * the numbers of the list rise, but for new shadows, which have 0. A look is over where the first
+ * number is not below its own: it has come to all shadows, or later looks have. New ones are for
+ * the next look. *look: its number if the budget is used up and nothing was found, and the next
+ * call goes on with it; else 0.
  */
 static uint64_t privates_shed(struct amb_topic *topic, uint32_t *budget, uint64_t *look)
 {
@@ -100,9 +101,9 @@ static uint64_t segment_bytes(const struct amb_shard *shard)
     return bytes;
 }
 
-/* Free segments go, for another shard. The maker unmaps them, for that takes 4 ms for 16 MiB. The
- * asker hears of it then. Until then it counts them as coming: else it would find no memory and ask
- * again. */
+/* Free segments go, for another shard. The maker unmaps them, for that takes 4 ms for 16 MiB, and
+ * then the asker hears of it. Until then they count as coming: else the asker would find no memory
+ * and ask again. */
 static void relief_trim(struct amb_shard *shard, struct amb_relief *relief)
 {
     uint64_t before = segment_bytes(shard);
@@ -182,8 +183,9 @@ static void relief_shed_entries(struct amb_shard *shard)
     }
 }
 
-/* At a shard that is asked: free segments first, and messages only if those are not enough.
- * Nothing, if other shards have given enough meanwhile. */
+/* At a shard that is asked for memory: free segments first, and messages only if those are not
+ * enough. Nothing, if other shards have given enough meanwhile. If entries are asked for, messages.
+ */
 static void relief_asked(struct amb_mail *mail, void *owner)
 {
     struct amb_shard *shard = owner;
@@ -238,7 +240,8 @@ struct reclaim {
 };
 
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
- * too. The last quarter is for what was granted. */
+ * too. Bytes to grant leave the last quarter, and a buffer that may wait the last eighth. Another
+ * buffer needs an entry: one that is reserved for it, or one that nobody has reserved. */
 static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
     if (what->out == NULL) {

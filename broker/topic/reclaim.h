@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers when memory is short. Memory of this shard is given up in this order: free segments, lazy
- * payloads, messages that only slow readers want. Then the other shards are asked, by mail, to do
- * the same. That helps the next attempt.
+ * Buffers when memory or entries are short. Memory of this shard is given up in this order: free
+ * segments, lazy payloads, messages that only slow readers want. Then the other shards are asked,
+ * by mail, to do the same. That helps the next attempt.
+ *
+ * For a caller that cannot wait, some segments that wait for the maker are unmapped here before
+ * that. Each takes milliseconds.
  *
  * Threads: the shard's worker. Memory: the mail is part of the shard.
  */
@@ -26,15 +29,16 @@ struct amb_shard;
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard,
                                                       struct amb_bufpool *pool, uint64_t len,
                                                       struct amb_buf *out);
-/* ENOMEM: not now, and the other shards have been asked. */
+/* For a caller that cannot wait. ENOMEM: not now, and the other shards have been asked. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *pool,
                                                  uint64_t len, struct amb_buf *out);
-/* The same of what was granted: it may have what is reserved. has_entry: its entry was, too, and is
- * none too many. */
+/* The same of what was granted: it may have memory that is reserved. has_entry: its entry was
+ * reserved, too, so entries cannot lack. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard,
                                                          struct amb_bufpool *pool, uint64_t len,
                                                          bool has_entry, struct amb_buf *out);
-/* The same of what was granted, but not reserved: it may have what others leave. */
+/* The same of what was granted, where no memory is reserved for it: it may have what others leave.
+ * has_entry as above. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_short(struct amb_shard *shard,
                                                        struct amb_bufpool *pool, uint64_t len,
                                                        bool has_entry, struct amb_buf *out);

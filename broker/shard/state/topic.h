@@ -15,7 +15,7 @@
 
 #define AMB_SHARDS_MAX 64u /* AMB_WORKERS_MAX */
 /* A turn's work for publishers that wait for memory: */
-#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, and looks at topics, */
+#define AMB_SHARD_SHED_TURN 16384u /* entries that are dropped, or looks at topics, */
 #define AMB_SHARD_TRIM_TURN 8u     /* and looks for segments that are free */
 
 struct amb_shard;
@@ -56,7 +56,7 @@ struct amb_shard_compact {
     uint64_t position;
 };
 
-/* One shard's word to another that it is short of memory. */
+/* One shard's word to another that it is short of memory or of entries, and the answer. */
 struct amb_relief {
     struct amb_mail mail;
     struct amb_unmaking after; /* the answer, behind the segments that went for it */
@@ -64,7 +64,7 @@ struct amb_relief {
     uint64_t bytes;     /* wanted */
     uint64_t given;     /* the bytes of segments that went for it */
     bool is_pressed;    /* a publisher has waited for long */
-    bool is_of_entries; /* these are what the asker lacks */
+    bool is_of_entries; /* the asker lacks entries, and `bytes` says nothing */
     bool is_out;        /* the mail is under way: there, behind segments, or back */
 };
 

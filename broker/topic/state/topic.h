@@ -50,9 +50,9 @@ struct amb_topic_tally {
 
 /* replay.c: private shadows beside the shard's own. */
 struct amb_topic_privates {
-    struct amb_list_node all;   /* struct amb_topic.privates.node, in any order */
+    struct amb_list_node all;   /* struct amb_topic.privates.node: reclaim.c turns the list */
     struct amb_list_node node;  /* of a private shadow */
-    uint64_t look;              /* of a private shadow: number of the newest look (reclaim.c) */
+    uint64_t look;              /* of a private shadow: the newest look when one came to it */
     struct amb_topic *namesake; /* of a private shadow: the shard's own; else NULL */
 };
 
