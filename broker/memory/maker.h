@@ -13,9 +13,9 @@
  *   worker ── make ──► maker: memfd, pages, mapping, seals, registration ── mail ──► worker adopts
  *   worker ── unmake ──► maker: unmaps, and gives the budget its bytes; or limbo.h
  *
- * Threads: make, unmake, after and help on workers; the rest where the broker starts and stops. It
- * stops after the workers, whose mail is run once more then. Memory: one allocation for each
- * segment under way.
+ * Threads: make, unmake, after and help on workers; init, start and stop where the broker starts
+ * and stops; the rest on the maker's thread. It stops after the workers, whose mail is run once
+ * more then. Memory: one allocation for each segment under way.
  */
 #pragma once
 
@@ -52,13 +52,13 @@ struct amb_unmaking {
 };
 
 struct amb_maker_line {
-    pthread_mutex_t lock;          /* of all here; never held while a segment is unmapped */
+    pthread_mutex_t lock;          /* of the next four; not held while a segment is unmapped */
     pthread_cond_t unmapped;       /* one more is */
     struct amb_list_node unmaking; /* struct amb_unmaking.node */
     uint64_t done;                 /* segments that were unmapped */
     bool is_unmapping;             /* some thread has taken the first one */
     _Atomic uint32_t segments;     /* in the list, and the one that is being unmapped */
-    atomic_flag is_waking;         /* the mail is under way */
+    atomic_flag is_waking;         /* `wake` is under way to the maker */
     struct amb_mail wake;
 };
 
@@ -77,7 +77,8 @@ struct amb_maker {
 };
 
 AMB_MUST_CHECK enum amb_status amb_maker_start(struct amb_maker *maker);
-/* Without a thread, for a test that runs amb_maker_work. amb_maker_stop ends that, too. */
+/* The same without a thread, for a test that calls amb_maker_work. amb_maker_stop ends that, too.
+ */
 AMB_MUST_CHECK enum amb_status amb_maker_init(struct amb_maker *maker);
 /* On the maker's thread: all that is there to be done. */
 void amb_maker_work(struct amb_maker *maker);
@@ -94,10 +95,11 @@ void amb_maker_wait(struct amb_maker *maker, struct amb_maker_wait *wait);
  * taken from the budget already. False: no memory to ask with. */
 bool amb_maker_make(struct amb_maker *maker, struct amb_bufpool *pool, uint64_t bytes,
                     bool is_dedicated);
-/* Takes the segment over. maker NULL: unmaps it at once. */
+/* Takes the segment over. Unmaps it at once where maker is NULL, or memory for the line lacks. */
 void amb_maker_unmake(struct amb_maker *maker, struct amb_membudget *budget,
                       struct amb_segment *segment);
-/* The mail goes when all segments are unmapped that were handed over before. */
+/* The mail goes when all segments are unmapped that were handed over before. The caller sets mail,
+ * to and fn of `after`, which stays in the line until then. */
 void amb_maker_after(struct amb_maker *maker, struct amb_unmaking *after);
 /* For a worker that cannot wait: a segment is unmapped when this returns, by the caller or by
  * another thread. It takes as long as that. False: none was there. */

@@ -86,7 +86,7 @@ static inline void amb_segment_set_group(struct amb_segment *segment,
  * MiB: the kernel zeroes every page. */
 AMB_MUST_CHECK enum amb_status amb_segment_create(uint64_t id, uint64_t size,
                                                   struct amb_segment **out);
-/* The same, and fn runs before each part of 2 MiB at most. */
+/* The same, and the pause runs on the caller's thread before each part of at most 2 MiB. */
 struct amb_segment_pause {
     void (*fn)(void *arg);
     void *arg;
