@@ -176,7 +176,7 @@ static bool shard_arm(struct amb_shard *shard)
  * turn comes with something else. */
 static int64_t (*const TIMERS[])(struct amb_shard *shard) = {
     amb_hold_expire,       /* readers that have held publishers back for as long as they may */
-    amb_queues_due,        /* messages that a queue gives out again */
+    amb_queues_due,        /* messages that come again, and queues that lacked memory */
     amb_takers_due,        /* takes that expire */
     amb_pace_tick,         /* readers whose pace lets them go on */
     amb_lazy_due,          /* readers that pin more than their user's quota has room for */

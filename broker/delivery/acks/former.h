@@ -14,7 +14,8 @@
  *
  * An ACK goes home as a take: the former delivery itself where all of it is settled, else a new
  * one. Of those that one cumulative ACK settles, AMB_FORMERS_TURN go home in a turn, and the others
- * in the next ones. So it is where the member leaves meanwhile. Then its takes are behind them.
+ * in the next ones. A member that leaves meanwhile has the same bound, and its takes go behind
+ * them.
  *
  * Threads: the subscription's worker. Memory: a take each (take.h), of the heap of the session: of
  * all its members together at most AMB_FORMERS_MAX, and a share of that heap. And a take for each
@@ -30,7 +31,7 @@
 
 #define AMB_FORMERS_MAX 65536u
 #define AMB_FORMERS_HEAP_SHARE 8u /* one part in so many of its session's heap */
-/* That cumulative ACKs have a worker send home in one turn; with the takes behind them. */
+/* Sent home by a worker in one turn because of cumulative ACKs, with the takes behind them. */
 #define AMB_FORMERS_TURN 1024u
 
 struct amb_frame;
@@ -60,10 +61,11 @@ void amb_former_ack_before(struct amb_taker *taker, uint64_t number);
  * is lowered to now where some have still to go. */
 unsigned amb_formers_run(struct amb_shard *shard, int64_t *next_ns);
 /* The member leaves: more of those that cumulative ACKs have settled go home, as the budget goes.
- * False: some have still to go. Then the session is charged for none of them any more, and
- * amb_taker_leave_on is called behind the last one. */
+ * False: some have still to go. Then the session is charged for none of them any more, the caller
+ * sets is_leaving, and amb_taker_leave_on is called behind the last one. */
 bool amb_formers_leave(struct amb_taker *taker);
-/* At the end of the shard: all that have still to go home, and the takes behind them. */
+/* At the broker's end, when no worker runs: sends all that are left, and the takes behind them.
+ * Mail of the workers is run once more then. */
 void amb_formers_finish(struct amb_shard *shard);
 /* The client has released that delivery. */
 void amb_former_released(struct amb_taker *taker, uint64_t number);

@@ -283,7 +283,7 @@ static void queues_wake(struct amb_shard *shard)
     shard->queues.due_ns = next_ns;
 }
 
-/* The first of those that lack memory: all pauses are as long. NULL: there is none. */
+/* The one that lacks memory and tries again first: all pauses are equally long. NULL: none does. */
 static struct amb_queue *queues_lacking(const struct amb_shard *shard)
 {
     const struct amb_list_node *list = &shard->queues.lacking;

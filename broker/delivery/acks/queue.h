@@ -86,7 +86,8 @@ struct amb_queue {
 
 /* As far as credit goes. Part of the walk of a topic (forward.c). False: it waits for credit. */
 bool amb_queue_feed(struct amb_cursor *cursor);
-/* Once a turn: what is due again, and topics whose queues have credit again are marked. */
+/* Once a turn: what is due again, and topics whose queues have credit again are marked. Some of the
+ * queues that lacked memory try again. */
 void amb_queues_run(struct amb_shard *shard);
 /* The time at which that is next to be done; INT64_MAX. */
 int64_t amb_queues_due(struct amb_shard *shard);

@@ -28,7 +28,7 @@ struct amb_shard;
 struct amb_taker {
     struct amb_list_node node;    /* of the shard */
     struct amb_list_node busy;    /* of the shard: has something to send */
-    struct amb_subscription *sub; /* NULL: it has gone before the last take */
+    struct amb_subscription *sub; /* NULL: it went before the last take */
     struct amb_shard *shard;
     struct amb_seat *seat; /* NULL: it is gone */
     enum amb_ack ack;
@@ -37,7 +37,7 @@ struct amb_taker {
     struct amb_list_node pending; /* ... sent; the next to expire first */
     int64_t prolonged_ns;         /* cumulative: none of those that are sent is due before */
     struct amb_idmap known;       /* the pending ones, by delivery number */
-    bool is_leaving;              /* these wait for its late ACKs, and nobody is charged for any */
+    bool is_leaving;              /* pending ones wait for its late ACKs, charged to nobody */
     struct amb_formers formers;
     struct amb_idmap told;        /* topics whose names the client knows */
     uint64_t frames;              /* ACK and TERM that came */
@@ -54,7 +54,7 @@ AMB_MUST_CHECK enum amb_status amb_taker_create(struct amb_subscription *sub, en
 /* Mail: a take for a member of this worker. */
 void amb_taker_arrived(struct amb_mail *mail, void *owner);
 /* It is leaving, and the last of its late ACKs has gone home: so does all that it has, as far as
- * the budget goes. False: there is more. */
+ * the budget goes. False: there is more. True: it is freed if its subscription has gone. */
 bool amb_taker_leave_on(struct amb_taker *taker, unsigned *budget);
 /* It gets no more. It may still acknowledge the messages that it has. Harmless twice. */
 void amb_taker_stop(struct amb_taker *taker);

@@ -80,7 +80,7 @@ void amb_lazy_lack(struct amb_subscription *sub, const struct amb_entry *entry)
     lack->bytes = bytes < lack->bytes ? bytes : lack->bytes;
 }
 
-/* All pauses are as long. NULL: there is none. */
+/* The one that is looked at next: all pauses are equally long. NULL: none lacks room. */
 static struct amb_session *lacking_first(const struct amb_shard *shard)
 {
     const struct amb_list_node *list = &shard->lazy.lacking;

@@ -60,7 +60,7 @@ bool amb_lazy_has_room(const struct amb_subscription *sub, const struct amb_entr
 void amb_lazy_lack(struct amb_subscription *sub, const struct amb_entry *entry);
 /* Once a turn, where there are such sessions: some of their quotas are looked at. */
 void amb_lazy_retry(struct amb_shard *shard);
-/* The time at which that is next to be done; INT64_MAX. */
+/* The time at which that is next to be done; INT64_MAX: no session lacks room. */
 int64_t amb_lazy_due(struct amb_shard *shard);
 /* amb_subscription_deliver for a lazy one: notes the delivery, and keeps what its kind keeps. */
 AMB_MUST_CHECK enum amb_status amb_lazy_deliver(struct amb_subscription *sub,

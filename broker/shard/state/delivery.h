@@ -94,7 +94,7 @@ static inline void amb_shard_slow_init(struct amb_shard_slow *slow)
 struct amb_shard_queues {
     struct amb_idmap known;       /* struct amb_queue.known */
     struct amb_list_node dirty;   /* have something to do this turn */
-    int64_t due_ns;               /* messages come again: all of them are looked at */
+    int64_t due_ns;               /* messages come again: all queues are looked at */
     struct amb_list_node lacking; /* struct amb_queue.lacking: the next one to try again is first */
 };
 
