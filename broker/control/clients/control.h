@@ -101,7 +101,8 @@ struct amb_control {
     struct amb_list_node views;              /* queries of views.c whose clients have
                                                 much to read yet */
     struct amb_list_node looks;              /* queries of status.c that wait for files */
-    uint64_t doctor_next;                    /* the client with which the next look begins */
+    uint64_t doctor_next;                    /* id of the client with which the doctor's next
+                                                look begins; 0: the newest */
     struct amb_handshakers *handshakers;     /* NULL: no listener is encrypted */
     const struct amb_transports *transports; /* why there is none, and when it is preferred */
     uint32_t ucx_release, ucx_tx_seg, ucx_rx_seg;

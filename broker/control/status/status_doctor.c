@@ -205,8 +205,7 @@ static struct amb_doctor_side side_of(const struct amb_client *client, bool has_
                                     .ucx_rx_seg = client->ucx_rx_seg};
 }
 
-/* Clients with numbers from `last` down to `least`. Returns the first that was left out; 0: none.
- */
+/* Clients with ids from `last` down to `least`. Returns the first that was left out; 0: none. */
 static uint64_t ask_about(const struct amb_control *control, uint64_t last, uint64_t least,
                           struct amb_doctor_proc *proc)
 {
