@@ -44,7 +44,7 @@ static void hog(struct amb_shard *shard)
     }
 }
 
-static void test_who_wants_bytes_keeps_its_own_free_segments(void **state)
+static void test_a_wish_for_bytes_keeps_free_segments_of_its_own_pool(void **state)
 {
     struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
     hog(shard);
@@ -118,7 +118,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        T(test_who_wants_bytes_keeps_its_own_free_segments),
+        T(test_a_wish_for_bytes_keeps_free_segments_of_its_own_pool),
         T(test_the_only_room_for_a_wide_window_stays),
         T(test_what_was_freed_is_put_together_before_memory_is_said_to_lack),
     };
