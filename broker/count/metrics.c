@@ -260,7 +260,7 @@ const struct amb_counters_metric amb_metrics[] = {
      ROW(ID, "ambroker_worker_processor", "processor", "", "The processor that it is bound to.")},
     {WORKER(granted_refused),
      ROW(COUNTER, "ambroker_batches_refused_memory_total", "", "batches",
-         "Batches within their publisher's window for which there was no memory.")},
+         "Batches within their publisher's window for which there was no memory, or no entry.")},
     {WORKER(prepared_lapsed),
      ROW(COUNTER, "ambroker_buffers_lapsed_total", "", "",
          "Buffers that were prepared for a publisher, and not used in time.")},

@@ -41,8 +41,8 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
     struct amb_session *session = publisher->session;
     struct amb_shard *shard = session->shard;
     enum amb_status status = amb_reclaim_alloc_granted(
-        shard, publisher->pool, len, publisher->entries.is_taken, &entry->payload.buf);
-    if (status != AMB_ENOMEM || (!publisher->entries.is_taken && amb_entries_are_used_up(shard))) {
+        shard, publisher->pool, len, publisher->entries.has_entry, &entry->payload.buf);
+    if (status != AMB_ENOMEM || (!publisher->entries.has_entry && amb_entries_are_used_up(shard))) {
         return status;
     }
     return amb_payload_alloc_heap(&entry->payload, shard, &session->heap, len);

@@ -122,7 +122,7 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
     struct amb_bufpool *pool = publisher->pool;
     pool->is_pressed = true;
     enum amb_status status = amb_reclaim_alloc_short(publisher->session->shard, pool, len,
-                                                     publisher->entries.is_taken, out);
+                                                     publisher->entries.has_entry, out);
     pool->is_pressed = false;
     return status;
 }
@@ -138,7 +138,7 @@ static enum amb_status publisher_use_prepared(struct amb_publisher *publisher, u
     const struct amb_shard *shard = publisher->session->shard;
     struct amb_buf *prepared = &publisher->prepared;
     uint64_t cap = prepared->cap;
-    if (!publisher->entries.is_taken && amb_entries_are_used_up(shard)) {
+    if (!publisher->entries.has_entry && amb_entries_are_used_up(shard)) {
         return AMB_ENOMEM;
     }
     if (amb_bufpool_cut(prepared, len, out)) {
@@ -181,9 +181,10 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
             is_short = false;
         }
     }
-    enum amb_status status = is_short ? alloc_short(publisher, len, out)
-                                      : amb_reclaim_alloc_granted(shard, publisher->pool, len,
-                                                                  publisher->entries.is_taken, out);
+    enum amb_status status = is_short
+                                 ? alloc_short(publisher, len, out)
+                                 : amb_reclaim_alloc_granted(shard, publisher->pool, len,
+                                                             publisher->entries.has_entry, out);
     if (status == AMB_ENOMEM && publisher->prepared.data != NULL &&
         publisher->prepared.cap >= len) { /* Nothing else is left: later messages may wait. */
         status = publisher_use_prepared(publisher, len, out);

@@ -145,9 +145,9 @@ void amb_publisher_entries_take(struct amb_publisher *publisher)
     if (__builtin_expect(entries->reserved == 0, 0)) {
         amb_publisher_entries_open(publisher); /* Others may have left some. */
     }
-    entries->is_taken = entries->reserved > 0;
+    entries->has_entry = entries->reserved > 0;
     /* No more stay than the smallest batches could take. */
-    uint64_t left = entries->reserved - (uint32_t)entries->is_taken, most = open / SIZE_LEAST;
+    uint64_t left = entries->reserved - (uint32_t)entries->has_entry, most = open / SIZE_LEAST;
     set_reserved(publisher, (uint32_t)(left < most ? left : most));
 }
 

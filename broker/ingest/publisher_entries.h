@@ -27,7 +27,7 @@ struct amb_publisher;
 struct amb_publisher_entries {
     struct amb_list_node node; /* of the shard's holders: some are reserved */
     uint32_t reserved;
-    bool is_taken;    /* one was reserved for the batch that came last */
+    bool has_entry;   /* one was reserved for the batch that came last */
     uint64_t size;    /* bytes of a batch lately; 0: not known */
     uint64_t bytes;   /* received when that was measured, */
     uint64_t batches; /* ... and batches then, with the commits that came since */
@@ -41,7 +41,7 @@ void amb_publisher_entries_begin(struct amb_publisher *publisher);
 uint64_t amb_publisher_entries_window(const struct amb_publisher *publisher, uint64_t size);
 /* Its window has opened further. */
 void amb_publisher_entries_open(struct amb_publisher *publisher);
-/* A batch or a commit has come, and is counted in `received` and `batches`. Sets is_taken. */
+/* A batch or a commit has come, and is counted in `received` and `batches`. Sets has_entry. */
 void amb_publisher_entries_take(struct amb_publisher *publisher);
 /* Nothing comes any more. */
 void amb_publisher_entries_close(struct amb_publisher *publisher);

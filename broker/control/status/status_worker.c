@@ -138,7 +138,7 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
     const struct amb_shard_stats *st = shard->stats;
     return json_pack(
         "{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I,"
-        " s:I, s:I, s:o}",
+        " s:I, s:I, s:I, s:o}",
         "worker", amb_status_num(shard->index), "kind", "host", "segments",
         amb_status_num(sums.segments), "segment_bytes", amb_status_num(sums.segment_bytes),
         "private_bytes", amb_status_num(shard->memory.private_pool.segment_bytes), "retired_bytes",
@@ -150,7 +150,8 @@ json_t *amb_status_shard_memory(const struct amb_shard *shard)
         amb_status_num(amb_stat_get(&st->compacted)), "compacted_bytes",
         amb_status_num(amb_stat_get(&st->compacted_bytes)), "entries",
         amb_status_num(shard->entries.pool.used), "entries_limit",
-        amb_status_num(shard->entries.max), "reserved_bytes", amb_status_num(sums.reserved),
+        amb_status_num(shard->entries.max), "entries_reserved",
+        amb_status_num(shard->entries.reserved), "reserved_bytes", amb_status_num(sums.reserved),
         "granted_refused", amb_status_num(amb_stat_get(&st->granted_refused)), "unreserved_refused",
         amb_status_num(amb_stat_get(&st->unreserved_refused)), "groups", group_rows(shard));
 }
