@@ -333,7 +333,6 @@ struct amb_handshake_way *amb_handshakers_give(struct amb_handshakers *all, int 
     way->from = *from;
     way->deadline_ns = deadline_ns;
     way->handshaker = next_thread(all, &all->next);
-    all->stats.begun++;
     all->half_open++;
     amb_mail_post(&way->handshaker->inbox, &way->mail, way_arrived);
     return way;

@@ -54,9 +54,9 @@ struct amb_handshake_way {
     bool has_heard; /* the handshaker, that it is evicted */
 };
 
-/* Handshakes that have begun, and those that have ended, by their end. The others are half open. */
+/* Handshakes that have ended, by their end. Of those that have begun the others are half open. */
 struct amb_handshake_stats {
-    uint64_t begun, ended[AMB_HANDSHAKE_ENDS];
+    uint64_t ended[AMB_HANDSHAKE_ENDS];
 };
 
 struct amb_handshaker {

@@ -68,7 +68,6 @@ OTHERS = {
     "amb_session.frames_ignored": "CLIENT.ignored_frames",
     "amb_dir_counts.generation": "-a walk's place",
     "amb_dir_counts.next": "-a walk's place",
-    "amb_handshake_stats.begun": "-the sum of those that have ended and those under way",
     "amb_handshake_stats.ended": "BROKER.tls_handshakes",
 }
 SUFFIXES = ("_stats", "_counts", "_numbers", "_words")
