@@ -284,6 +284,19 @@ void harness_pass(struct shard_harness *harness, int64_t ns)
     harness->now_ns += ns;
 }
 
+void harness_hog(struct amb_shard *shard)
+{
+    struct amb_buf bufs[256];
+    unsigned count = 0;
+    while (count < 256 &&
+           amb_bufpool_alloc(&shard->memory.bufpool, 100 << 10, &bufs[count]) == AMB_OK) {
+        count++;
+    }
+    while (count > 0) {
+        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
+    }
+}
+
 uint64_t harness_used(const struct shard_harness *harness)
 {
     uint64_t used = 0;

@@ -73,6 +73,9 @@ unsigned harness_turn(struct shard_harness *harness, unsigned shard);
 void harness_settle(struct shard_harness *harness);
 void harness_pass(struct shard_harness *harness, int64_t ns);
 
+/* The shard's pool takes all there is, up to 25 MiB in small pieces, and gives them back to itself.
+ */
+void harness_hog(struct amb_shard *shard);
 /* Bytes of buffers out, on all shards. */
 uint64_t harness_used(const struct shard_harness *harness);
 /* Every invariant there is a function for. */

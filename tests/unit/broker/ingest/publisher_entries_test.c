@@ -52,14 +52,22 @@ static unsigned send_own(struct world *w, unsigned count, uint64_t len)
     return w->p->settle_count - before;
 }
 
+/* A topic with a reader that stands, in a world of few entries. */
+static uint32_t open_standing(struct world *w, struct shard_client **slow)
+{
+    w->h.shards[0].entries.max = MOST;
+    uint32_t topic = harness_topic(&w->h, "tiny", 0);
+    *slow = shard_client_create(&w->h, 0, NULL);
+    client_subscribe(*slow, 0, topic, &stands);
+    return topic;
+}
+
 static void test_tiny_batches_of_others_take_no_entry_that_was_reserved(void **state)
 {
     struct world *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
-    struct shard_client *greedy[GREEDY], *slow = shard_client_create(&w->h, 0, NULL);
-    shard->entries.max = MOST;
-    uint32_t topic = harness_topic(&w->h, "tiny", 0);
-    client_subscribe(slow, 0, topic, &stands);
+    struct shard_client *greedy[GREEDY], *slow;
+    uint32_t topic = open_standing(w, &slow);
     assert_int_equal(send_own(w, 64, LEN), 0);
     open_greedy(w, greedy, topic);
     assert_true(send_tiny(w, greedy) > 0);
@@ -77,10 +85,8 @@ static void test_windows_stay_shut_where_entries_are_few(void **state)
 {
     struct world *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
-    struct shard_client *greedy[GREEDY], *slow = shard_client_create(&w->h, 0, NULL);
-    shard->entries.max = MOST;
-    uint32_t topic = harness_topic(&w->h, "tiny", 0);
-    client_subscribe(slow, 0, topic, &stands);
+    struct shard_client *greedy[GREEDY], *slow;
+    uint32_t topic = open_standing(w, &slow);
     open_greedy(w, greedy, topic);
     (void)send_tiny(w, greedy);
     assert_int_equal(amb_entries_room(shard), 0);

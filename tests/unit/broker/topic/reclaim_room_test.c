@@ -30,24 +30,10 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The shard's pool takes all there is in small pieces, and gives them back to itself. */
-static void hog(struct amb_shard *shard)
-{
-    struct amb_buf bufs[256];
-    unsigned count = 0;
-    while (count < 256 &&
-           amb_bufpool_alloc(&shard->memory.bufpool, 100 << 10, &bufs[count]) == AMB_OK) {
-        count++;
-    }
-    while (count > 0) {
-        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
-    }
-}
-
 static void test_a_wish_for_bytes_keeps_free_segments_of_its_own_pool(void **state)
 {
     struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
-    hog(shard);
+    harness_hog(shard);
     uint64_t bytes = shard->memory.bufpool.segment_bytes;
     assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 10 * MIB, true));
     assert_int_equal(shard->memory.bufpool.segment_bytes, bytes);

@@ -63,25 +63,11 @@ static struct shard_client *open_slow_pair(struct shard_harness *h, uint32_t top
     return publisher;
 }
 
-/* The shard's pool takes all there is in small pieces, and gives them back to itself. */
-static void hog(struct amb_shard *shard)
-{
-    struct amb_buf bufs[256];
-    unsigned count = 0;
-    while (count < 256 &&
-           amb_bufpool_alloc(&shard->memory.bufpool, 100 << 10, &bufs[count]) == AMB_OK) {
-        count++;
-    }
-    while (count > 0) {
-        amb_bufpool_free(&shard->memory.bufpool, &bufs[--count]);
-    }
-}
-
 static void test_free_segments_of_its_own_go_first(void **state)
 {
     struct shard_harness *h = *state;
     struct amb_buf buf;
-    hog(&h->shards[0]);
+    harness_hog(&h->shards[0]);
     assert_int_equal(amb_bufpool_alloc(&h->shards[0].memory.bufpool, 5 * MIB, &buf), AMB_ENOMEM);
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 5 * MIB, &buf),
                      AMB_OK);
@@ -92,7 +78,7 @@ static void test_free_segments_of_other_shards_come_with_the_next_attempt(void *
 {
     struct shard_harness *h = *state;
     struct amb_buf buf;
-    hog(&h->shards[2]);
+    harness_hog(&h->shards[2]);
     assert_int_equal(amb_reclaim_alloc(&h->shards[0], &h->shards[0].memory.bufpool, 5 * MIB, &buf),
                      AMB_ENOMEM);
     harness_settle(h);
@@ -109,7 +95,7 @@ static void test_free_segments_that_a_lease_wants_are_unmapped_by_the_maker(void
     struct amb_maker maker = {.is_stopping = true}; /* It runs when we say so. */
     assert_int_equal(amb_maker_init(&maker), AMB_OK);
     bool is_coming = false;
-    hog(shard);
+    harness_hog(shard);
     shard->memory.maker = &maker;
     uint64_t before = atomic_load(&h->budget.used);
     assert_false(amb_reclaim_lease(shard, 4 * MIB, &is_coming));
@@ -472,7 +458,7 @@ static void test_a_lease_asks_nobody_while_the_maker_unmaps_enough(void **state)
     struct shard_harness *h = *state;
     bool is_coming = false;
     uint32_t first = keep_a_little(h, 5, 400000);
-    hog(&h->shards[0]);
+    harness_hog(&h->shards[0]);
     late_maker_begin(h, 0, 2);
     assert_false(amb_reclaim_lease(&h->shards[0], 4 * MIB, &is_coming));
     assert_true(is_coming);
@@ -669,7 +655,7 @@ static void test_a_publisher_that_waits_for_long_gets_room_that_others_only_migh
     struct shard_harness *h = *state;
     struct amb_bufpool *other = &h->shards[1].memory.bufpool;
     struct shard_client *p = shard_client_create(h, 0, NULL);
-    hog(&h->shards[1]);
+    harness_hog(&h->shards[1]);
     amb_bufpool_reserve_anyway(other, 7 * MIB, 0);
     client_open_pub(p, 0, harness_topic(h, "t", 0), false);
     client_want(p, 0, client_batch_bytes(1, 100));
