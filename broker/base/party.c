@@ -13,9 +13,9 @@
 #define SWEEP_NS AMB_NS_PER_SEC
 #define NAME_MAX_LEN 96u
 
-enum amb_status amb_parties_init(struct amb_parties *parties)
+enum amb_status amb_parties_init(struct amb_parties *parties, unsigned workers)
 {
-    *parties = (struct amb_parties){0};
+    *parties = (struct amb_parties){.workers = workers};
     enum amb_status status = amb_map_create(&parties->by_key);
     if (status == AMB_OK) {
         status = amb_map_create(&parties->users);
@@ -23,11 +23,43 @@ enum amb_status amb_parties_init(struct amb_parties *parties)
     return status;
 }
 
+static struct amb_entry_shares *shares_create(unsigned workers)
+{
+    struct amb_entry_shares *shares =
+        calloc(1, sizeof(*shares) + workers * sizeof(struct amb_entry_share *));
+    if (shares != NULL) {
+        shares->count = workers;
+    }
+    return shares;
+}
+
+static void shares_destroy(struct amb_entry_shares *shares)
+{
+    for (unsigned i = 0; shares != NULL && i < shares->count; i++) {
+        free(shares->of[i]);
+    }
+    free(shares);
+}
+
+static void user_free(struct amb_user *user)
+{
+    shares_destroy(user->shares);
+    free(user);
+}
+
 static void user_unref(struct amb_user *user)
 {
     if (atomic_fetch_sub_explicit(&user->refs, 1, memory_order_acq_rel) == 1) {
         amb_tenant_unref(&user->tenant);
-        free(user);
+        user_free(user);
+    }
+}
+
+static void party_free(struct amb_party *party)
+{
+    if (party != NULL) {
+        shares_destroy(party->shares);
+        free(party);
     }
 }
 
@@ -37,7 +69,7 @@ void amb_party_unref(struct amb_party **party)
     *party = NULL;
     if (p != NULL && atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) {
         user_unref(p->user);
-        free(p);
+        party_free(p);
     }
 }
 
@@ -97,7 +129,8 @@ static enum amb_status user_find(struct amb_parties *parties, uint64_t id, struc
     struct amb_user *user = amb_map_get(parties->users, (const char *)&id, sizeof(id));
     if (user == NULL) {
         user = calloc(1, sizeof(*user));
-        if (user == NULL) {
+        if (user == NULL || (user->shares = shares_create(parties->workers)) == NULL) {
+            free(user);
             return AMB_ENOMEM;
         }
         user->id = id;
@@ -105,7 +138,7 @@ static enum amb_status user_find(struct amb_parties *parties, uint64_t id, struc
         user->is_free = id == 0 || id == (uint64_t)geteuid();
         atomic_init(&user->refs, 1);
         if (amb_map_put(parties->users, (const char *)&user->id, sizeof(id), user) != AMB_OK) {
-            free(user);
+            user_free(user);
             return AMB_ENOMEM;
         }
     }
@@ -122,8 +155,9 @@ enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user, con
     struct amb_party *party = amb_map_get(parties->by_key, key, len);
     if (party == NULL) {
         party = calloc(1, sizeof(*party) + len);
-        if (party == NULL || user_find(parties, user, &party->user) != AMB_OK) {
-            free(party);
+        if (party == NULL || (party->shares = shares_create(parties->workers)) == NULL ||
+            user_find(parties, user, &party->user) != AMB_OK) {
+            party_free(party);
             return AMB_ENOMEM;
         }
         amb_list_init(&party->waking.line);
@@ -132,7 +166,7 @@ enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user, con
         party->key_len = len;
         atomic_init(&party->refs, 1);
         if (amb_map_put(parties->by_key, party->key, len, party) != AMB_OK) {
-            free(party);
+            party_free(party);
             return AMB_ENOMEM;
         }
         (void)atomic_fetch_add_explicit(&party->user->refs, 1, memory_order_relaxed);

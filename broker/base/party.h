@@ -13,8 +13,8 @@
  *          quarantine, segments that are still mapped, names.
  *
  * Threads: parties are found by the control thread, and counted where a field says; references may
- * be given up anywhere. Memory: one allocation each, freed with the last reference; the table holds
- * one, until amb_parties_sweep finds nobody else.
+ * be given up anywhere. Memory: one allocation each, and its shares, freed with the last reference;
+ * the table holds one, until amb_parties_sweep finds nobody else.
  */
 #pragma once
 
@@ -50,6 +50,15 @@ _Static_assert((int)AMB_SHARE_SESSIONS == AMB_QUOTA_CONNECTIONS &&
                    (int)AMB_SHARE_TOPICS == AMB_QUOTA_TOPICS,
                "shares are the first rows of a quota");
 
+struct amb_entry_share;
+
+/* One for each worker, which makes its own and is the only one that asks for it; NULL: it has none.
+ */
+struct amb_entry_shares {
+    unsigned count;
+    struct amb_entry_share *of[];
+};
+
 struct amb_user {
     _Atomic uint32_t refs;
     uint64_t id;  /* a uid, AMB_PARTY_TCP, or AMB_PARTY_NAMED with a number */
@@ -60,6 +69,7 @@ struct amb_user {
     _Atomic uint64_t leased;    /* bytes of lease segments, closed ones that are still mapped too */
     uint64_t quarantined;       /* bytes in quarantine; the control thread's, as is: */
     bool has_fallen;            /* they are less than its sessions have been told */
+    struct amb_entry_shares *shares;
 };
 
 /* Topics of one party that wake, and its place in the line of those that have some. */
@@ -79,6 +89,7 @@ struct amb_party {
     _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */
     _Atomic int64_t lapsed_ns; /* and when one was last taken back unused; 0: never */
+    struct amb_entry_shares *shares;
     size_t key_len;
     char key[];
 };
@@ -86,10 +97,11 @@ struct amb_party {
 struct amb_parties {
     struct amb_map *by_key;
     struct amb_map *users;
+    unsigned workers;
     int64_t swept_ns;
 };
 
-AMB_MUST_CHECK enum amb_status amb_parties_init(struct amb_parties *parties);
+AMB_MUST_CHECK enum amb_status amb_parties_init(struct amb_parties *parties, unsigned workers);
 /* Harmless on a zeroed one. */
 void amb_parties_fini(struct amb_parties *parties);
 /* The party of that user with that name (a pid, an address), with a reference for the caller.

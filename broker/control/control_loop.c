@@ -80,7 +80,7 @@ static enum amb_status control_open(struct amb_control *control, char *error, si
         status = amb_identities_init(&control->identities);
     }
     if (status == AMB_OK) {
-        status = amb_parties_init(&control->parties);
+        status = amb_parties_init(&control->parties, control->shard_count);
     }
     if (status == AMB_OK) {
         status = amb_tenants_init(&control->tenants);

@@ -40,9 +40,10 @@ enum amb_status amb_commit_alloc(struct amb_publisher *publisher, uint64_t len,
 {
     struct amb_session *session = publisher->session;
     struct amb_shard *shard = session->shard;
-    enum amb_status status = amb_reclaim_alloc_granted(
-        shard, publisher->pool, len, publisher->entries.has_entry, &entry->payload.buf);
-    if (status != AMB_ENOMEM || (!publisher->entries.has_entry && amb_entries_are_used_up(shard))) {
+    const struct amb_entry_claim claim = amb_publisher_entries_claim(publisher);
+    enum amb_status status =
+        amb_reclaim_alloc_granted(shard, publisher->pool, len, &claim, &entry->payload.buf);
+    if (status != AMB_ENOMEM || amb_entry_share_is_used_up(shard, &claim)) {
         return status;
     }
     return amb_payload_alloc_heap(&entry->payload, shard, &session->heap, len);

@@ -10,6 +10,7 @@
 #include "broker/memory/segment.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/shard/purse.h"
 #include "broker/shard/segment_lease.h"
@@ -99,6 +100,7 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
     entry->data_len = frame->data_len;
     entry->topic = publisher->topic;
     entry->group = publisher->pool->options.group;
+    amb_entry_share_take(session->share, entry);
     entry->has_ttl = (frame->flags & AMB_FRAME_FLAG_TTL) != 0;
     entry->origin = (struct amb_origin){
         .session = session->index,

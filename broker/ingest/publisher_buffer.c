@@ -120,9 +120,10 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
                                    struct amb_buf *out)
 {
     struct amb_bufpool *pool = publisher->pool;
+    const struct amb_entry_claim claim = amb_publisher_entries_claim(publisher);
     pool->is_pressed = true;
-    enum amb_status status = amb_reclaim_alloc_short(publisher->session->shard, pool, len,
-                                                     publisher->entries.has_entry, out);
+    enum amb_status status =
+        amb_reclaim_alloc_short(publisher->session->shard, pool, len, &claim, out);
     pool->is_pressed = false;
     return status;
 }
@@ -135,10 +136,10 @@ static enum amb_status alloc_short(struct amb_publisher *publisher, uint64_t len
 static enum amb_status publisher_use_prepared(struct amb_publisher *publisher, uint64_t len,
                                               struct amb_buf *out)
 {
-    const struct amb_shard *shard = publisher->session->shard;
+    const struct amb_entry_claim claim = amb_publisher_entries_claim(publisher);
     struct amb_buf *prepared = &publisher->prepared;
     uint64_t cap = prepared->cap;
-    if (!publisher->entries.has_entry && amb_entries_are_used_up(shard)) {
+    if (amb_entry_share_is_used_up(publisher->session->shard, &claim)) {
         return AMB_ENOMEM;
     }
     if (amb_bufpool_cut(prepared, len, out)) {
@@ -181,10 +182,10 @@ static enum amb_status publisher_buffer(struct amb_publisher *publisher, uint64_
             is_short = false;
         }
     }
-    enum amb_status status = is_short
-                                 ? alloc_short(publisher, len, out)
-                                 : amb_reclaim_alloc_granted(shard, publisher->pool, len,
-                                                             publisher->entries.has_entry, out);
+    const struct amb_entry_claim claim = amb_publisher_entries_claim(publisher);
+    enum amb_status status =
+        is_short ? alloc_short(publisher, len, out)
+                 : amb_reclaim_alloc_granted(shard, publisher->pool, len, &claim, out);
     if (status == AMB_ENOMEM && publisher->prepared.data != NULL &&
         publisher->prepared.cap >= len) { /* Nothing else is left: later messages may wait. */
         status = publisher_use_prepared(publisher, len, out);
@@ -218,7 +219,7 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
     uint64_t reserved = publisher->reserved, reserved_wide = publisher->reserved_wide;
     publisher->prepared_from = publisher->window;
     pool->is_pressed = shard->windows.is_pressed;
-    bool has_entry = amb_entries_room(shard) > 0;
+    bool has_entry = amb_publisher_entries_room(publisher) > 0;
     enum amb_status status =
         has_entry ? amb_bufpool_alloc_later(pool, len, &publisher->prepared) : AMB_ENOMEM;
     if (status == AMB_ENOMEM && reserved > 0 && has_entry) {
@@ -230,7 +231,8 @@ static enum amb_status publisher_find_buffer(struct amb_publisher *publisher, ui
         }
     }
     if (status == AMB_ENOMEM) {
-        status = amb_reclaim_alloc_some(shard, pool, len, &publisher->prepared);
+        const struct amb_entry_claim claim = amb_publisher_entries_claim(publisher);
+        status = amb_reclaim_alloc_some(shard, pool, len, &claim, &publisher->prepared);
     }
     pool->is_pressed = false;
     return status;

@@ -3,7 +3,6 @@
 
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
-#include "broker/shard/entry.h"
 #include "broker/shard/shard.h"
 
 #define PART 8u                           /* one in so many: of all, and of that for one */
@@ -17,8 +16,12 @@ static void set_reserved(struct amb_publisher *publisher, uint32_t count)
     struct amb_session *session = publisher->session;
     struct amb_shard_entries *all = &session->shard->entries;
     bool had = session->entries_reserved > 0;
-    all->reserved = all->reserved - publisher->entries.reserved + count;
-    session->entries_reserved = session->entries_reserved - publisher->entries.reserved + count;
+    size_t more = (size_t)count - publisher->entries.reserved; /* Or less, modulo 2^64. */
+    all->reserved += more;
+    session->entries_reserved += more;
+    if (session->share != NULL) {
+        amb_entry_share_add(session->share, more);
+    }
     publisher->entries.reserved = count;
     all->sessions += session->entries_reserved > 0;
     all->sessions -= had;
@@ -50,12 +53,23 @@ static size_t left_of(size_t most, size_t used)
     return used < most ? most - used : 0;
 }
 
+size_t amb_publisher_entries_room(const struct amb_publisher *publisher)
+{
+    return amb_entry_share_room(publisher->session->shard, publisher->session->share);
+}
+
+struct amb_entry_claim amb_publisher_entries_claim(const struct amb_publisher *publisher)
+{
+    return (struct amb_entry_claim){.share = publisher->session->share,
+                                    .has_entry = publisher->entries.has_entry};
+}
+
 /* How many more may be reserved for the publisher, with none taken back. */
 static size_t room(const struct amb_publisher *publisher)
 {
     const struct amb_session *session = publisher->session;
     const struct amb_shard_entries *entries = &session->shard->entries;
-    size_t most = entries->max / PART, in_all = amb_entries_room(session->shard);
+    size_t most = entries->max / PART, in_all = amb_publisher_entries_room(publisher);
     size_t free_of_others = left_of(most, entries->reserved - session->entries_reserved);
     size_t own = left_of((free_of_others + PART - 1) / PART, session->entries_reserved);
     size_t left = left_of(most, entries->reserved);

@@ -17,9 +17,11 @@
  */
 #pragma once
 
+#include "broker/shard/entry_share.h"
 #include "wire/base/list.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct amb_publisher;
@@ -39,6 +41,10 @@ void amb_publisher_entries_begin(struct amb_publisher *publisher);
  * a part of all entries at most, for a reader that stands keeps them. A small window may stand open
  * in any case. */
 uint64_t amb_publisher_entries_window(const struct amb_publisher *publisher, uint64_t size);
+/* So many more entries there are for what its windows let come. 0: none opens. */
+size_t amb_publisher_entries_room(const struct amb_publisher *publisher);
+/* Of the batch that came last. */
+struct amb_entry_claim amb_publisher_entries_claim(const struct amb_publisher *publisher);
 /* Its window has opened further. */
 void amb_publisher_entries_open(struct amb_publisher *publisher);
 /* A batch or a commit has come, and is counted in `received` and `batches`. Sets has_entry. */

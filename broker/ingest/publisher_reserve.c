@@ -96,7 +96,7 @@ void amb_publisher_reserve_open(struct amb_publisher *publisher)
 bool amb_publisher_reserve_upto(struct amb_publisher *publisher, uint64_t window)
 {
     bool wide = window - publisher->received > AMB_BATCH_BYTES;
-    return amb_entries_room(publisher->session->shard) > 0 &&
+    return amb_publisher_entries_room(publisher) > 0 &&
            publisher_reserve(publisher, window - publisher->window, wide);
 }
 
@@ -106,7 +106,7 @@ bool amb_publisher_reserve_growing(struct amb_publisher *publisher, uint64_t win
     const struct amb_membudget *budget = pool->options.budget;
     while (!amb_publisher_reserve_upto(publisher, window)) {
         if (!quota_has_room(publisher, window - publisher->window) ||
-            amb_entries_room(publisher->session->shard) == 0) {
+            amb_publisher_entries_room(publisher) == 0) {
             return false; /* More segments would not help. */
         }
         uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);

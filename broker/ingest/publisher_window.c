@@ -132,7 +132,8 @@ static bool publisher_serve_waiting(struct amb_publisher *publisher, uint64_t wi
         return amb_publisher_prepare(
             publisher); /* Takes less than what is to be certain beforehand. */
     }
-    if (amb_reclaim_reserve(shard, publisher->pool, bytes, wide)) {
+    const struct amb_entry_claim claim = amb_publisher_entries_claim(publisher);
+    if (amb_reclaim_reserve(shard, publisher->pool, bytes, wide, &claim)) {
         amb_publisher_set_reserved(publisher, publisher->reserved + bytes,
                                    publisher->reserved_wide + (wide ? bytes : 0));
         amb_publisher_open_window(publisher, want);

@@ -2,6 +2,7 @@
 #include "broker/shard/entry.h"
 
 #include "broker/config/config.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/purse.h"
 #include "broker/shard/segment_lease.h"
 #include "broker/shard/shard.h"
@@ -26,6 +27,16 @@ void amb_entries_init(struct amb_shard *shard, const struct amb_config *config)
     amb_pool_init(&entries->pool, sizeof(struct amb_entry), AMB_SHARD_POOL_CHUNK, 0);
 }
 
+size_t amb_entries_plenty(const struct amb_shard *shard)
+{
+    return shard->entries.max / 4 * 3;
+}
+
+size_t amb_entries_open_max(const struct amb_shard *shard)
+{
+    return shard->entries.max / 8 * 7;
+}
+
 bool amb_entries_are_used_up(const struct amb_shard *shard)
 {
     return shard->entries.pool.used + shard->entries.reserved > shard->entries.max;
@@ -34,7 +45,7 @@ bool amb_entries_are_used_up(const struct amb_shard *shard)
 size_t amb_entries_room(const struct amb_shard *shard)
 {
     const struct amb_shard_entries *entries = &shard->entries;
-    size_t most = entries->max / 8 * 7, used = entries->pool.used + entries->reserved;
+    size_t most = amb_entries_open_max(shard), used = entries->pool.used + entries->reserved;
     return used < most ? most - used : 0;
 }
 
@@ -71,12 +82,14 @@ struct amb_entry *amb_entry_lend(struct amb_entry *entry, struct amb_shard *shar
         shadow->home = shard;
         shadow->parent = entry;
         amb_entry_ref(entry);
+        amb_entry_share_take_copy(shadow, entry);
     }
     return shadow;
 }
 
 void amb_entry_charge_copy(struct amb_entry *copy, const struct amb_entry *of)
 {
+    amb_entry_share_take_copy(copy, of);
     while (of->purse == NULL && of->parent != NULL) {
         of = of->parent;
     }
@@ -102,6 +115,7 @@ static inline void entry_dispose(struct amb_entry *entry, struct amb_shard *home
         amb_purse_let_go(entry->purse, entry->purse_bytes);
     }
     amb_payload_end(&entry->payload, home);
+    amb_entry_share_put(entry);
     amb_pool_put(&home->entries.pool, entry);
     if (parent != NULL) {
         amb_entry_unref(parent, home);

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 struct amb_config;
+struct amb_party;
 struct amb_purse;
 struct amb_tally;
 struct amb_shard;
@@ -83,6 +84,7 @@ struct amb_entry {
     struct amb_tally *tally;
     struct amb_purse *purse; /* that holds purse_bytes of it; home's. NULL: none */
     uint64_t purse_bytes;
+    struct amb_party *party; /* home's share of it counts the entry (entry_share.h); NULL: none */
 
     /* slow path */
     struct amb_list_node pending; /* root: in its publisher's order of arrival, until routed */
@@ -124,7 +126,7 @@ static inline void amb_entry_in_buffer(struct amb_entry *entry, enum amb_payload
     entry->charge = buf->cap + sizeof(*entry);
 }
 
-/* The buffer of `copy` is host memory of whoever published `of`, of which it is a copy. On the
+/* The entry and the buffer of `copy` are of whoever published `of`, of which it is a copy. On the
  * worker of `copy`, which has a reference to `of`. Without memory for a purse it is nobody's. */
 void amb_entry_charge_copy(struct amb_entry *copy, const struct amb_entry *of);
 
@@ -164,9 +166,13 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
 /* The last reference, of a batch that goes no further. At home it waits for amb_entries_end, which
  * comes before the link's next frame. */
 void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder);
+/* While fewer are in use, whoever comes first has them. */
+size_t amb_entries_plenty(const struct amb_shard *shard);
+/* While fewer are in use or reserved, windows open. The rest is for batches that come. */
+size_t amb_entries_open_max(const struct amb_shard *shard);
 /* Is nothing left but what is reserved? The entry in question is counted already. */
 bool amb_entries_are_used_up(const struct amb_shard *shard);
-/* How many more there are for those who can wait. The last eighth is for batches that come. */
+/* How many more there are for those who can wait. */
 size_t amb_entries_room(const struct amb_shard *shard);
 /* Nothing is allocated yet. */
 void amb_entries_init(struct amb_shard *shard, const struct amb_config *config);

@@ -5,6 +5,7 @@
 #include "broker/memory/limbo.h"
 #include "broker/memory/maker.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/shard.h"
 #include "broker/topic/topic.h"
 #include "broker/topic/trim.h"
@@ -232,23 +233,26 @@ static void reclaim_ask(struct amb_shard *shard, uint64_t bytes, bool is_of_entr
 struct reclaim {
     struct amb_bufpool *pool; /* of the shard: where */
     uint64_t len;
-    struct amb_buf *out; /* NULL: bytes */
-    bool is_granted;     /* the buffer is for what was reserved */
-    bool has_entry;      /* its entry was reserved */
-    bool wide;           /* of bytes: amb_bufpool_reserve */
-    bool may_wait;       /* a caller that wants it comes again: a turn's work is enough */
+    struct amb_buf *out;                 /* NULL: bytes */
+    bool is_granted;                     /* the buffer is for what was reserved */
+    const struct amb_entry_claim *claim; /* NULL: nobody's */
+    bool wide;                           /* of bytes: amb_bufpool_reserve */
+    bool may_wait; /* a caller that wants it comes again: a turn's work is enough */
 };
 
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
- * too. Bytes to grant leave the last quarter, and a buffer that may wait the last eighth. Another
+ * too. A wish that may wait needs room in its party's share, or where it has none, plenty. Another
  * buffer needs an entry: one that is reserved for it, or one that nobody has reserved. */
 static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
-    if (what->out == NULL) {
-        return shard->entries.pool.used > shard->entries.max / 4 * 3;
+    static const struct amb_entry_claim nobodys;
+    const struct amb_entry_claim *claim = what->claim == NULL ? &nobodys : what->claim;
+    bool is_scarce = shard->entries.pool.used > amb_entries_plenty(shard);
+    if (what->out == NULL && is_scarce && claim->share == NULL) {
+        return true;
     }
-    return what->may_wait ? amb_entries_room(shard) == 0
-                          : !what->has_entry && amb_entries_are_used_up(shard);
+    return what->may_wait ? amb_entry_share_room(shard, claim->share) == 0
+                          : amb_entry_share_is_used_up(shard, claim);
 }
 
 /* OK, ENOMEM, ELIMIT; of what may wait also EAGAIN: a segment is being made elsewhere. Here that
@@ -436,32 +440,35 @@ enum amb_status amb_reclaim_alloc(struct amb_shard *shard, struct amb_bufpool *p
 }
 
 enum amb_status amb_reclaim_alloc_some(struct amb_shard *shard, struct amb_bufpool *pool,
-                                       uint64_t len, struct amb_buf *out)
-{
-    return reclaim(shard,
-                   &(struct reclaim){.pool = pool, .len = len, .out = out, .may_wait = true});
-}
-
-enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bufpool *pool,
-                                          uint64_t len, bool has_entry, struct amb_buf *out)
+                                       uint64_t len, const struct amb_entry_claim *claim,
+                                       struct amb_buf *out)
 {
     return reclaim(
         shard,
-        &(struct reclaim){
-            .pool = pool, .len = len, .out = out, .is_granted = true, .has_entry = has_entry});
+        &(struct reclaim){.pool = pool, .len = len, .out = out, .may_wait = true, .claim = claim});
+}
+
+enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard, struct amb_bufpool *pool,
+                                          uint64_t len, const struct amb_entry_claim *claim,
+                                          struct amb_buf *out)
+{
+    return reclaim(shard,
+                   &(struct reclaim){
+                       .pool = pool, .len = len, .out = out, .is_granted = true, .claim = claim});
 }
 
 enum amb_status amb_reclaim_alloc_short(struct amb_shard *shard, struct amb_bufpool *pool,
-                                        uint64_t len, bool has_entry, struct amb_buf *out)
+                                        uint64_t len, const struct amb_entry_claim *claim,
+                                        struct amb_buf *out)
 {
-    return reclaim(shard,
-                   &(struct reclaim){.pool = pool, .len = len, .out = out, .has_entry = has_entry});
+    return reclaim(shard, &(struct reclaim){.pool = pool, .len = len, .out = out, .claim = claim});
 }
 
 bool amb_reclaim_reserve(struct amb_shard *shard, struct amb_bufpool *pool, uint64_t bytes,
-                         bool wide)
+                         bool wide, const struct amb_entry_claim *claim)
 {
-    const struct reclaim what = {.pool = pool, .len = bytes, .wide = wide, .may_wait = true};
+    const struct reclaim what = {
+        .pool = pool, .len = bytes, .wide = wide, .may_wait = true, .claim = claim};
     return reclaim(shard, &what) == AMB_OK;
 }
 

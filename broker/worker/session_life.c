@@ -8,6 +8,7 @@
 #include "broker/ingest/publisher.h"
 #include "broker/session/quarantine.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/purse.h"
 #include "broker/shard/shard.h"
 #include "broker/tls/charge.h"
@@ -92,7 +93,11 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     session->purse = session->sifter.purse = amb_purse_find(shard, session->party);
     amb_heap_pay(&session->heap, session->purse == NULL ? NULL : session->purse->account);
     bool lacks_purse = session->purse == NULL && amb_purse_is_due(session->party);
-    status = lacks_purse ? AMB_ENOMEM : session_make_link(session, opening);
+    if (session->party != NULL) {
+        session->share = amb_entry_share_open(shard, session->party);
+    }
+    bool lacks_share = session->share == NULL && session->party != NULL;
+    status = lacks_purse || lacks_share ? AMB_ENOMEM : session_make_link(session, opening);
     if (status != AMB_OK) {
         amb_session_close(session, false, NULL, NULL);
     } else if (opening->link == AMB_LINK_UCX) {

@@ -149,7 +149,8 @@ class Observer:
         check(text is None or text.count("\nmemory ") == 2, f"two blocks: {text}")
 
     def events(self):
-        text = self.ctl("events", EVENTS, "-o", "jsonl", "--timeout", "300ms")
+        # It has to connect in that time, too.
+        text = self.ctl("events", EVENTS, "-o", "jsonl", "--timeout", f"{patience(0.5):.1f}s")
         for line in (text or "").splitlines():
             check(json.loads(line)["event"], line)
 

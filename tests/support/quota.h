@@ -35,7 +35,7 @@ struct quota_user {
 static inline void quota_user_init(struct quota_user *u)
 {
     struct amb_tenant *tenant;
-    assert_int_equal(amb_parties_init(&u->parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&u->parties, 2), AMB_OK);
     assert_int_equal(amb_tenants_init(&u->tenants), AMB_OK);
     assert_int_equal(amb_tenants_take(&u->tenants, "plant", &tenant), AMB_OK);
     assert_int_equal(amb_parties_find(&u->parties, AMB_PARTY_NAMED | 1, "1", &u->party), AMB_OK);

@@ -3,6 +3,7 @@
 
 #include "broker/config/config.h"
 #include "broker/ingest/publisher.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/gpuslot.h"
 #include "broker/topic/begin.h"
 #include "broker/topic/topic.h"
@@ -40,6 +41,12 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
     assert_int_equal(amb_session_create(harness->peers[shard], index, index * 7 + 1, index * 99,
                                         client->id, &client->session),
                      AMB_OK);
+    if (options->party != NULL) {
+        client->session->party = amb_party_ref(options->party);
+        client->session->share =
+            amb_entry_share_open(client->session->shard, client->session->party);
+        assert_non_null(client->session->share);
+    }
     client->session->may_map = options->may_map;
     client->session->maps = UINT64_MAX;
     client->session->is_on_host = true;

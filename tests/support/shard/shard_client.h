@@ -125,6 +125,7 @@ struct client_options {
     uint64_t link_bytes_max;
     unsigned link_poll_frames;
     bool (*link_copy)(void *to, const void *from, uint64_t len); /* of struct amb_sim_options */
+    struct amb_party *party; /* that its entries are of; NULL: none */
 };
 
 struct shard_client *shard_client_create(struct shard_harness *harness, unsigned shard,

@@ -19,7 +19,7 @@ static void test_the_same_process_is_the_same_party(void **state)
     (void)state;
     struct amb_parties parties;
     struct amb_party *one, *two, *other, *user;
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1, "10", &one), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1, "10", &two), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1, "11", &other), AMB_OK);
@@ -55,7 +55,7 @@ static void test_parties_that_come_and_go_fast_do_not_pile_up(void **state)
 {
     (void)state;
     struct amb_parties parties;
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     for (int second = 1; second <= 3; second++) {
         for (int i = 0; i < 1000; i++) {
             struct amb_party *party;
@@ -95,7 +95,7 @@ static void test_root_and_the_brokers_user_may_have_all(void **state)
     (void)state;
     struct amb_parties parties;
     struct amb_party *root, *own, *other, *tcp;
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 0, "1", &root), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, geteuid(), "1", &own), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, (uint64_t)geteuid() + 1, "1", &other), AMB_OK);
@@ -118,7 +118,7 @@ static void test_a_user_who_owes_is_not_forgotten(void **state)
     (void)state;
     struct amb_parties parties;
     struct amb_party *party;
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
     quota_limit(&party->user->account, AMB_QUOTA_IN_MSGS, 10);
     amb_account_bill(&party->user->account, AMB_QUOTA_IN_MSGS, 1000, AMB_NS_PER_SEC);

@@ -163,7 +163,7 @@ static void test_a_lease_is_nobody_elses_and_its_party_pays(void **state)
     struct world *w = *state;
     struct amb_parties parties;
     struct amb_party *party;
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 7, "1", &party), AMB_OK);
     struct amb_segment *segment = NULL;
     assert_true(amb_membudget_take_lease(&w->budget, SIZE));

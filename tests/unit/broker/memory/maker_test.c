@@ -443,9 +443,9 @@ static void test_a_granted_batch_has_memory_that_waits_for_the_maker(void **stat
     seen_begin(w);
     fill_pool(w);
     amb_bufpool_trim_later(w->pool, 0);
-    assert_int_equal(amb_reclaim_alloc_some(w->shard, w->pool, 5 * MIB, &buf), AMB_ENOMEM);
+    assert_int_equal(amb_reclaim_alloc_some(w->shard, w->pool, 5 * MIB, NULL, &buf), AMB_ENOMEM);
     assert_int_equal(seen.unmapped, 0);
-    assert_int_equal(amb_reclaim_alloc_granted(w->shard, w->pool, 5 * MIB, false, &buf), AMB_OK);
+    assert_int_equal(amb_reclaim_alloc_granted(w->shard, w->pool, 5 * MIB, NULL, &buf), AMB_OK);
     assert_int_equal(seen.unmapped, 3); /* And no more than it needs. */
     amb_bufpool_free(w->pool, &buf);
 }
@@ -473,8 +473,8 @@ static void test_a_granted_batch_within_what_is_reserved_needs_nothing_that_goes
     uint32_t waiting = atomic_load(&w->maker.line.segments);
     assert_true(waiting > 0);
     for (count = 0; count < 16; count++) {
-        assert_int_equal(
-            amb_reclaim_alloc_granted(w->shard, w->pool, 64 << 10, false, &bufs[count]), AMB_OK);
+        assert_int_equal(amb_reclaim_alloc_granted(w->shard, w->pool, 64 << 10, NULL, &bufs[count]),
+                         AMB_OK);
         amb_bufpool_unreserve(w->pool, 64 << 10, 0);
     }
     assert_int_equal(atomic_load(&w->maker.line.segments), waiting);

@@ -28,7 +28,7 @@ static int set_up(void **state)
     struct world *w = calloc(1, sizeof(*w));
     assert_non_null(w);
     amb_list_init(&w->shard.purses);
-    assert_int_equal(amb_parties_init(&w->parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&w->parties, 2), AMB_OK);
     assert_int_equal(amb_tenants_init(&w->tenants), AMB_OK);
     assert_int_equal(amb_tenants_take(&w->tenants, "plant", &w->tenant), AMB_OK);
     assert_int_equal(amb_parties_find(&w->parties, AMB_PARTY_NAMED | 1, "1", &w->one), AMB_OK);

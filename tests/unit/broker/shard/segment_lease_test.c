@@ -322,7 +322,7 @@ static struct amb_party *charge(struct world *w)
     struct amb_party *party;
     amb_limbo_init(&w->limbo, NULL);
     w->h.budget.limbo = &w->limbo;
-    assert_int_equal(amb_parties_init(&w->parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&w->parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&w->parties, 7, "1", &party), AMB_OK);
     w->p->session->party = w->p->session->book.party = amb_party_ref(party);
     w->reader->session->party = w->reader->session->book.party = amb_party_ref(party);

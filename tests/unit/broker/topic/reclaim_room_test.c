@@ -35,7 +35,7 @@ static void test_a_wish_for_bytes_keeps_free_segments_of_its_own_pool(void **sta
     struct amb_shard *shard = &((struct shard_harness *)*state)->shards[0];
     harness_hog(shard);
     uint64_t bytes = shard->memory.bufpool.segment_bytes;
-    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 10 * MIB, true));
+    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 10 * MIB, true, NULL));
     assert_int_equal(shard->memory.bufpool.segment_bytes, bytes);
 }
 

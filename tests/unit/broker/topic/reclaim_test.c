@@ -420,10 +420,10 @@ static void test_messages_of_the_asker_stay_while_a_segment_is_coming(void **sta
     client_send(p, 0, 1, 0);
     harness_settle(h);
     assert_int_equal(harness_home(h, own)->log.msgs, 1);
-    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false, NULL));
     assert_int_equal(harness_home(h, own)->log.msgs, 1);
     late_maker_end(h);
-    assert_true(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    assert_true(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false, NULL));
     amb_bufpool_unreserve(&shard->memory.bufpool, 100, 0);
     harness_forget(h);
     give_the_rest(h, held, count);
@@ -508,7 +508,7 @@ static unsigned walk_all(struct shard_harness *h)
     do {
         assert_true(++turns < 20);
         (void)harness_turn(h, 0);
-        assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+        assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false, NULL));
     } while (shard->reclaim.shed_goes_on);
     return turns;
 }
@@ -573,7 +573,7 @@ static void test_a_turn_looks_at_so_many_private_shadows_for_its_publishers(void
     struct amb_buf held[8];
     struct amb_topic *shadows = begin_many_privates(harness_home(h, harness_topic(h, "t", 0)));
     unsigned count = take_the_rest(h, held);
-    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+    assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false, NULL));
     assert_true(shard->reclaim.shed_goes_on);
     assert_in_range(count_looked(shadows, shard->reclaim.shed_look), 16000, AMB_SHARD_SHED_TURN);
     assert_in_range(walk_all(h), 2, 3); /* Each is looked at once. */
@@ -616,7 +616,7 @@ static unsigned look_in_turn(struct shard_harness *h, uint32_t topic, unsigned t
         for (unsigned i = 0; i < turns; i++) {
             reclaim->shed_budget = budget;
             reclaim->shed_at_ns = 0;
-            assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false));
+            assert_false(amb_reclaim_reserve(shard, &shard->memory.bufpool, 100, false, NULL));
         }
         ask_in_vain(h);
         reclaim->relief_budget = budget;
@@ -696,7 +696,7 @@ static void test_a_turn_sheds_so_much_for_those_that_wait(void **state)
         uint64_t before = log->lo;
         shard->reclaim.shed_budget = 5;
         shard->reclaim.shed_goes_on = false;
-        is_reserved = amb_reclaim_reserve(shard, &shard->memory.bufpool, 200000, false);
+        is_reserved = amb_reclaim_reserve(shard, &shard->memory.bufpool, 200000, false, NULL);
         assert_in_range(log->lo - before, 0, 5);
         assert_true(is_reserved || shard->reclaim.shed_goes_on);
         turns++;

@@ -514,7 +514,7 @@ static void test_a_quota_bounds_what_is_leased_of_a_pool(void **state)
     struct amb_party *party;
     struct amb_segment_lease *lease;
     const char *why = "";
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
     session->party = session->book.party = amb_party_ref(party);
     quota_limit(&party->user->account, AMB_QUOTA_GPU_BYTES, AMB_GPU_UNIT - 1);

@@ -7,6 +7,7 @@
 #include "broker/delivery/reader/deliveries.h"
 #include "broker/ingest/publisher.h"
 #include "broker/session/session.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/purse.h"
 #include "broker/worker/session_life.h"
 #include "tests/support/shard/shard_pair.h"
@@ -20,14 +21,14 @@
 
 #include <cmocka.h>
 
-static bool has_no_purse; /* There is no memory for one. */
+static size_t lacking; /* There is no memory for an object of that size. */
 
 void *__wrap_calloc(size_t count, size_t size);
 void *__real_calloc(size_t count, size_t size);
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    bool fails = has_no_purse && size == sizeof(struct amb_purse);
+    bool fails = lacking != 0 && size == lacking;
     return fails ? NULL : __real_calloc(count, size);
 }
 
@@ -83,8 +84,8 @@ static void test_a_session_without_its_link_is_undone(void **state)
     amb_session_close(open_session(shard, 9, AMB_LINK_STREAM), false, NULL, NULL);
 }
 
-/* It would be without its quotas. */
-static void test_a_session_without_its_purse_is_undone(void **state)
+/* It would be without its quotas, or have more than its part of the entries. */
+static void test_a_session_that_nobody_is_charged_for_is_undone(void **state)
 {
     struct shard_pair *w = *state;
     struct amb_shard *shard = &w->h.shards[0];
@@ -92,16 +93,19 @@ static void test_a_session_without_its_purse_is_undone(void **state)
     struct amb_tenants tenants;
     struct amb_tenant *tenant;
     struct amb_party *party;
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_tenants_init(&tenants), AMB_OK);
     assert_int_equal(amb_tenants_take(&tenants, "plant", &tenant), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, AMB_PARTY_NAMED | 1, "1", &party), AMB_OK);
     amb_user_join(party->user, tenant);
     struct amb_session_opening opening = {.link = AMB_LINK_STREAM, .party = party};
-    has_no_purse = true;
-    assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOMEM);
-    has_no_purse = false;
-    assert_null(amb_session_find(shard, 9, 1));
+    const size_t sizes[] = {sizeof(struct amb_entry_share), sizeof(struct amb_purse)};
+    for (unsigned i = 0; i < 2; i++) {
+        lacking = sizes[i];
+        assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_ENOMEM);
+        lacking = 0;
+        assert_null(amb_session_find(shard, 9, 1));
+    }
     assert_int_equal(amb_session_open(shard, 9, 1, &opening), AMB_OK);
     assert_non_null(amb_session_find(shard, 9, 1)->purse);
     amb_session_close(amb_session_find(shard, 9, 1), false, NULL, NULL);
@@ -342,7 +346,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, shard_pair_teardown)
         T(test_a_session_opens_with_its_ring_and_goes_when_it_is_closed),
         T(test_a_session_without_its_link_is_undone),
-        T(test_a_session_without_its_purse_is_undone),
+        T(test_a_session_that_nobody_is_charged_for_is_undone),
         T(test_a_session_has_one_stream),
         T(test_last_words_are_heard_in_the_order_of_the_ends),
         T(test_a_lost_link_is_reported_once_and_the_session_waits_for_its_end),

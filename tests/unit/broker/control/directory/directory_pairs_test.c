@@ -286,7 +286,7 @@ static void test_pairs_of_all_are_shared(void **state)
     struct amb_party *own = NULL, *other = NULL;
     struct amb_dir_sub subs[3];
     begin(1, TOPICS);
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1000, "pid 1", &own), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1000, "pid 2", &other), AMB_OK);
     struct amb_pair_account *one = amb_pair_account_create(&f, own);

@@ -205,7 +205,7 @@ static void test_who_wakes_many_topics_delays_nobody_else(void **state)
     struct amb_parties parties = {0};
     struct amb_party *greedy = NULL, *modest = NULL;
     begin(1);
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1000, "pid 1", &greedy), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1000, "pid 2", &modest), AMB_OK);
     struct amb_session_id session = open_session(0, 0);

@@ -96,7 +96,7 @@ static void no_party_has_all_names(void **state)
     struct amb_identity *one;
     char name[16];
     assert_int_equal(amb_identities_init(&all), AMB_OK);
-    assert_int_equal(amb_parties_init(&parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1, "10", &greedy), AMB_OK);
     assert_int_equal(amb_parties_find(&parties, 1, "11", &other), AMB_OK);
     unsigned had = 0;

@@ -214,7 +214,7 @@ struct users {
 
 static void users_init(struct users *u, struct world *w, uint64_t limit)
 {
-    assert_int_equal(amb_parties_init(&u->parties), AMB_OK);
+    assert_int_equal(amb_parties_init(&u->parties, 2), AMB_OK);
     assert_int_equal(amb_tenants_init(&u->tenants), AMB_OK);
     assert_int_equal(amb_tenants_take(&u->tenants, "plant", &u->tenant), AMB_OK);
     for (unsigned i = 0; i < 2; i++) {

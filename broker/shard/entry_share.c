@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broker/shard/entry_share.h"
+
+#include "broker/config/config.h"
+
+#include <stdlib.h>
+
+static struct amb_entry_share *share_find(const struct amb_shard *shard,
+                                          struct amb_entry_shares *shares)
+{
+    struct amb_entry_share **share = &shares->of[shard->index];
+    if (*share == NULL) {
+        *share = calloc(1, sizeof(**share));
+    }
+    return *share;
+}
+
+static struct amb_entry_share *share_of(const struct amb_shard *shard, struct amb_party *party)
+{
+    struct amb_entry_share *share = share_find(shard, party->shares);
+    if (share == NULL || share->party != NULL) {
+        return share;
+    }
+    share->above = share_find(shard, party->user->shares);
+    if (share->above == NULL) {
+        return NULL;
+    }
+    share->party = amb_party_ref(party);
+    return share;
+}
+
+struct amb_entry_share *amb_entry_share_open(struct amb_shard *shard, struct amb_party *party)
+{
+    struct amb_entry_share *share = share_of(shard, party);
+    if (share != NULL) {
+        share->sessions++;
+    }
+    return share;
+}
+
+/* Its memory may be gone with the party. */
+void amb_entry_share_let_go(struct amb_entry_share *share)
+{
+    amb_assert(share->used == 0 && share->sessions == 0);
+    amb_party_unref(&share->party);
+}
+
+void amb_entry_share_close(struct amb_entry_share **ref)
+{
+    struct amb_entry_share *share = *ref;
+    *ref = NULL;
+    if (share != NULL && --share->sessions == 0 && share->used == 0) {
+        amb_entry_share_let_go(share);
+    }
+}
+
+void amb_entry_share_take_copy(struct amb_entry *copy, const struct amb_entry *of)
+{
+    struct amb_entry_share *share = of->party == NULL ? NULL : share_of(copy->home, of->party);
+    amb_entry_share_take(share, copy);
+}
+
+/* How many entries one may have that has `used` of them. Of the last ones it is so much per cent of
+ * what others leave. */
+static size_t most_of(const struct amb_shard *shard, size_t used, unsigned percent)
+{
+    const struct amb_shard_entries *entries = &shard->entries;
+    size_t all = entries->pool.used + entries->reserved, others = all > used ? all - used : 0;
+    size_t plenty = amb_entries_plenty(shard), from = others > plenty ? others : plenty;
+    return (size_t)(from - others + amb_share_of(amb_entries_open_max(shard), from, 0, percent));
+}
+
+static unsigned user_percent(const struct amb_shard *shard, const struct amb_entry_share *share)
+{
+    return share->party->user->is_free ? 100 : shard->limits->user_share;
+}
+
+static size_t less(size_t most, size_t used, size_t room)
+{
+    size_t left = used < most ? most - used : 0;
+    return left < room ? left : room;
+}
+
+size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share)
+{
+    size_t room = amb_entries_room(shard);
+    if (share != NULL) {
+        size_t user = share->above->used;
+        room = less(most_of(shard, share->used, AMB_PARTY_SHARE), share->used, room);
+        room = less(most_of(shard, user, user_percent(shard, share)), user, room);
+    }
+    return room;
+}
+
+/* Windows were granted before, and so this is wider. */
+static unsigned wider(unsigned percent)
+{
+    return percent + (100 - percent) / 2;
+}
+
+bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim)
+{
+    const struct amb_entry_share *share = claim->share;
+    if (claim->has_entry) {
+        return false;
+    }
+    if (share == NULL || amb_entries_are_used_up(shard)) {
+        return amb_entries_are_used_up(shard);
+    }
+    size_t user = share->above->used;
+    return share->used > most_of(shard, share->used, wider(AMB_PARTY_SHARE)) ||
+           user > most_of(shard, user, wider(user_percent(shard, share)));
+}

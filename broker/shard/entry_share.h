@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares of a worker's entries. All entries of a worker are bounded, and those that a blocking
+ * reader stands on do not go. So nobody may have all of them:
+ *
+ *   0 ───────────────────── plenty ──────────────── open_max ───────── max
+ *     there are enough for all    the last ones: shares     batches that nobody reserved for
+ *
+ * A share counts the entries on one worker that are of its party, or of its user. They are roots,
+ * shadows and copies of messages that it published, and those reserved for its windows. The windows
+ * of a party open while it has less than half of the last ones that others leave; those of a user,
+ * limits.user_share. Batches that no entry is reserved for come in for half as much again as what
+ * is then left.
+ *
+ * An entry knows its party. So the account outlives sessions, and a client that comes back meets
+ * what it has left.
+ *
+ * Threads: the shard's worker. Memory: one allocation for each worker where a party or user has
+ * had a session or an entry; freed with the party or user.
+ */
+#pragma once
+
+#include "broker/base/party.h"
+#include "broker/shard/entry.h"
+#include "broker/shard/shard.h"
+#include "wire/base/assert.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct amb_entry_share {
+    size_t used;
+    uint32_t sessions;       /* of the party, on this worker */
+    struct amb_party *party; /* a reference, while it has one of these; else, or a user's, NULL */
+    struct amb_entry_share *above; /* its user's; of a user: NULL */
+};
+
+/* A batch, or a window for batches: whose entries it takes. */
+struct amb_entry_claim {
+    const struct amb_entry_share *share; /* NULL: nobody's */
+    bool has_entry;                      /* one is reserved for the batch */
+};
+
+/* That of the party for one of its sessions, until amb_entry_share_close. NULL: no memory. */
+struct amb_entry_share *amb_entry_share_open(struct amb_shard *shard, struct amb_party *party);
+/* Sets *share to NULL, and does nothing else where it is NULL already. */
+void amb_entry_share_close(struct amb_entry_share **share);
+
+/* So many more, or less (modulo 2^64), while it has a session. */
+static inline void amb_entry_share_add(struct amb_entry_share *share, size_t count)
+{
+    share->used += count;
+    share->above->used += count;
+}
+
+/* A fresh root of its session. NULL: nobody's. */
+static inline void amb_entry_share_take(struct amb_entry_share *share, struct amb_entry *entry)
+{
+    if (share != NULL) {
+        entry->party = share->party;
+        amb_entry_share_add(share, 1);
+    }
+}
+
+/* A shadow or a copy, at its home, is of the party that published `of`. Without memory for a share
+ * it is nobody's. */
+void amb_entry_share_take_copy(struct amb_entry *copy, const struct amb_entry *of);
+
+/* The last one, and no session is left. */
+void amb_entry_share_let_go(struct amb_entry_share *share);
+
+/* The entry ends, at home. */
+static inline void amb_entry_share_put(const struct amb_entry *entry)
+{
+    if (entry->party == NULL) {
+        return;
+    }
+    struct amb_entry_share *share = entry->party->shares->of[entry->home->index];
+    amb_assert(share->used > 0 && share->above->used > 0);
+    share->used--;
+    share->above->used--;
+    if (__builtin_expect(share->used == 0 && share->sessions == 0, 0)) {
+        amb_entry_share_let_go(share);
+    }
+}
+
+/* How many more entries its windows may have, as far as it and others who can wait go. share NULL:
+ * those of nobody. */
+size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share);
+/* Is nothing left for the batch? Its own entry is counted already. */
+bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim);

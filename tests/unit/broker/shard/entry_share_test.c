@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares of a worker's entries. A user that publishes to readers that stand leaves some to others,
+ * by however many clients. The entries that windows reserve are publisher_entries_test.c.
+ */
+#include "broker/shard/entry_share.h"
+#include "tests/unit/broker/ingest/publisher_world.h"
+
+#define MOST 4096u /* entries in these tests */
+#define LEN UINT64_C(1000)
+#define TRIES 400u /* of a client that wants more */
+
+struct parties {
+    struct amb_parties all;
+    struct amb_party *evil, *twin, *honest; /* two processes of one user; another user's */
+};
+
+static const struct amb_subscription_options stands = {
+    .slow = AMB_SLOW_BLOCK, .slow_block_ns = INT64_MAX, .credit_msgs = 1};
+
+static void parties_init(struct parties *p)
+{
+    assert_int_equal(amb_parties_init(&p->all, 2), AMB_OK);
+    assert_int_equal(amb_parties_find(&p->all, 4001, "1", &p->evil), AMB_OK);
+    assert_int_equal(amb_parties_find(&p->all, 4001, "2", &p->twin), AMB_OK);
+    assert_int_equal(amb_parties_find(&p->all, 4002, "3", &p->honest), AMB_OK);
+}
+
+/* Nothing that they published is left. */
+static void parties_fini(struct parties *p)
+{
+    struct amb_party *all[] = {p->evil, p->twin, p->honest};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(all[i]->refs, 2); /* This one, and the table's. */
+        for (unsigned worker = 0; worker < 2; worker++) {
+            const struct amb_entry_share *share = all[i]->shares->of[worker];
+            assert_true(share == NULL || (share->used == 0 && share->party == NULL));
+        }
+        amb_party_unref(&all[i]);
+    }
+    amb_parties_fini(&p->all);
+}
+
+static struct shard_client *client_of(struct world *w, struct amb_party *party)
+{
+    return shard_client_create(&w->h, 0, &(struct client_options){.party = party});
+}
+
+/* Sends tiny batches for as long as its windows open. Returns how many were refused. */
+static unsigned take_all(struct world *w, struct shard_client *evil)
+{
+    for (unsigned i = 0; i < TRIES; i++) {
+        while (client_may_send(evil, 0, 1, 16)) {
+            client_send(evil, 0, 1, 16);
+        }
+        client_want(evil, 0, evil->pubs[0].bytes + client_batch_bytes(1, 16));
+        harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+        harness_settle(&w->h);
+    }
+    return evil->settle_count;
+}
+
+/* It publishes so many, each when its window is open, to a topic that nobody reads. */
+static void publish(struct world *w, struct shard_client *client, unsigned count)
+{
+    unsigned refused = client->settle_count;
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned turn = 0; turn < 10 && !client_may_send(client, 0, 1, LEN); turn++) {
+            client_want(client, 0, client->pubs[0].bytes + client_batch_bytes(1, LEN));
+            harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+            harness_settle(&w->h);
+        }
+        assert_true(client_may_send(client, 0, 1, LEN));
+        client_send(client, 0, 1, LEN);
+        harness_settle(&w->h);
+    }
+    assert_int_equal(client->settle_count, refused);
+}
+
+/* A topic with a reader that stands. */
+static uint32_t open_standing(struct world *w)
+{
+    w->h.shards[0].entries.max = MOST;
+    uint32_t topic = harness_topic(&w->h, "tiny", 0);
+    client_subscribe(shard_client_create(&w->h, 0, NULL), 0, topic, &stands);
+    return topic;
+}
+
+static void test_one_client_leaves_entries_to_others(void **state)
+{
+    struct world *w = *state;
+    struct parties p;
+    parties_init(&p);
+    uint32_t topic = open_standing(w);
+    struct shard_client *evil = client_of(w, p.evil), *other = client_of(w, p.honest);
+    client_open_pub(evil, 0, topic, false);
+    (void)take_all(w, evil);
+    size_t used = w->h.shards[0].entries.pool.used;
+    assert_in_range(used, MOST / 4 * 3, MOST / 32 * 27 + 1);
+    assert_int_equal(amb_entry_share_room(&w->h.shards[0], evil->session->share), 0);
+    client_open_pub(other, 0, w->topic, false);
+    publish(w, other, 3 * MOST);
+    /* So they are for another process of that user. */
+    struct shard_client *twin = client_of(w, p.twin);
+    client_open_pub(twin, 0, w->topic, false);
+    publish(w, twin, MOST);
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
+/* A process that comes back finds what it has left; another one of its user, half of the rest. */
+static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
+{
+    struct world *w = *state;
+    struct parties p;
+    parties_init(&p);
+    uint32_t topic = open_standing(w);
+    for (unsigned i = 0; i < 6; i++) {
+        struct shard_client *evil = client_of(w, i % 2 == 0 ? p.evil : p.twin);
+        client_open_pub(evil, 0, topic, false);
+        (void)take_all(w, evil);
+        shard_client_destroy(&w->h.clients[evil->id]);
+    }
+    const struct amb_shard *shard = &w->h.shards[0];
+    assert_true(p.evil->shares->of[0]->used > MOST / 4 * 3);
+    assert_int_equal(p.evil->shares->of[0]->sessions, 0);
+    assert_true(amb_entries_room(shard) >= MOST / 8 / 40);
+    struct shard_client *other = client_of(w, p.honest);
+    client_open_pub(other, 0, w->topic, false);
+    publish(w, other, MOST);
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
+/* For a reader of another worker the topic's worker has entries. They are the publisher's, too. */
+static void test_shadows_are_of_the_party_that_published(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    harness_init(&w->h, 2, small_window);
+    struct parties p;
+    parties_init(&p);
+    uint32_t topic = harness_topic(&w->h, "far", 1);
+    client_subscribe(shard_client_create(&w->h, 0, NULL), 0, topic, &stands);
+    struct shard_client *client = client_of(w, p.evil);
+    client_open_pub(client, 0, topic, false);
+    for (unsigned i = 0; i < 10; i++) {
+        client_send(client, 0, 1, 16);
+    }
+    harness_settle(&w->h);
+    assert_null(p.honest->shares->of[1]);
+    assert_int_equal(p.evil->shares->of[1]->used, w->h.shards[1].entries.pool.used);
+    assert_int_equal(p.evil->user->shares->of[1]->used, w->h.shards[1].entries.pool.used);
+    shard_client_destroy(&w->h.clients[client->id]);
+    assert_in_range(p.evil->shares->of[0]->used, 5, 10); /* It has sent some. */
+    assert_non_null(p.evil->shares->of[0]->party);       /* It is charged still. */
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
+/* Where there are plenty, whoever comes first has them. */
+static void test_nobody_has_a_share_where_there_are_plenty(void **state)
+{
+    struct world *w = *state;
+    struct parties p;
+    parties_init(&p);
+    struct amb_shard *shard = &w->h.shards[0];
+    shard->entries.max = MOST;
+    struct amb_entry_share *share = amb_entry_share_open(shard, p.evil);
+    struct amb_entry_share *other = amb_entry_share_open(shard, p.honest);
+    size_t before = shard->entries.reserved;
+    size_t most = MOST / 4 * 3 - before + MOST / 16;
+    assert_int_equal(amb_entry_share_room(shard, share), most);
+    shard->entries.reserved += MOST / 2;
+    amb_entry_share_add(share, MOST / 2);
+    assert_int_equal(amb_entry_share_room(shard, share), most - MOST / 2);
+    assert_int_equal(amb_entry_share_room(shard, other), most - MOST / 2);
+    shard->entries.reserved += MOST / 4;
+    amb_entry_share_add(share, MOST / 4);
+    assert_in_range(amb_entry_share_room(shard, other), MOST / 16 - before, MOST / 16);
+    struct amb_entry_claim claim = {.share = share};
+    assert_false(amb_entry_share_is_used_up(shard, &claim));
+    shard->entries.reserved += MOST / 8;
+    amb_entry_share_add(share, MOST / 8);
+    assert_int_equal(amb_entry_share_room(shard, share), 0);
+    assert_true(amb_entry_share_is_used_up(shard, &claim));
+    claim.has_entry = true;
+    assert_false(amb_entry_share_is_used_up(shard, &claim));
+    claim = (struct amb_entry_claim){.share = other};
+    assert_false(amb_entry_share_is_used_up(shard, &claim));
+    shard->entries.reserved = before;
+    amb_entry_share_add(share, (size_t)0 - MOST / 8 * 7);
+    amb_entry_share_close(&share);
+    amb_entry_share_close(&other);
+    amb_entry_share_close(&other);
+    parties_fini(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_one_client_leaves_entries_to_others),
+        T(test_many_clients_of_a_user_leave_entries_to_others),
+        T(test_shadows_are_of_the_party_that_published),
+        T(test_nobody_has_a_share_where_there_are_plenty),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
