@@ -13,8 +13,8 @@
  *          quarantine, segments that are still mapped, names.
  *
  * Threads: parties are found by the control thread, and counted where a field says; references may
- * be given up anywhere. Memory: one allocation each, and its shares, freed with the last reference;
- * the table holds one, until amb_parties_sweep finds nobody else.
+ * be given up anywhere. Memory: one allocation each, and its entry_shares, freed with the last
+ * reference; the table holds one, until amb_parties_sweep finds nobody else.
  */
 #pragma once
 
@@ -52,11 +52,11 @@ _Static_assert((int)AMB_SHARE_SESSIONS == AMB_QUOTA_CONNECTIONS &&
 
 struct amb_entry_share;
 
-/* One for each worker, which makes its own and is the only one that asks for it; NULL: it has none.
- */
+/* Counts of entries, one for each worker (broker/shard/entry_share.h). A worker makes its own one
+ * by calloc, and no other thread looks at it. NULL: it has none yet. */
 struct amb_entry_shares {
     unsigned count;
-    struct amb_entry_share *of[];
+    struct amb_entry_share *of[]; /* by the worker's index */
 };
 
 struct amb_user {
@@ -97,7 +97,7 @@ struct amb_party {
 struct amb_parties {
     struct amb_map *by_key;
     struct amb_map *users;
-    unsigned workers;
+    unsigned workers; /* of the broker: the length of entry_shares */
     int64_t swept_ns;
 };
 

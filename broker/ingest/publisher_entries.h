@@ -6,7 +6,8 @@
  * that opens reserves entries, too: twice as many as batches of the latest size would take.
  *
  *   - A batch that one is reserved for is taken, whatever else there is.
- *   - A batch beyond them is taken while that leaves what is reserved.
+ *   - A batch beyond them is taken while that leaves what is reserved, and while its party has not
+ *     used up its share (entry_share.h).
  *   - Reserved are at most an eighth of all, and for one session an eighth of what others leave of
  *     that. A client that opens windows and is silent keeps no more from others.
  *   - A session that has less than an equal part of that eighth gets it from those that have more.
@@ -41,9 +42,9 @@ void amb_publisher_entries_begin(struct amb_publisher *publisher);
  * a part of all entries at most, for a reader that stands keeps them. A small window may stand open
  * in any case. */
 uint64_t amb_publisher_entries_window(const struct amb_publisher *publisher, uint64_t size);
-/* So many more entries there are for what its windows let come. 0: none opens. */
+/* How many more entries its party may have for windows (entry_share.h). 0: none opens further. */
 size_t amb_publisher_entries_room(const struct amb_publisher *publisher);
-/* Of the batch that came last. */
+/* Of the batch that came last, or of its window. */
 struct amb_entry_claim amb_publisher_entries_claim(const struct amb_publisher *publisher);
 /* Its window has opened further. */
 void amb_publisher_entries_open(struct amb_publisher *publisher);

@@ -126,8 +126,9 @@ static inline void amb_entry_in_buffer(struct amb_entry *entry, enum amb_payload
     entry->charge = buf->cap + sizeof(*entry);
 }
 
-/* The entry and the buffer of `copy` are of whoever published `of`, of which it is a copy. On the
- * worker of `copy`, which has a reference to `of`. Without memory for a purse it is nobody's. */
+/* The publisher of `of` is charged for `copy`: its party for the entry, its user's purse for the
+ * buffer. On the worker of `copy`, which has a reference to `of`. Without memory for a share or a
+ * purse that one is not charged. */
 void amb_entry_charge_copy(struct amb_entry *copy, const struct amb_entry *of);
 
 /* Its data lies in slots of that segment (SLOTS, LANDED), for which it is charged so many bytes;
@@ -166,13 +167,13 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
 /* The last reference, of a batch that goes no further. At home it waits for amb_entries_end, which
  * comes before the link's next frame. */
 void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder);
-/* While fewer are in use, whoever comes first has them. */
+/* While fewer are in use or reserved, nobody has a share of them (entry_share.h). */
 size_t amb_entries_plenty(const struct amb_shard *shard);
 /* While fewer are in use or reserved, windows open. The rest is for batches that come. */
 size_t amb_entries_open_max(const struct amb_shard *shard);
 /* Is nothing left but what is reserved? The entry in question is counted already. */
 bool amb_entries_are_used_up(const struct amb_shard *shard);
-/* How many more there are for those who can wait. */
+/* How many more there are for what can wait, shares aside: up to open_max. */
 size_t amb_entries_room(const struct amb_shard *shard);
 /* Nothing is allocated yet. */
 void amb_entries_init(struct amb_shard *shard, const struct amb_config *config);

@@ -38,7 +38,7 @@ struct amb_entry_share *amb_entry_share_open(struct amb_shard *shard, struct amb
     return share;
 }
 
-/* Its memory may be gone with the party. */
+/* The share itself may be freed with the party. */
 void amb_entry_share_let_go(struct amb_entry_share *share)
 {
     amb_assert(share->used == 0 && share->sessions == 0);
@@ -60,8 +60,8 @@ void amb_entry_share_take_copy(struct amb_entry *copy, const struct amb_entry *o
     amb_entry_share_take(share, copy);
 }
 
-/* How many entries one may have that has `used` of them. Of the last ones it is so much per cent of
- * what others leave. */
+/* How many entries a party or user with `used` of them may have. Up to plenty they are all that
+ * others leave. Of the last ones they are so much per cent of that. */
 static size_t most_of(const struct amb_shard *shard, size_t used, unsigned percent)
 {
     const struct amb_shard_entries *entries = &shard->entries;
@@ -75,6 +75,7 @@ static unsigned user_percent(const struct amb_shard *shard, const struct amb_ent
     return share->party->user->is_free ? 100 : shard->limits->user_share;
 }
 
+/* The rest of `most`, or `room` if that is less. */
 static size_t less(size_t most, size_t used, size_t room)
 {
     size_t left = used < most ? most - used : 0;
@@ -92,7 +93,7 @@ size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entr
     return room;
 }
 
-/* Windows were granted before, and so this is wider. */
+/* For batches that come: they were granted before. */
 static unsigned wider(unsigned percent)
 {
     return percent + (100 - percent) / 2;

@@ -7,16 +7,18 @@
  *     there are enough for all    the last ones: shares     batches that nobody reserved for
  *
  * A share counts the entries on one worker that are of its party, or of its user. They are roots,
- * shadows and copies of messages that it published, and those reserved for its windows. The windows
- * of a party open while it has less than half of the last ones that others leave; those of a user,
- * limits.user_share. Batches that no entry is reserved for come in for half as much again as what
- * is then left.
+ * shadows and copies of messages that it published, and those reserved for its windows. Slices
+ * (slice.h) and shadows of a twin are nobody's.
+ *
+ * The windows of a party open while it has less than half of the last ones that others leave. Those
+ * of a user open while it has less than limits.user_share per cent of them. A batch that no entry
+ * is reserved for may also take half of the rest.
  *
  * An entry knows its party. So the account outlives sessions, and a client that comes back meets
  * what it has left.
  *
  * Threads: the shard's worker. Memory: one allocation for each worker where a party or user has
- * had a session or an entry; freed with the party or user.
+ * had a session or an entry. It is freed with the party or user, on any thread (party.h).
  */
 #pragma once
 
@@ -30,31 +32,32 @@
 #include <stdint.h>
 
 struct amb_entry_share {
-    size_t used;
-    uint32_t sessions;       /* of the party, on this worker */
-    struct amb_party *party; /* a reference, while it has one of these; else, or a user's, NULL */
-    struct amb_entry_share *above; /* its user's; of a user: NULL */
+    size_t used;                   /* entries, those that are reserved too */
+    uint32_t sessions;             /* of the party, on this worker; of a user: 0 */
+    struct amb_party *party;       /* a reference while it has entries or sessions; else NULL */
+    struct amb_entry_share *above; /* its user's; of a user: NULL, and so is party */
 };
 
 /* A batch, or a window for batches: whose entries it takes. */
 struct amb_entry_claim {
     const struct amb_entry_share *share; /* NULL: nobody's */
-    bool has_entry;                      /* one is reserved for the batch */
+    bool has_entry; /* one is reserved for the batch; of a window it is not looked at */
 };
 
-/* That of the party for one of its sessions, until amb_entry_share_close. NULL: no memory. */
+/* The party's share here, for one of its sessions until amb_entry_share_close. NULL: no memory. */
 struct amb_entry_share *amb_entry_share_open(struct amb_shard *shard, struct amb_party *party);
 /* Sets *share to NULL, and does nothing else where it is NULL already. */
 void amb_entry_share_close(struct amb_entry_share **share);
 
-/* So many more, or less (modulo 2^64), while it has a session. */
+/* So many more entries, or fewer (modulo 2^64), of the party and its user, while it has a session
+ * here. */
 static inline void amb_entry_share_add(struct amb_entry_share *share, size_t count)
 {
     share->used += count;
     share->above->used += count;
 }
 
-/* A fresh root of its session. NULL: nobody's. */
+/* A fresh root is of the party of its session's share. share NULL: nobody's. */
 static inline void amb_entry_share_take(struct amb_entry_share *share, struct amb_entry *entry)
 {
     if (share != NULL) {
@@ -63,11 +66,11 @@ static inline void amb_entry_share_take(struct amb_entry_share *share, struct am
     }
 }
 
-/* A shadow or a copy, at its home, is of the party that published `of`. Without memory for a share
- * it is nobody's. */
+/* A shadow or a copy, fresh and at its home, is of the party that published `of`. The caller's
+ * worker has a reference to `of`. Without memory for a share it is nobody's. */
 void amb_entry_share_take_copy(struct amb_entry *copy, const struct amb_entry *of);
 
-/* The last one, and no session is left. */
+/* The last entry has ended, and no session is left: the share gives its party up. */
 void amb_entry_share_let_go(struct amb_entry_share *share);
 
 /* The entry ends, at home. */
@@ -85,8 +88,8 @@ static inline void amb_entry_share_put(const struct amb_entry *entry)
     }
 }
 
-/* How many more entries its windows may have, as far as it and others who can wait go. share NULL:
- * those of nobody. */
+/* How many more entries windows, and all that can wait, may have in that share. share NULL:
+ * nobody's, bounded by amb_entries_room alone. */
 size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share);
 /* Is nothing left for the batch? Its own entry is counted already. */
 bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim);

@@ -241,8 +241,9 @@ struct reclaim {
 };
 
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
- * too. A wish that may wait needs room in its party's share, or where it has none, plenty. Another
- * buffer needs an entry: one that is reserved for it, or one that nobody has reserved. */
+ * too. A wish that may wait needs room in its party's share. Bytes to grant that are nobody's leave
+ * the last quarter. Another buffer needs an entry: one that is reserved for it, or one that nobody
+ * has reserved and that its party's share allows. */
 static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
     static const struct amb_entry_claim nobodys;

@@ -7,7 +7,8 @@
  * For a caller that cannot wait, some segments that wait for the maker are unmapped here before
  * that. Each takes milliseconds.
  *
- * A claim says whose entry it would be; NULL: nobody's.
+ * A claim says whose entry the buffer or window is for, and whether one is reserved; NULL:
+ * nobody's. Where its party has used up its share, entries lack.
  *
  * Threads: the shard's worker. Memory: the mail is part of the shard.
  */
@@ -41,8 +42,7 @@ AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_granted(struct amb_shard *shard
                                                          struct amb_bufpool *pool, uint64_t len,
                                                          const struct amb_entry_claim *claim,
                                                          struct amb_buf *out);
-/* The same of what was granted, where no memory is reserved for it: it may have what others leave.
- */
+/* The same where no memory is reserved for what was granted: it may have what others leave. */
 AMB_MUST_CHECK enum amb_status amb_reclaim_alloc_short(struct amb_shard *shard,
                                                        struct amb_bufpool *pool, uint64_t len,
                                                        const struct amb_entry_claim *claim,
