@@ -105,8 +105,11 @@ bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_
     if (claim->has_entry) {
         return false;
     }
-    if (share == NULL || amb_entries_are_used_up(shard)) {
-        return amb_entries_are_used_up(shard);
+    if (amb_entries_are_used_up(shard)) {
+        return true;
+    }
+    if (share == NULL) {
+        return false;
     }
     size_t user = share->above->used;
     return share->used > most_of(shard, share->used, wider(AMB_PARTY_SHARE)) ||
