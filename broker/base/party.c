@@ -43,7 +43,7 @@ static void shares_destroy(struct amb_entry_shares *shares)
 
 static void user_free(struct amb_user *user)
 {
-    shares_destroy(user->shares);
+    shares_destroy(user->entry_shares);
     free(user);
 }
 
@@ -58,7 +58,7 @@ static void user_unref(struct amb_user *user)
 static void party_free(struct amb_party *party)
 {
     if (party != NULL) {
-        shares_destroy(party->shares);
+        shares_destroy(party->entry_shares);
         free(party);
     }
 }
@@ -129,7 +129,7 @@ static enum amb_status user_find(struct amb_parties *parties, uint64_t id, struc
     struct amb_user *user = amb_map_get(parties->users, (const char *)&id, sizeof(id));
     if (user == NULL) {
         user = calloc(1, sizeof(*user));
-        if (user == NULL || (user->shares = shares_create(parties->workers)) == NULL) {
+        if (user == NULL || (user->entry_shares = shares_create(parties->workers)) == NULL) {
             free(user);
             return AMB_ENOMEM;
         }
@@ -155,7 +155,7 @@ enum amb_status amb_parties_find(struct amb_parties *parties, uint64_t user, con
     struct amb_party *party = amb_map_get(parties->by_key, key, len);
     if (party == NULL) {
         party = calloc(1, sizeof(*party) + len);
-        if (party == NULL || (party->shares = shares_create(parties->workers)) == NULL ||
+        if (party == NULL || (party->entry_shares = shares_create(parties->workers)) == NULL ||
             user_find(parties, user, &party->user) != AMB_OK) {
             party_free(party);
             return AMB_ENOMEM;

@@ -69,7 +69,7 @@ struct amb_user {
     _Atomic uint64_t leased;    /* bytes of lease segments, closed ones that are still mapped too */
     uint64_t quarantined;       /* bytes in quarantine; the control thread's, as is: */
     bool has_fallen;            /* they are less than its sessions have been told */
-    struct amb_entry_shares *shares;
+    struct amb_entry_shares *entry_shares;
 };
 
 /* Topics of one party that wake, and its place in the line of those that have some. */
@@ -89,7 +89,7 @@ struct amb_party {
     _Atomic uint64_t kept;     /* bytes of lease segments that are in no session's book any more */
     _Atomic uint64_t prepared; /* bytes of buffers for messages still to come, */
     _Atomic int64_t lapsed_ns; /* and when one was last taken back unused; 0: never */
-    struct amb_entry_shares *shares;
+    struct amb_entry_shares *entry_shares;
     size_t key_len;
     char key[];
 };

@@ -100,7 +100,7 @@ static struct amb_entry *ingest_entry(struct amb_publisher *publisher,
     entry->data_len = frame->data_len;
     entry->topic = publisher->topic;
     entry->group = publisher->pool->options.group;
-    amb_entry_share_take(session->share, entry);
+    amb_entry_share_take(session->entry_share, entry);
     entry->has_ttl = (frame->flags & AMB_FRAME_FLAG_TTL) != 0;
     entry->origin = (struct amb_origin){
         .session = session->index,

@@ -19,8 +19,8 @@ static void set_reserved(struct amb_publisher *publisher, uint32_t count)
     size_t more = (size_t)count - publisher->entries.reserved; /* Or less, modulo 2^64. */
     all->reserved += more;
     session->entries_reserved += more;
-    if (session->share != NULL) {
-        amb_entry_share_add(session->share, more);
+    if (session->entry_share != NULL) {
+        amb_entry_share_add(session->entry_share, more);
     }
     publisher->entries.reserved = count;
     all->sessions += session->entries_reserved > 0;
@@ -55,12 +55,12 @@ static size_t left_of(size_t most, size_t used)
 
 size_t amb_publisher_entries_room(const struct amb_publisher *publisher)
 {
-    return amb_entry_share_room(publisher->session->shard, publisher->session->share);
+    return amb_entry_share_room(publisher->session->shard, publisher->session->entry_share);
 }
 
 struct amb_entry_claim amb_publisher_entries_claim(const struct amb_publisher *publisher)
 {
-    return (struct amb_entry_claim){.share = publisher->session->share,
+    return (struct amb_entry_claim){.share = publisher->session->entry_share,
                                     .has_entry = publisher->entries.has_entry};
 }
 

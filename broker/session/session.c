@@ -111,7 +111,7 @@ void amb_session_destroy(struct amb_session **session)
         amb_purse_map(s->purse, UINT64_C(0) - s->mapped_bytes);
     }
     amb_purse_unref(&s->purse);
-    amb_entry_share_close(&s->share);
+    amb_entry_share_close(&s->entry_share);
     amb_party_unref(&s->party);
     for (unsigned i = 0; i < AMB_HANDLES_MAX / AMB_HANDLES_EACH; i++) {
         free(s->handles[i]);

@@ -149,13 +149,13 @@ struct amb_session {
     uint32_t mapped_parts;      /* of mapped_bytes, slots of leases: segment->slot_parts of each */
     struct amb_party *party;    /* that is charged; or NULL */
     struct amb_purse *purse;    /* of its user's account, a reference; NULL: there are no quotas */
-    struct amb_entry_share
-        *share;              /* of the shard's entries, its party's; NULL: nobody is charged */
-    uint32_t fetches;        /* answers to FETCH that wait in the link */
-    uint64_t prepared_bytes; /* of its publishers' buffers for messages still to come */
-    uint64_t reserved;       /* of their windows */
-    size_t entries_reserved; /* for their batches */
-    int64_t lapsed_ns;       /* when one of these was last taken back unused; 0: never */
+    /* Its party's, on this worker, until the session is destroyed; NULL: nobody is charged. */
+    struct amb_entry_share *entry_share;
+    uint32_t fetches;                  /* answers to FETCH that wait in the link */
+    uint64_t prepared_bytes;           /* of its publishers' buffers for messages still to come */
+    uint64_t reserved;                 /* of their windows */
+    size_t entries_reserved;           /* for their batches */
+    int64_t lapsed_ns;                 /* when one of these was last taken back unused; 0: never */
     struct amb_list_node quarantined;  /* struct amb_quarantined of quarantine.h */
     bool keep_held;                    /* when closing: deliveries held in place stay */
     struct amb_link_waste *ring_waste; /* of its ring, if that was not read to its end; or NULL */

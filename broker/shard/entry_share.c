@@ -17,11 +17,11 @@ static struct amb_entry_share *share_find(const struct amb_shard *shard,
 
 static struct amb_entry_share *share_of(const struct amb_shard *shard, struct amb_party *party)
 {
-    struct amb_entry_share *share = share_find(shard, party->shares);
+    struct amb_entry_share *share = share_find(shard, party->entry_shares);
     if (share == NULL || share->party != NULL) {
         return share;
     }
-    share->above = share_find(shard, party->user->shares);
+    share->above = share_find(shard, party->user->entry_shares);
     if (share->above == NULL) {
         return NULL;
     }

@@ -79,7 +79,7 @@ static inline void amb_entry_share_put(const struct amb_entry *entry)
     if (entry->party == NULL) {
         return;
     }
-    struct amb_entry_share *share = entry->party->shares->of[entry->home->index];
+    struct amb_entry_share *share = entry->party->entry_shares->of[entry->home->index];
     amb_assert(share->used > 0 && share->above->used > 0);
     share->used--;
     share->above->used--;

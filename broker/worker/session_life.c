@@ -94,9 +94,9 @@ enum amb_status amb_session_open(struct amb_shard *shard, uint32_t index, uint32
     amb_heap_pay(&session->heap, session->purse == NULL ? NULL : session->purse->account);
     bool lacks_purse = session->purse == NULL && amb_purse_is_due(session->party);
     if (session->party != NULL) {
-        session->share = amb_entry_share_open(shard, session->party);
+        session->entry_share = amb_entry_share_open(shard, session->party);
     }
-    bool lacks_share = session->share == NULL && session->party != NULL;
+    bool lacks_share = session->entry_share == NULL && session->party != NULL;
     status = lacks_purse || lacks_share ? AMB_ENOMEM : session_make_link(session, opening);
     if (status != AMB_OK) {
         amb_session_close(session, false, NULL, NULL);

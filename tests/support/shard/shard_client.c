@@ -43,9 +43,9 @@ struct shard_client *shard_client_create(struct shard_harness *harness, unsigned
                      AMB_OK);
     if (options->party != NULL) {
         client->session->party = amb_party_ref(options->party);
-        client->session->share =
+        client->session->entry_share =
             amb_entry_share_open(client->session->shard, client->session->party);
-        assert_non_null(client->session->share);
+        assert_non_null(client->session->entry_share);
     }
     client->session->may_map = options->may_map;
     client->session->maps = UINT64_MAX;

@@ -33,7 +33,7 @@ static void parties_fini(struct parties *p)
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(all[i]->refs, 2); /* This one, and the table's. */
         for (unsigned worker = 0; worker < 2; worker++) {
-            const struct amb_entry_share *share = all[i]->shares->of[worker];
+            const struct amb_entry_share *share = all[i]->entry_shares->of[worker];
             assert_true(share == NULL || (share->used == 0 && share->party == NULL));
         }
         amb_party_unref(&all[i]);
@@ -97,7 +97,7 @@ static void test_one_client_leaves_entries_to_others(void **state)
     (void)take_all(w, evil);
     size_t used = w->h.shards[0].entries.pool.used;
     assert_in_range(used, MOST / 4 * 3, MOST / 32 * 27 + 1);
-    assert_int_equal(amb_entry_share_room(&w->h.shards[0], evil->session->share), 0);
+    assert_int_equal(amb_entry_share_room(&w->h.shards[0], evil->session->entry_share), 0);
     client_open_pub(other, 0, w->topic, false);
     publish(w, other, 3 * MOST);
     /* So they are for another process of that user. */
@@ -122,8 +122,8 @@ static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
         shard_client_destroy(&w->h.clients[evil->id]);
     }
     const struct amb_shard *shard = &w->h.shards[0];
-    assert_true(p.evil->shares->of[0]->used > MOST / 4 * 3);
-    assert_int_equal(p.evil->shares->of[0]->sessions, 0);
+    assert_true(p.evil->entry_shares->of[0]->used > MOST / 4 * 3);
+    assert_int_equal(p.evil->entry_shares->of[0]->sessions, 0);
     assert_true(amb_entries_room(shard) >= MOST / 8 / 40);
     struct shard_client *other = client_of(w, p.honest);
     client_open_pub(other, 0, w->topic, false);
@@ -148,12 +148,12 @@ static void test_shadows_are_of_the_party_that_published(void **state)
         client_send(client, 0, 1, 16);
     }
     harness_settle(&w->h);
-    assert_null(p.honest->shares->of[1]);
-    assert_int_equal(p.evil->shares->of[1]->used, w->h.shards[1].entries.pool.used);
-    assert_int_equal(p.evil->user->shares->of[1]->used, w->h.shards[1].entries.pool.used);
+    assert_null(p.honest->entry_shares->of[1]);
+    assert_int_equal(p.evil->entry_shares->of[1]->used, w->h.shards[1].entries.pool.used);
+    assert_int_equal(p.evil->user->entry_shares->of[1]->used, w->h.shards[1].entries.pool.used);
     shard_client_destroy(&w->h.clients[client->id]);
-    assert_in_range(p.evil->shares->of[0]->used, 5, 10); /* It has sent some. */
-    assert_non_null(p.evil->shares->of[0]->party);       /* It is charged still. */
+    assert_in_range(p.evil->entry_shares->of[0]->used, 5, 10); /* It has sent some. */
+    assert_non_null(p.evil->entry_shares->of[0]->party);       /* It is charged still. */
     harness_forget(&w->h);
     parties_fini(&p);
 }
