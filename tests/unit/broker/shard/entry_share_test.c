@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shares of a worker's entries. A user that publishes to readers that stand leaves some to others,
- * by however many clients. The entries that windows reserve are publisher_entries_test.c.
+ * by however many clients. publisher_entries_test.c has the entries that windows reserve.
  */
 #include "broker/shard/entry_share.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
@@ -46,8 +46,8 @@ static struct shard_client *client_of(struct world *w, struct amb_party *party)
     return shard_client_create(&w->h, 0, &(struct client_options){.party = party});
 }
 
-/* Sends tiny batches for as long as its windows open. Returns how many were refused. */
-static unsigned take_all(struct world *w, struct shard_client *evil)
+/* Sends tiny batches for as long as its windows open. */
+static void take_all(struct world *w, struct shard_client *evil)
 {
     for (unsigned i = 0; i < TRIES; i++) {
         while (client_may_send(evil, 0, 1, 16)) {
@@ -57,7 +57,6 @@ static unsigned take_all(struct world *w, struct shard_client *evil)
         harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
         harness_settle(&w->h);
     }
-    return evil->settle_count;
 }
 
 /* It publishes so many, each when its window is open, to a topic that nobody reads. */
@@ -94,13 +93,13 @@ static void test_one_client_leaves_entries_to_others(void **state)
     uint32_t topic = open_standing(w);
     struct shard_client *evil = client_of(w, p.evil), *other = client_of(w, p.honest);
     client_open_pub(evil, 0, topic, false);
-    (void)take_all(w, evil);
+    take_all(w, evil);
     size_t used = w->h.shards[0].entries.pool.used;
     assert_in_range(used, MOST / 4 * 3, MOST / 32 * 27 + 1);
     assert_int_equal(amb_entry_share_room(&w->h.shards[0], evil->session->entry_share), 0);
     client_open_pub(other, 0, w->topic, false);
     publish(w, other, 3 * MOST);
-    /* So they are for another process of that user. */
+    /* Another process of the same user goes on, too. */
     struct shard_client *twin = client_of(w, p.twin);
     client_open_pub(twin, 0, w->topic, false);
     publish(w, twin, MOST);
@@ -108,7 +107,8 @@ static void test_one_client_leaves_entries_to_others(void **state)
     parties_fini(&p);
 }
 
-/* A process that comes back finds what it has left; another one of its user, half of the rest. */
+/* A process that comes back is charged for what it has left. Another one of its user finds half of
+ * the rest. */
 static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
 {
     struct world *w = *state;
@@ -118,12 +118,13 @@ static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
     for (unsigned i = 0; i < 6; i++) {
         struct shard_client *evil = client_of(w, i % 2 == 0 ? p.evil : p.twin);
         client_open_pub(evil, 0, topic, false);
-        (void)take_all(w, evil);
+        take_all(w, evil);
         shard_client_destroy(&w->h.clients[evil->id]);
     }
     const struct amb_shard *shard = &w->h.shards[0];
     assert_true(p.evil->entry_shares->of[0]->used > MOST / 4 * 3);
     assert_int_equal(p.evil->entry_shares->of[0]->sessions, 0);
+    /* A user leaves a twentieth of the last ones. Half of that is enough here. */
     assert_true(amb_entries_room(shard) >= MOST / 8 / 40);
     struct shard_client *other = client_of(w, p.honest);
     client_open_pub(other, 0, w->topic, false);
@@ -132,7 +133,8 @@ static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
     parties_fini(&p);
 }
 
-/* For a reader of another worker the topic's worker has entries. They are the publisher's, too. */
+/* Shadows for a reader of another worker are entries of the topic's worker. They are the
+ * publisher's, too. */
 static void test_shadows_are_of_the_party_that_published(void **state)
 {
     struct world *w = *state;
@@ -158,7 +160,7 @@ static void test_shadows_are_of_the_party_that_published(void **state)
     parties_fini(&p);
 }
 
-/* Where there are plenty, whoever comes first has them. */
+/* Up to plenty one party may have all. */
 static void test_nobody_has_a_share_where_there_are_plenty(void **state)
 {
     struct world *w = *state;
