@@ -8,6 +8,7 @@
 static struct amb_entry_share *share_find(const struct amb_shard *shard,
                                           struct amb_entry_shares *shares)
 {
+    amb_assert(shard->index < shares->count);
     struct amb_entry_share **share = &shares->of[shard->index];
     if (*share == NULL) {
         *share = calloc(1, sizeof(**share));
