@@ -101,6 +101,7 @@ struct amb_parties {
     int64_t swept_ns;
 };
 
+/* workers: how many the broker has; the index of each is less. ENOMEM. */
 AMB_MUST_CHECK enum amb_status amb_parties_init(struct amb_parties *parties, unsigned workers);
 /* Harmless on a zeroed one. */
 void amb_parties_fini(struct amb_parties *parties);
