@@ -71,10 +71,10 @@ struct amb_publisher {
     struct amb_list_node preparing; /* in the shard's list: has one */
     bool is_short;                  /* less was reserved than the batch takes that came last */
     bool is_blocked;                /* its user's quota keeps its window shut; its client knows */
-    bool is_shut;                   /* in the shard's list `shut`: that quota does */
-    bool is_rationed;               /* in the shard's list `rationed`: its session has its share */
-    struct amb_list_node pending;   /* struct amb_entry.pending, in order of arrival */
-    struct amb_list_node starving;  /* in the shard's list: wants memory */
+    bool is_shut;     /* in the shard's list `shut`: a quota does, or the share of entries */
+    bool is_rationed; /* in the shard's list `rationed`: its session has its share */
+    struct amb_list_node pending;  /* struct amb_entry.pending, in order of arrival */
+    struct amb_list_node starving; /* in the shard's list: wants memory */
     int64_t starving_since_ns;
     struct amb_list_node node;
     uint64_t *seq;           /* of a named one: messages that have come; or NULL */

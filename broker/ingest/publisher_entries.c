@@ -128,6 +128,8 @@ void amb_publisher_entries_open(struct amb_publisher *publisher)
     size_t left = room(publisher);
     if (more > left) {
         size_t own = left_of(part(session), session->entries_reserved + left);
+        size_t share = left_of(amb_entry_share_left(session->shard, session->entry_share), left);
+        own = own < share ? own : share;
         more -= left;
         more = left + take_back(session, more < own ? more : own);
     }

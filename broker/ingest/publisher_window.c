@@ -236,13 +236,22 @@ static bool publisher_serve(struct amb_publisher *publisher)
     return false;
 }
 
+/* Its party has its share of the entries, and others still find some. */
+static bool is_at_share(const struct amb_publisher *publisher)
+{
+    return amb_publisher_entries_room(publisher) == 0 &&
+           amb_entries_room(publisher->session->shard) > 0;
+}
+
 static void publisher_serve_or_starve(struct amb_publisher *publisher)
 {
     struct amb_shard *shard = publisher->session->shard;
     shard->windows.is_pressed = publisher_is_pressed(publisher);
     bool was_rationed = publisher->is_rationed, was_shut = publisher->is_shut;
     publisher->is_rationed = publisher->is_shut = false;
-    if (publisher_serve(publisher)) {
+    bool is_served = publisher_serve(publisher);
+    publisher->is_shut |= !is_served && is_at_share(publisher); /* Nobody waits behind it. */
+    if (is_served) {
         amb_list_remove(&publisher->starving);
         publisher->is_rationed = publisher->is_shut = false;
     } else if (amb_list_is_empty(&publisher->starving) || was_rationed != publisher->is_rationed ||

@@ -27,7 +27,7 @@ void amb_entries_init(struct amb_shard *shard, const struct amb_config *config)
     amb_pool_init(&entries->pool, sizeof(struct amb_entry), AMB_SHARD_POOL_CHUNK, 0);
 }
 
-size_t amb_entries_plenty(const struct amb_shard *shard)
+size_t amb_entries_plenty_max(const struct amb_shard *shard)
 {
     return shard->entries.max / 4 * 3;
 }

@@ -168,7 +168,7 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
  * comes before the link's next frame. */
 void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder);
 /* While fewer are in use or reserved, nobody has a share of them (entry_share.h). */
-size_t amb_entries_plenty(const struct amb_shard *shard);
+size_t amb_entries_plenty_max(const struct amb_shard *shard);
 /* While fewer are in use or reserved, windows open. The rest is for batches that come. */
 size_t amb_entries_open_max(const struct amb_shard *shard);
 /* Is nothing left but what is reserved? The entry in question is counted already. */

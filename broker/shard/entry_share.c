@@ -67,7 +67,7 @@ static size_t most_of(const struct amb_shard *shard, size_t used, unsigned perce
 {
     const struct amb_shard_entries *entries = &shard->entries;
     size_t all = entries->pool.used + entries->reserved, others = all > used ? all - used : 0;
-    size_t plenty = amb_entries_plenty(shard), from = others > plenty ? others : plenty;
+    size_t plenty = amb_entries_plenty_max(shard), from = others > plenty ? others : plenty;
     return (size_t)(from - others + amb_share_of(amb_entries_open_max(shard), from, 0, percent));
 }
 
@@ -76,22 +76,28 @@ static unsigned user_percent(const struct amb_shard *shard, const struct amb_ent
     return share->party->user->is_free ? 100 : shard->limits->user_share;
 }
 
-/* The rest of `most`, or `room` if that is less. */
-static size_t less(size_t most, size_t used, size_t room)
+/* The rest of `most`, or `left` if that is less. */
+static size_t less(size_t most, size_t used, size_t left)
 {
-    size_t left = used < most ? most - used : 0;
-    return left < room ? left : room;
+    size_t rest = used < most ? most - used : 0;
+    return rest < left ? rest : left;
+}
+
+size_t amb_entry_share_left(const struct amb_shard *shard, const struct amb_entry_share *share)
+{
+    size_t left = SIZE_MAX;
+    if (share != NULL) {
+        size_t user = share->above->used;
+        left = less(most_of(shard, share->used, AMB_PARTY_SHARE), share->used, left);
+        left = less(most_of(shard, user, user_percent(shard, share)), user, left);
+    }
+    return left;
 }
 
 size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share)
 {
-    size_t room = amb_entries_room(shard);
-    if (share != NULL) {
-        size_t user = share->above->used;
-        room = less(most_of(shard, share->used, AMB_PARTY_SHARE), share->used, room);
-        room = less(most_of(shard, user, user_percent(shard, share)), user, room);
-    }
-    return room;
+    size_t room = amb_entries_room(shard), left = amb_entry_share_left(shard, share);
+    return left < room ? left : room;
 }
 
 /* For batches that come: they were granted before. */

@@ -7,8 +7,7 @@
  *     there are enough for all    the last ones: shares     batches that nobody reserved for
  *
  * A share counts the entries on one worker that are of its party, or of its user. They are roots,
- * shadows and copies of messages that it published, and those reserved for its windows. Slices
- * (slice.h) and shadows of a twin are nobody's.
+ * shadows and copies of messages that it published, and those reserved for its windows.
  *
  * The windows of a party open while it has less than half of the last ones that others leave. Those
  * of a user open while it has less than limits.user_share per cent of them. A batch that no entry
@@ -88,8 +87,9 @@ static inline void amb_entry_share_put(const struct amb_entry *entry)
     }
 }
 
-/* How many more entries windows, and all that can wait, may have in that share. share NULL:
- * nobody's, bounded by amb_entries_room alone. */
+/* How many more entries the share leaves to its party. SIZE_MAX for share NULL. */
+size_t amb_entry_share_left(const struct amb_shard *shard, const struct amb_entry_share *share);
+/* How many of these there are for windows, and for all that can wait. */
 size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share);
 /* Is nothing left for the batch? Its own entry is counted already. */
 bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim);

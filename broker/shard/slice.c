@@ -2,6 +2,7 @@
 #include "broker/shard/slice.h"
 
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/shard_memory.h"
 #include "wire/codec/frame.h"
@@ -71,6 +72,7 @@ struct amb_entry *amb_slice_copy(struct amb_shard *shard, const struct amb_entry
     memcpy(buf.data + data_len + table, amb_slice_blobs(entry) + blobs_at, blobs);
     amb_entry_describe(slice, entry);
     slice->home = shard;
+    amb_entry_share_take_copy(slice, entry);
     slice->payload.buf = buf;
     slice->data_len = data_len;
     slice->meta_len = table + blobs;

@@ -241,17 +241,12 @@ struct reclaim {
 };
 
 /* Entries lie in the heap, beside the budget, and the smallest message has one: they are bounded
- * too. A wish that may wait needs room in its party's share. Bytes to grant that are nobody's leave
- * the last quarter. Another buffer needs an entry: one that is reserved for it, or one that nobody
- * has reserved and that its party's share allows. */
+ * too. A wish that may wait needs room in its party's share. Another buffer needs an entry: one
+ * that is reserved for it, or one that nobody has reserved and that its party's share allows. */
 static bool shard_lacks_entries(const struct amb_shard *shard, const struct reclaim *what)
 {
     static const struct amb_entry_claim nobodys;
     const struct amb_entry_claim *claim = what->claim == NULL ? &nobodys : what->claim;
-    bool is_scarce = shard->entries.pool.used > amb_entries_plenty(shard);
-    if (what->out == NULL && is_scarce && claim->share == NULL) {
-        return true;
-    }
     return what->may_wait ? amb_entry_share_room(shard, claim->share) == 0
                           : amb_entry_share_is_used_up(shard, claim);
 }

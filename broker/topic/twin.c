@@ -109,13 +109,7 @@ static void twin_lend(struct amb_shard *home, struct amb_shard *borrower, struct
 {
     const struct amb_entry *entry = shadow->parent;
     struct amb_entry *copy =
-        entry->twin_state == AMB_TWIN_READY ? amb_pool_get(&home->entries.pool) : NULL;
-    if (copy != NULL) {
-        amb_entry_describe(copy, entry->twin);
-        copy->home = home;
-        copy->parent = entry->twin;
-        amb_entry_ref(entry->twin);
-    }
+        entry->twin_state == AMB_TWIN_READY ? amb_entry_lend(entry->twin, home) : NULL;
     shadow->twin = copy;
     shadow->status = entry->twin_state == AMB_TWIN_FAILED ? AMB_ECUDA
                      : copy == NULL && is_ahead           ? AMB_EAGAIN

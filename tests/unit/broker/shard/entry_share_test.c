@@ -97,6 +97,8 @@ static void test_one_client_leaves_entries_to_others(void **state)
     size_t used = w->h.shards[0].entries.pool.used;
     assert_in_range(used, MOST / 4 * 3, MOST / 32 * 27 + 1);
     assert_int_equal(amb_entry_share_room(&w->h.shards[0], evil->session->entry_share), 0);
+    assert_true(amb_list_is_empty(&w->h.shards[0].windows.starving)); /* Nobody is behind it. */
+    assert_false(amb_list_is_empty(&w->h.shards[0].windows.shut));
     client_open_pub(other, 0, w->topic, false);
     publish(w, other, 3 * MOST);
     /* Another process of the same user goes on, too. */
@@ -129,6 +131,27 @@ static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
     struct shard_client *other = client_of(w, p.honest);
     client_open_pub(other, 0, w->topic, false);
     publish(w, other, MOST);
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
+/* History goes for its own party, too. */
+static void test_a_party_gives_its_history_up(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    harness_init(
+        &w->h, 1,
+        "memory = { host = { size = \"16M\"; segment = \"2M\"; grow_on_demand = true; }; };"
+        "topics = ( { match = \">\"; retain = { messages = 1000000; }; } );");
+    struct parties p;
+    parties_init(&p);
+    w->h.shards[0].entries.max = MOST;
+    uint32_t topic = harness_topic(&w->h, "kept", 0);
+    struct shard_client *client = client_of(w, p.evil);
+    client_open_pub(client, 0, topic, false);
+    publish(w, client, 4 * MOST);
+    assert_in_range(w->h.shards[0].entries.pool.used, MOST / 2, MOST / 32 * 27 + 1);
     harness_forget(&w->h);
     parties_fini(&p);
 }
@@ -204,6 +227,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_one_client_leaves_entries_to_others),
         T(test_many_clients_of_a_user_leave_entries_to_others),
+        T(test_a_party_gives_its_history_up),
         T(test_shadows_are_of_the_party_that_published),
         T(test_nobody_has_a_share_where_there_are_plenty),
     };
