@@ -16,6 +16,7 @@
 #include "broker/session/retire.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "broker/topic/topic.h"
 #include "broker/worker/dispatch.h"
 #include "broker/worker/orders_session.h"
@@ -108,6 +109,8 @@ bool sim_desk_open(struct sim *s, struct sim_client *client)
                AMB_OK);
     session->may_map = session->is_on_host = client->may_map;
     session->maps = UINT64_MAX;
+    session->entry_share = amb_entry_share_open(shard, s->party[client->slot]);
+    amb_assert(session->entry_share != NULL);
     const struct amb_link_events *events[2] = {&amb_dispatch_events, &sim_client_events};
     void *args[2] = {session, client};
     struct amb_link *ends[2];

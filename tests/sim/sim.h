@@ -11,6 +11,7 @@
 #pragma once
 
 #include "broker/base/mail.h"
+#include "broker/base/party.h"
 #include "broker/control/directory/directory.h"
 #include "broker/control/directory/identity.h"
 #include "broker/delivery/reader/subscription.h"
@@ -214,7 +215,9 @@ struct sim {
     struct amb_maker maker; /* without a thread: it unmaps now and then */
     struct amb_directory directory;
     struct amb_identities identities;
-    unsigned topic_count; /* names in use */
+    struct amb_parties parties;
+    struct amb_party *party[SIM_CLIENTS]; /* of whoever has that slot; two users */
+    unsigned topic_count;                 /* names in use */
     const char *names[SIM_NAMES];
     struct sim_client clients[SIM_CLIENTS];
     uint32_t serials, lives;

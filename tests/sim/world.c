@@ -7,6 +7,7 @@
 #include "broker/memory/bufpool_check.h"
 #include "broker/session/session.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "broker/topic/cursor.h"
 #include "broker/topic/log/log.h"
 #include "broker/topic/priority.h"
@@ -208,6 +209,25 @@ static void shard_end(struct sim *s, unsigned i)
     amb_shard_fini(shard);
 }
 
+static void parties_begin(struct sim *s)
+{
+    amb_assert(amb_parties_init(&s->parties, s->shard_count) == AMB_OK);
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        const char name[] = {(char)('a' + i), '\0'};
+        amb_assert(amb_parties_find(&s->parties, AMB_PARTY_NAMED | i % 2, name, &s->party[i]) ==
+                   AMB_OK);
+    }
+}
+
+static void parties_end(struct sim *s)
+{
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        SIM_CHECK(s, s->party[i]->refs == 2, "a party is charged for what is gone");
+        amb_party_unref(&s->party[i]);
+    }
+    amb_parties_fini(&s->parties);
+}
+
 static void begin(struct sim *s, uint64_t seed, uint32_t steps)
 {
     s->seed = s->random = seed;
@@ -262,6 +282,7 @@ static void begin(struct sim *s, uint64_t seed, uint32_t steps)
     for (unsigned i = 0; i < s->shard_count; i++) {
         s->peers[i] = &s->shards[i];
     }
+    parties_begin(s);
     sim_desk_begin(s);
     amb_assert(!s->has_maker || amb_maker_init(&s->maker) == AMB_OK);
     for (unsigned i = 0; i < s->shard_count; i++) {
@@ -438,10 +459,25 @@ static void inspect_sub(const struct sim *s, const struct amb_subscription *sub)
               amb_subscription_out(sub));
 }
 
+/* Each entry is of a party, and counted for it. */
+static void inspect_shares(const struct sim *s, unsigned shard)
+{
+    const struct amb_shard_entries *entries = &s->shards[shard].entries;
+    size_t used = 0;
+    for (unsigned i = 0; i < SIM_CLIENTS; i++) {
+        const struct amb_entry_share *share = s->party[i]->entry_shares->of[shard];
+        used += share == NULL ? 0 : share->used;
+    }
+    SIM_CHECK(s, used == entries->pool.used + entries->reserved,
+              "%zu entries of parties, but %zu and %zu reserved", used, entries->pool.used,
+              entries->reserved);
+}
+
 void sim_inspect(struct sim *s)
 {
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct amb_shard *shard = &s->shards[i];
+        inspect_shares(s, i);
         amb_bufpool_check(&shard->memory.bufpool);
         amb_bufpool_check(&shard->memory.private_pool);
         for (uint32_t t = 0; t < shard->topics.cells; t++) {
@@ -696,5 +732,6 @@ void sim_run(struct sim *s, uint64_t seed, uint32_t steps)
         shard_end(s, i);
     }
     amb_maker_stop(&s->maker);
+    parties_end(s);
     SIM_CHECK(s, atomic_load(&s->budget.used) == 0, "bytes of segments are not back");
 }
