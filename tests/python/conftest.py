@@ -3,9 +3,14 @@
 import importlib
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
+
+# A shell without job control has its background jobs ignore Ctrl-C, and their children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
