@@ -4,6 +4,7 @@
  * by however many clients. publisher_entries_test.c has the entries that windows reserve.
  */
 #include "broker/shard/entry_share.h"
+#include "broker/shard/slice.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
 #define MOST 4096u /* entries in these tests */
@@ -183,6 +184,30 @@ static void test_shadows_are_of_the_party_that_published(void **state)
     parties_fini(&p);
 }
 
+/* A message that is cut out of a batch may be kept for as long as its key. */
+static void test_a_slice_is_of_the_party_that_published(void **state)
+{
+    struct world *w = *state;
+    struct parties p;
+    parties_init(&p);
+    uint32_t topic = open_standing(w);
+    struct shard_client *client = client_of(w, p.evil);
+    client_open_pub(client, 0, topic, false);
+    for (unsigned i = 0; i < 4; i++) {
+        client_send(client, 0, 2, 16);
+    }
+    harness_settle(&w->h);
+    const struct amb_log *log = &harness_home(&w->h, topic)->log;
+    const struct amb_entry_share *share = client->session->entry_share;
+    size_t used = share->used;
+    struct amb_entry *slice = amb_slice_copy(&w->h.shards[0], amb_log_at(log, log->lo), 1, 1);
+    assert_int_equal(share->used, used + 1);
+    amb_entry_unref(slice, &w->h.shards[0]);
+    assert_int_equal(share->used, used);
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
 /* Up to plenty one party may have all. */
 static void test_nobody_has_a_share_where_there_are_plenty(void **state)
 {
@@ -229,6 +254,7 @@ int main(void)
         T(test_many_clients_of_a_user_leave_entries_to_others),
         T(test_a_party_gives_its_history_up),
         T(test_shadows_are_of_the_party_that_published),
+        T(test_a_slice_is_of_the_party_that_published),
         T(test_nobody_has_a_share_where_there_are_plenty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
