@@ -5,6 +5,10 @@
 
 #include <stdlib.h>
 
+/* One in so many of all entries: those that a party, or a user, has in any case for batches. */
+#define PARTY_PART 64u
+#define USER_PART 16u
+
 static struct amb_entry_share *share_find(const struct amb_shard *shard,
                                           struct amb_entry_shares *shares)
 {
@@ -100,10 +104,24 @@ size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entr
     return left < room ? left : room;
 }
 
-/* For batches that come: they were granted before. */
-static unsigned wider(unsigned percent)
+/* With batches that come. Windows were granted before, and so this is wider. Where others have all
+ * that windows open for, one has a part of the rest still. */
+static size_t most_in_all(const struct amb_shard *shard, size_t used, unsigned percent,
+                          size_t least)
 {
-    return percent + (100 - percent) / 2;
+    size_t most = most_of(shard, used, percent + (100 - percent) / 2);
+    return most > least ? most : least;
+}
+
+static size_t most_of_party(const struct amb_shard *shard, const struct amb_entry_share *share)
+{
+    return most_in_all(shard, share->used, AMB_PARTY_SHARE, shard->entries.max / PARTY_PART);
+}
+
+static size_t most_of_user(const struct amb_shard *shard, const struct amb_entry_share *share)
+{
+    return most_in_all(shard, share->above->used, user_percent(shard, share),
+                       shard->entries.max / USER_PART);
 }
 
 bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim)
@@ -118,7 +136,6 @@ bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_
     if (share == NULL) {
         return false;
     }
-    size_t user = share->above->used;
-    return share->used > most_of(shard, share->used, wider(AMB_PARTY_SHARE)) ||
-           user > most_of(shard, user, wider(user_percent(shard, share)));
+    return share->used > most_of_party(shard, share) ||
+           share->above->used > most_of_user(shard, share);
 }

@@ -246,6 +246,29 @@ static void test_nobody_has_a_share_where_there_are_plenty(void **state)
     parties_fini(&p);
 }
 
+/* Others have all entries that windows open for. The last eighth is for batches that come. */
+static void test_the_last_entries_are_for_batches_of_all(void **state)
+{
+    struct world *w = *state;
+    struct parties p;
+    parties_init(&p);
+    struct amb_shard *shard = &w->h.shards[0];
+    shard->entries.max = MOST;
+    struct amb_entry_share *share = amb_entry_share_open(shard, p.honest);
+    const struct amb_entry_claim claim = {.share = share};
+    size_t before = shard->entries.reserved;
+    shard->entries.reserved = MOST / 8 * 7;
+    for (unsigned i = 0; i < MOST / 64; i++) {
+        shard->entries.reserved++;
+        amb_entry_share_add(share, 1);
+        assert_false(amb_entry_share_is_used_up(shard, &claim));
+    }
+    shard->entries.reserved = before;
+    amb_entry_share_add(share, (size_t)0 - MOST / 64);
+    amb_entry_share_close(&share);
+    parties_fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +277,7 @@ int main(void)
         T(test_many_clients_of_a_user_leave_entries_to_others),
         T(test_a_party_gives_its_history_up),
         T(test_shadows_are_of_the_party_that_published),
+        T(test_the_last_entries_are_for_batches_of_all),
         T(test_a_slice_is_of_the_party_that_published),
         T(test_nobody_has_a_share_where_there_are_plenty),
     };
