@@ -4,6 +4,7 @@
 #include "broker/base/fault.h"
 #include "broker/config/config.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "broker/shard/shard.h"
 #include "broker/shard/tally.h"
 #include "broker/topic/append.h"
@@ -49,6 +50,16 @@ static bool lend_entry(struct amb_topic *topic, const struct amb_lend *lend, uns
     return true;
 }
 
+/* May the entry go while the borrower has so many bytes that are not read? Of a party that has its
+ * share of the entries here it goes alone, so its readers go on. Those that spill are to have all.
+ */
+static bool is_due(const struct amb_shard *shard, const struct amb_entry *entry, uint64_t unread,
+                   uint64_t depth)
+{
+    bool is_over = unread > 0 && depth != UINT64_MAX && amb_entry_share_is_over(shard, entry);
+    return unread <= depth && !is_over;
+}
+
 /* depth: bytes that may be there and not read. */
 static void lend_to(struct amb_topic *topic, struct amb_lend *lend, unsigned borrower,
                     uint64_t depth)
@@ -58,8 +69,11 @@ static void lend_to(struct amb_topic *topic, struct amb_lend *lend, unsigned bor
     }
     /* Partner: the store in amb_lend_report. */
     uint64_t consumed = atomic_load_explicit(&lend->shadow->shadow.consumed, memory_order_acquire);
-    while (lend->position < topic->log.hi && lend->lent - consumed <= depth) {
+    while (lend->position < topic->log.hi) {
         struct amb_entry *entry = amb_log_at(&topic->log, lend->position);
+        if (!is_due(topic->shard, entry, lend->lent - consumed, depth)) {
+            return;
+        }
         if (AMB_FAULT(LEND_SKIPS) && lend->position % 16 == 15) {
             lend->position++;
             continue;

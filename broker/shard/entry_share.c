@@ -139,3 +139,16 @@ bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_
     return share->used > most_of_party(shard, share) ||
            share->above->used > most_of_user(shard, share);
 }
+
+bool amb_entry_share_is_over(const struct amb_shard *shard, const struct amb_entry *entry)
+{
+    const struct amb_shard_entries *entries = &shard->entries;
+    if (entry->party == NULL ||
+        entries->pool.used + entries->reserved <= amb_entries_plenty_max(shard)) {
+        return false;
+    }
+    const struct amb_entry_share *share = entry->party->entry_shares->of[shard->index];
+    return share != NULL && share->party != NULL &&
+           (share->used >= most_of_party(shard, share) ||
+            share->above->used >= most_of_user(shard, share));
+}

@@ -94,3 +94,5 @@ size_t amb_entry_share_left(const struct amb_shard *shard, const struct amb_entr
 size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share);
 /* Is nothing left for the batch? Its own entry is counted already. */
 bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim);
+/* Has the party that published the entry, which `shard` holds, no more left there for a shadow? */
+bool amb_entry_share_is_over(const struct amb_shard *shard, const struct amb_entry *entry);

@@ -9,6 +9,7 @@
 
 #define MOST 4096u /* entries in these tests */
 #define LEN UINT64_C(1000)
+#define FAR 4u     /* topics with a reader on another worker */
 #define TRIES 400u /* of a client that wants more */
 
 struct parties {
@@ -269,6 +270,59 @@ static void test_the_last_entries_are_for_batches_of_all(void **state)
     parties_fini(&p);
 }
 
+/* It publishes so many tiny batches from its worker, as its window lets it. */
+static void publish_tiny(struct world *w, struct shard_client *client, uint32_t handle,
+                         unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (!client_may_send(client, handle, 1, 16)) {
+            client_want(client, handle, client->pubs[handle].bytes + client_batch_bytes(1, 16));
+            harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+            harness_settle(&w->h);
+        }
+        assert_true(client_may_send(client, handle, 1, 16));
+        client_send(client, handle, 1, 16);
+    }
+    harness_settle(&w->h);
+}
+
+/* A party that has its share here publishes from another worker, for readers there. Their messages
+ * are lent one by one. */
+static void test_shadows_leave_entries_to_others(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    harness_init(&w->h, 2, small_window);
+    struct parties p;
+    parties_init(&p);
+    uint32_t topic = open_standing(w), own = harness_topic(&w->h, "own", 0);
+    struct shard_client *evil = client_of(w, p.evil), *other = client_of(w, p.honest);
+    client_open_pub(evil, 0, topic, false);
+    take_all(w, evil);
+    const struct amb_shard *shard = &w->h.shards[0];
+    size_t used = shard->entries.pool.used;
+    struct shard_client *reader = shard_client_create(&w->h, 1, NULL);
+    struct shard_client *far =
+        shard_client_create(&w->h, 1, &(struct client_options){.party = p.evil});
+    for (unsigned i = 0; i < FAR; i++) {
+        char name[] = {'f', (char)('0' + i), 0};
+        uint32_t at = harness_topic(&w->h, name, 0);
+        client_subscribe(reader, i, at, &stands);
+        client_open_pub(far, i, at, false);
+        publish_tiny(w, far, i, MOST / 8);
+    }
+    assert_in_range(shard->entries.pool.used, used, used + FAR);
+    client_open_pub(other, 0, own, false);
+    publish(w, other, 3 * MOST);
+    /* None is stuck. */
+    for (unsigned i = 0; i < FAR; i++) {
+        client_drain(reader, i);
+        assert_int_equal(reader->subs[i].msgs, MOST / 8);
+    }
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +331,7 @@ int main(void)
         T(test_many_clients_of_a_user_leave_entries_to_others),
         T(test_a_party_gives_its_history_up),
         T(test_shadows_are_of_the_party_that_published),
+        T(test_shadows_leave_entries_to_others),
         T(test_the_last_entries_are_for_batches_of_all),
         T(test_a_slice_is_of_the_party_that_published),
         T(test_nobody_has_a_share_where_there_are_plenty),
