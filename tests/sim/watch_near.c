@@ -8,6 +8,7 @@
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/queue_private.h"
+#include "broker/shard/entry.h"
 #include "tests/sim/sim.h"
 
 #include <inttypes.h>
@@ -120,6 +121,14 @@ static struct merit merit_of(const struct amb_seat *seat, bool is_local, uint64_
                           .left = less(seat->credit_msgs, msgs)};
 }
 
+/* Of a party that has its share of the entries, a member elsewhere has one take at a time. */
+static bool may_be_over(const struct amb_seat *seat)
+{
+    const struct amb_shard *shard = seat->queue->shard;
+    return seat->shard != shard &&
+           shard->entries.pool.used + shard->entries.reserved > amb_entries_plenty_max(shard);
+}
+
 static struct member member_of(const struct amb_seat *seat, bool is_local,
                                const struct place *before)
 {
@@ -130,7 +139,8 @@ static struct member member_of(const struct amb_seat *seat, bool is_local,
         .sub = seat->to.sub,
         .from = before->given_msgs,
         .to = seat->given_msgs,
-        .has_credit = !was_full && msgs < seat->credit_msgs && bytes < seat->credit_bytes,
+        .has_credit = !was_full && !may_be_over(seat) && msgs < seat->credit_msgs &&
+                      bytes < seat->credit_bytes,
         .best = merit_of(seat, is_local, less(before->given_msgs, atomic_load(&seat->back_msgs)),
                          less(before->given_bytes, atomic_load(&seat->back_bytes))),
         .worst = merit_of(seat, is_local, msgs, bytes),

@@ -7,9 +7,19 @@
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
+
+/* Of a party that has its share of the entries here, one goes to another worker at a time. The next
+ * one goes when its member has given that back. */
+static bool is_over_share(const struct amb_seat *seat, const struct amb_entry *entry)
+{
+    return entry->party != NULL && seat->shard != seat->queue->shard &&
+           amb_entry_share_is_over(seat->queue->shard, entry);
+}
 
 /* How many messages of about so many bytes each it may be given now. */
-static uint32_t seat_credit(const struct amb_seat *seat, uint64_t bytes_each, uint32_t most)
+static uint32_t seat_credit(const struct amb_seat *seat, const struct amb_entry *entry,
+                            uint64_t bytes_each, uint32_t most)
 {
     uint64_t out = amb_seat_out(seat);
     if (out == 0) {
@@ -17,7 +27,8 @@ static uint32_t seat_credit(const struct amb_seat *seat, uint64_t bytes_each, ui
         uint64_t n = fit < seat->credit_msgs ? fit : seat->credit_msgs;
         return n == 0 ? 1 : n < most ? (uint32_t)n : most; /* One always passes. */
     }
-    if (__builtin_expect(atomic_load_explicit(&seat->is_full, memory_order_relaxed), 0)) {
+    if (__builtin_expect(atomic_load_explicit(&seat->is_full, memory_order_relaxed), 0) ||
+        __builtin_expect(is_over_share(seat, entry), 0)) {
         return 0;
     }
     uint64_t out_bytes =
@@ -105,7 +116,7 @@ static struct amb_seat *seat_best(const struct amb_queue *queue, const struct am
         struct amb_seat *seat = AMB_CONTAINER_OF(node, struct amb_seat, node);
         uint64_t out = amb_seat_out(seat);
         uint64_t left = out < seat->credit_msgs ? seat->credit_msgs - out : 0;
-        if (left == 0 || seat_credit(seat, 0, 1) == 0) {
+        if (left == 0 || seat_credit(seat, choice->entry, 0, 1) == 0) {
             continue;
         }
         unsigned rank = seat_rank(seat, choice);
@@ -144,5 +155,5 @@ uint32_t amb_queue_choose(const struct amb_queue *queue, const struct amb_choice
         most = run > share ? share : run;
     }
     *out = seat;
-    return seat == NULL ? 0 : seat_credit(seat, amb_entry_bytes(entry) / entry->count, most);
+    return seat == NULL ? 0 : seat_credit(seat, entry, amb_entry_bytes(entry) / entry->count, most);
 }

@@ -5,6 +5,7 @@
  */
 #include "broker/shard/entry_share.h"
 #include "broker/shard/slice.h"
+#include "tests/support/shard/shard_queue.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
 #define MOST 4096u /* entries in these tests */
@@ -323,6 +324,46 @@ static void test_shadows_leave_entries_to_others(void **state)
     parties_fini(&p);
 }
 
+/* The same for a member of a queue, which has credit for all. */
+static void test_takes_leave_entries_to_others(void **state)
+{
+    struct world *w = *state;
+    harness_fini(&w->h);
+    harness_init(&w->h, 2, small_window);
+    struct parties p;
+    parties_init(&p);
+    uint32_t topic = open_standing(w), own = harness_topic(&w->h, "own", 0);
+    uint32_t queued = harness_topic(&w->h, "queued", 0);
+    struct shard_client *evil = client_of(w, p.evil), *other = client_of(w, p.honest);
+    client_open_pub(evil, 0, topic, false);
+    take_all(w, evil);
+    const struct amb_shard *shard = &w->h.shards[0];
+    size_t used = shard->entries.pool.used;
+    struct harness_queue queue;
+    harness_queue_open(&w->h, 0, NULL, &queue);
+    harness_queue_read(&queue, queued);
+    struct shard_client *member = shard_client_create(&w->h, 1, NULL);
+    client_join(member, 0, &queue, &(struct amb_subscription_options){.credit_msgs = MOST});
+    struct shard_client *far =
+        shard_client_create(&w->h, 1, &(struct client_options){.party = p.evil});
+    client_open_pub(far, 0, queued, false);
+    publish_tiny(w, far, 0, MOST / 4);
+    assert_in_range(shard->entries.pool.used, used, used + 2);
+    client_open_pub(other, 0, own, false);
+    publish(w, other, MOST);
+    for (uint64_t i = 1; i <= MOST / 4; i++) { /* None is stuck. */
+        assert_true(member->subs[0].last >= i);
+        client_ack(member, 0, i);
+        client_release(member, 0, i);
+        harness_settle(&w->h);
+    }
+    shard_client_destroy(&w->h.clients[member->id]);
+    harness_settle(&w->h);
+    harness_queue_close(&queue);
+    harness_forget(&w->h);
+    parties_fini(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +373,7 @@ int main(void)
         T(test_a_party_gives_its_history_up),
         T(test_shadows_are_of_the_party_that_published),
         T(test_shadows_leave_entries_to_others),
+        T(test_takes_leave_entries_to_others),
         T(test_the_last_entries_are_for_batches_of_all),
         T(test_a_slice_is_of_the_party_that_published),
         T(test_nobody_has_a_share_where_there_are_plenty),
