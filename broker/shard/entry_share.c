@@ -5,10 +5,6 @@
 
 #include <stdlib.h>
 
-/* One in so many of all entries: those that a party, or a user, has in any case for batches. */
-#define PARTY_PART 64u
-#define USER_PART 16u
-
 static struct amb_entry_share *share_find(const struct amb_shard *shard,
                                           struct amb_entry_shares *shares)
 {
@@ -104,24 +100,24 @@ size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entr
     return left < room ? left : room;
 }
 
-/* With batches that come. Windows were granted before, and so this is wider. Where others have all
- * that windows open for, one has a part of the rest still. */
-static size_t most_in_all(const struct amb_shard *shard, size_t used, unsigned percent,
-                          size_t least)
+/* With batches that come. Windows were granted before, and so this is wider. Up to plenty
+ * it may have all that is left, for it cannot keep the windows of all shut alone. */
+static size_t most_in_all(const struct amb_shard *shard, size_t used, unsigned percent)
 {
     size_t most = most_of(shard, used, percent + (100 - percent) / 2);
-    return most > least ? most : least;
+    size_t plenty = amb_entries_plenty_max(shard);
+    return most > plenty ? most : plenty;
 }
 
 static size_t most_of_party(const struct amb_shard *shard, const struct amb_entry_share *share)
 {
-    return most_in_all(shard, share->used, AMB_PARTY_SHARE, shard->entries.max / PARTY_PART);
+    return most_in_all(shard, share->used, AMB_PARTY_SHARE);
 }
 
 static size_t most_of_user(const struct amb_shard *shard, const struct amb_entry_share *share)
 {
-    return most_in_all(shard, share->above->used, user_percent(shard, share),
-                       shard->entries.max / USER_PART);
+    unsigned percent = user_percent(shard, share);
+    return percent == 100 ? SIZE_MAX : most_in_all(shard, share->above->used, percent);
 }
 
 bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim)

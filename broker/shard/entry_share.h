@@ -11,8 +11,8 @@
  *
  * The windows of a party open while it has less than half of the last ones that others leave. Those
  * of a user open while it has less than limits.user_share per cent of them. A batch that no entry
- * is reserved for may also take half of the rest. Others may have all that windows open for. Then
- * it still comes in while its party has less than a 64th of all, and its user less than a 16th.
+ * is reserved for may also take half of the rest. Of a party and a user that have less than three
+ * quarters of all, it may take any that is left.
  *
  * An entry knows its party. So the account outlives sessions, and a client that comes back meets
  * what it has left.

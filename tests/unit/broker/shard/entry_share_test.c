@@ -248,26 +248,35 @@ static void test_nobody_has_a_share_where_there_are_plenty(void **state)
     parties_fini(&p);
 }
 
-/* Others have all entries that windows open for. The last eighth is for batches that come. */
+/* Others have all entries that windows open for. The last eighth is for batches that come. Of a
+ * user without shares those others may be, too. */
 static void test_the_last_entries_are_for_batches_of_all(void **state)
 {
     struct world *w = *state;
     struct parties p;
+    struct amb_party *own;
     parties_init(&p);
+    assert_int_equal(amb_parties_find(&p.all, 0, "4", &own), AMB_OK);
     struct amb_shard *shard = &w->h.shards[0];
     shard->entries.max = MOST;
-    struct amb_entry_share *share = amb_entry_share_open(shard, p.honest);
-    const struct amb_entry_claim claim = {.share = share};
-    size_t before = shard->entries.reserved;
-    shard->entries.reserved = MOST / 8 * 7;
-    for (unsigned i = 0; i < MOST / 64; i++) {
-        shard->entries.reserved++;
-        amb_entry_share_add(share, 1);
-        assert_false(amb_entry_share_is_used_up(shard, &claim));
+    struct amb_party *all[] = {p.honest, own};
+    for (unsigned i = 0; i < 2; i++) {
+        struct amb_entry_share *share = amb_entry_share_open(shard, all[i]);
+        const struct amb_entry_claim claim = {.share = share};
+        size_t before = shard->entries.reserved, others = i == 0 ? 0 : MOST / 8 * 7;
+        shard->entries.reserved = MOST / 8 * 7;
+        share->above->used += others;
+        for (unsigned k = 0; k < MOST / 8 - 1; k++) {
+            shard->entries.reserved++;
+            amb_entry_share_add(share, 1);
+            assert_false(amb_entry_share_is_used_up(shard, &claim));
+        }
+        shard->entries.reserved = before;
+        share->above->used -= others;
+        amb_entry_share_add(share, (size_t)0 - (MOST / 8 - 1));
+        amb_entry_share_close(&share);
     }
-    shard->entries.reserved = before;
-    amb_entry_share_add(share, (size_t)0 - MOST / 64);
-    amb_entry_share_close(&share);
+    amb_party_unref(&own);
     parties_fini(&p);
 }
 
