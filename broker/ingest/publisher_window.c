@@ -236,11 +236,11 @@ static bool publisher_serve(struct amb_publisher *publisher)
     return false;
 }
 
-/* Its party has its share of the entries, and others still find some. */
+/* Has its party its share of the entries? Others may find some still. */
 static bool is_at_share(const struct amb_publisher *publisher)
 {
-    return amb_publisher_entries_room(publisher) == 0 &&
-           amb_entries_room(publisher->session->shard) > 0;
+    const struct amb_session *session = publisher->session;
+    return amb_entry_share_left(session->shard, session->entry_share) == 0;
 }
 
 static void publisher_serve_or_starve(struct amb_publisher *publisher)
@@ -281,7 +281,8 @@ enum amb_status amb_publisher_want(struct amb_publisher *publisher, uint64_t wan
     }
     publisher->want = want;
     /* A publisher that waits already is tried in its turn, at the end of this one. */
-    if (amb_list_is_empty(&publisher->starving) || publisher->is_rationed || publisher->is_shut) {
+    bool is_quick = publisher->is_rationed || (publisher->is_shut && !is_at_share(publisher));
+    if (amb_list_is_empty(&publisher->starving) || is_quick) {
         publisher_serve_or_starve(publisher);
     }
     return AMB_OK;

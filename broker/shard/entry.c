@@ -27,26 +27,9 @@ void amb_entries_init(struct amb_shard *shard, const struct amb_config *config)
     amb_pool_init(&entries->pool, sizeof(struct amb_entry), AMB_SHARD_POOL_CHUNK, 0);
 }
 
-size_t amb_entries_plenty_max(const struct amb_shard *shard)
-{
-    return shard->entries.max / 4 * 3;
-}
-
-size_t amb_entries_open_max(const struct amb_shard *shard)
-{
-    return shard->entries.max / 8 * 7;
-}
-
 bool amb_entries_are_used_up(const struct amb_shard *shard)
 {
     return shard->entries.pool.used + shard->entries.reserved > shard->entries.max;
-}
-
-size_t amb_entries_room(const struct amb_shard *shard)
-{
-    const struct amb_shard_entries *entries = &shard->entries;
-    size_t most = amb_entries_open_max(shard), used = entries->pool.used + entries->reserved;
-    return used < most ? most - used : 0;
 }
 
 void amb_entry_describe(struct amb_entry *copy, const struct amb_entry *entry)

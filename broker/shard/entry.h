@@ -167,14 +167,8 @@ void amb_entry_unref(struct amb_entry *entry, struct amb_shard *holder);
 /* The last reference, of a batch that goes no further. At home it waits for amb_entries_end, which
  * comes before the link's next frame. */
 void amb_entry_give_up(struct amb_entry *entry, struct amb_shard *holder);
-/* While fewer are in use or reserved, nobody has a share of them (entry_share.h). */
-size_t amb_entries_plenty_max(const struct amb_shard *shard);
-/* While fewer are in use or reserved, windows open. The rest is for batches that come. */
-size_t amb_entries_open_max(const struct amb_shard *shard);
 /* Is nothing left but what is reserved? The entry in question is counted already. */
 bool amb_entries_are_used_up(const struct amb_shard *shard);
-/* How many more there are for what can wait, shares aside: up to open_max. */
-size_t amb_entries_room(const struct amb_shard *shard);
 /* Nothing is allocated yet. */
 void amb_entries_init(struct amb_shard *shard, const struct amb_config *config);
 /* Ends the entries that were given up. */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shares of a worker's entries. All entries of a worker are bounded, and those that a blocking
- * reader stands on do not go. So nobody may have all of them:
+ * reader stands on do not go. So nobody may have all of them. Of 64 parts, in use or reserved:
  *
- *   0 ───────────────────── plenty ──────────────── open_max ───────── max
- *     there are enough for all    the last ones: shares     batches that nobody reserved for
+ *   0 ──────────── 44 ──────────── 52 ─────────── 60 ──────────────── 64
+ *     no shares       windows open    batches come    parties that have few
+ *                     by shares       of all
  *
  * A share counts the entries on one worker that are of its party, or of its user. They are roots,
  * shadows and copies of messages that it published, and those reserved for its windows.
  *
- * The windows of a party open while it has less than half of the last ones that others leave. Those
- * of a user open while it has less than limits.user_share per cent of them. A batch that no entry
- * is reserved for may also take half of the rest. Of a party and a user that have less than three
- * quarters of all, it may take any that is left.
+ * The windows of a party open while it has less than half of what others leave of the parts 45 to
+ * 52. Those of a user open while it has less than limits.user_share per cent of that. Batches that
+ * no entry is reserved for come in up to 60 parts, for they were granted before. A party that has
+ * at most a part goes on beyond that, further if its user has at most four.
  *
  * An entry knows its party. So the account outlives sessions, and a client that comes back meets
  * what it has left.
@@ -94,5 +95,7 @@ size_t amb_entry_share_left(const struct amb_shard *shard, const struct amb_entr
 size_t amb_entry_share_room(const struct amb_shard *shard, const struct amb_entry_share *share);
 /* Is nothing left for the batch? Its own entry is counted already. */
 bool amb_entry_share_is_used_up(const struct amb_shard *shard, const struct amb_entry_claim *claim);
+/* Are so few entries in use or reserved that nobody has a share of them? */
+bool amb_entry_shares_are_idle(const struct amb_shard *shard);
 /* Has the party that published the entry, which `shard` holds, no more left there for a shadow? */
 bool amb_entry_share_is_over(const struct amb_shard *shard, const struct amb_entry *entry);

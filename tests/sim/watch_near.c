@@ -8,7 +8,7 @@
 #include "broker/config/config.h"
 #include "broker/delivery/acks/queue_life.h"
 #include "broker/delivery/acks/queue_private.h"
-#include "broker/shard/entry.h"
+#include "broker/shard/entry_share.h"
 #include "tests/sim/sim.h"
 
 #include <inttypes.h>
@@ -125,8 +125,7 @@ static struct merit merit_of(const struct amb_seat *seat, bool is_local, uint64_
 static bool may_be_over(const struct amb_seat *seat)
 {
     const struct amb_shard *shard = seat->queue->shard;
-    return seat->shard != shard &&
-           shard->entries.pool.used + shard->entries.reserved > amb_entries_plenty_max(shard);
+    return seat->shard != shard && !amb_entry_shares_are_idle(shard);
 }
 
 static struct member member_of(const struct amb_seat *seat, bool is_local,

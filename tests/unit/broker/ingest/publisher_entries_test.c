@@ -89,7 +89,7 @@ static void test_windows_stay_shut_where_entries_are_few(void **state)
     uint32_t topic = open_standing(w, &slow);
     open_greedy(w, greedy, topic);
     (void)send_tiny(w, greedy);
-    assert_int_equal(amb_entries_room(shard), 0);
+    assert_int_equal(amb_entry_share_room(shard, NULL), 0);
     client_open_pub(w->p, 1, topic, false);
     assert_int_equal(publisher(w, 1)->window, 0);
     client_want(w->p, 1, client_batch_bytes(1, 16));
@@ -116,7 +116,7 @@ static void test_readers_of_another_worker_let_entries_go(void **state)
         &(struct amb_subscription_options){.slow = AMB_SLOW_DROP_OLDEST, .credit_msgs = 1});
     open_greedy(w, greedy, topic);
     (void)send_tiny(w, greedy);
-    assert_int_equal(amb_entries_room(shard), 0);
+    assert_int_equal(amb_entry_share_room(shard, NULL), 0);
     w->p = shard_client_create(&w->h, 0, NULL);
     client_open_pub(w->p, 0, own, false);
     client_want(w->p, 0, client_batch_bytes(1, LEN));

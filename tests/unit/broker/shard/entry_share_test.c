@@ -8,7 +8,9 @@
 #include "tests/support/shard/shard_queue.h"
 #include "tests/unit/broker/ingest/publisher_world.h"
 
-#define MOST 4096u /* entries in these tests */
+#define MOST 4096u       /* entries in these tests, */
+#define PART (MOST / 64) /* ... in parts */
+#define CROWD 16u        /* publishers, each with a reader that stands */
 #define LEN UINT64_C(1000)
 #define FAR 4u     /* topics with a reader on another worker */
 #define TRIES 400u /* of a client that wants more */
@@ -98,7 +100,7 @@ static void test_one_client_leaves_entries_to_others(void **state)
     client_open_pub(evil, 0, topic, false);
     take_all(w, evil);
     size_t used = w->h.shards[0].entries.pool.used;
-    assert_in_range(used, MOST / 4 * 3, MOST / 32 * 27 + 1);
+    assert_in_range(used, 48 * PART - 16, 60 * PART + 1);
     assert_int_equal(amb_entry_share_room(&w->h.shards[0], evil->session->entry_share), 0);
     assert_true(amb_list_is_empty(&w->h.shards[0].windows.starving)); /* Nobody is behind it. */
     assert_false(amb_list_is_empty(&w->h.shards[0].windows.shut));
@@ -127,11 +129,11 @@ static void test_many_clients_of_a_user_leave_entries_to_others(void **state)
         shard_client_destroy(&w->h.clients[evil->id]);
     }
     const struct amb_shard *shard = &w->h.shards[0];
-    assert_true(p.evil->entry_shares->of[0]->used > MOST / 4 * 3);
+    assert_true(p.evil->entry_shares->of[0]->used > 44 * PART);
     assert_int_equal(p.evil->entry_shares->of[0]->sessions, 0);
     /* A user leaves a twentieth of the last ones. Half of that is enough here. */
-    assert_true(amb_entries_room(shard) >= MOST / 8 / 40);
     struct shard_client *other = client_of(w, p.honest);
+    assert_in_range(amb_entry_share_room(shard, other->session->entry_share), PART / 2, PART);
     client_open_pub(other, 0, w->topic, false);
     publish(w, other, MOST);
     harness_forget(&w->h);
@@ -154,7 +156,7 @@ static void test_a_party_gives_its_history_up(void **state)
     struct shard_client *client = client_of(w, p.evil);
     client_open_pub(client, 0, topic, false);
     publish(w, client, 4 * MOST);
-    assert_in_range(w->h.shards[0].entries.pool.used, MOST / 2, MOST / 32 * 27 + 1);
+    assert_in_range(w->h.shards[0].entries.pool.used, 1, 60 * PART);
     harness_forget(&w->h);
     parties_fini(&p);
 }
@@ -210,7 +212,13 @@ static void test_a_slice_is_of_the_party_that_published(void **state)
     parties_fini(&p);
 }
 
-/* Up to plenty one party may have all. */
+static void take(struct amb_shard *shard, struct amb_entry_share *share, size_t count)
+{
+    shard->entries.reserved += count;
+    amb_entry_share_add(share, count);
+}
+
+/* While there are plenty one party may have all. */
 static void test_nobody_has_a_share_where_there_are_plenty(void **state)
 {
     struct world *w = *state;
@@ -220,37 +228,35 @@ static void test_nobody_has_a_share_where_there_are_plenty(void **state)
     shard->entries.max = MOST;
     struct amb_entry_share *share = amb_entry_share_open(shard, p.evil);
     struct amb_entry_share *other = amb_entry_share_open(shard, p.honest);
-    size_t before = shard->entries.reserved;
-    size_t most = MOST / 4 * 3 - before + MOST / 16;
+    size_t before = shard->entries.reserved, most = 48 * PART - before;
     assert_int_equal(amb_entry_share_room(shard, share), most);
-    shard->entries.reserved += MOST / 2;
-    amb_entry_share_add(share, MOST / 2);
-    assert_int_equal(amb_entry_share_room(shard, share), most - MOST / 2);
-    assert_int_equal(amb_entry_share_room(shard, other), most - MOST / 2);
-    shard->entries.reserved += MOST / 4;
-    amb_entry_share_add(share, MOST / 4);
-    assert_in_range(amb_entry_share_room(shard, other), MOST / 16 - before, MOST / 16);
-    struct amb_entry_claim claim = {.share = share};
-    assert_false(amb_entry_share_is_used_up(shard, &claim));
-    shard->entries.reserved += MOST / 8;
-    amb_entry_share_add(share, MOST / 8);
+    take(shard, share, 32 * PART);
+    assert_int_equal(amb_entry_share_room(shard, share), most - 32 * PART);
+    assert_int_equal(amb_entry_share_room(shard, other), most - 32 * PART);
+    take(shard, share, 12 * PART);
+    assert_in_range(amb_entry_share_room(shard, other), 4 * PART - before, 4 * PART);
+    take(shard, share, 4 * PART);
     assert_int_equal(amb_entry_share_room(shard, share), 0);
+    struct amb_entry_claim claim = {.share = share};
+    assert_false(amb_entry_share_is_used_up(shard, &claim)); /* Batches were granted before. */
+    take(shard, share, 12 * PART + 1);
     assert_true(amb_entry_share_is_used_up(shard, &claim));
     claim.has_entry = true;
     assert_false(amb_entry_share_is_used_up(shard, &claim));
     claim = (struct amb_entry_claim){.share = other};
     assert_false(amb_entry_share_is_used_up(shard, &claim));
-    shard->entries.reserved = before;
-    amb_entry_share_add(share, (size_t)0 - MOST / 8 * 7);
+    assert_int_equal(amb_entry_share_room(shard, other), PART);
+    take(shard, share, (size_t)0 - 60 * PART - 1);
+    assert_int_equal(shard->entries.reserved, before);
     amb_entry_share_close(&share);
     amb_entry_share_close(&other);
     amb_entry_share_close(&other);
     parties_fini(&p);
 }
 
-/* Others have all entries that windows open for. The last eighth is for batches that come. Of a
- * user without shares those others may be, too. */
-static void test_the_last_entries_are_for_batches_of_all(void **state)
+/* Others have many. A party that has few finds some for its batches, more so if its user has few,
+ * or is root. */
+static void test_the_last_entries_are_for_batches_of_those_with_few(void **state)
 {
     struct world *w = *state;
     struct parties p;
@@ -259,21 +265,28 @@ static void test_the_last_entries_are_for_batches_of_all(void **state)
     assert_int_equal(amb_parties_find(&p.all, 0, "4", &own), AMB_OK);
     struct amb_shard *shard = &w->h.shards[0];
     shard->entries.max = MOST;
-    struct amb_party *all[] = {p.honest, own};
-    for (unsigned i = 0; i < 2; i++) {
-        struct amb_entry_share *share = amb_entry_share_open(shard, all[i]);
+    const struct {
+        struct amb_party *party;
+        size_t own, of_user;
+        unsigned parts; /* where its batches end */
+    } cases[] = {{p.honest, 0, 0, 64},
+                 {p.honest, 2 * PART, 0, 60},
+                 {own, 0, 50 * PART, 64},
+                 {p.twin, 0, 50 * PART, 62}};
+    for (unsigned i = 0; i < 4; i++) {
+        struct amb_entry_share *share = amb_entry_share_open(shard, cases[i].party);
         const struct amb_entry_claim claim = {.share = share};
-        size_t before = shard->entries.reserved, others = i == 0 ? 0 : MOST / 8 * 7;
-        shard->entries.reserved = MOST / 8 * 7;
-        share->above->used += others;
-        for (unsigned k = 0; k < MOST / 8 - 1; k++) {
+        size_t before = shard->entries.reserved;
+        share->used += cases[i].own;
+        share->above->used += cases[i].own + cases[i].of_user;
+        shard->entries.reserved = 55 * PART;
+        while (!amb_entry_share_is_used_up(shard, &claim)) {
             shard->entries.reserved++;
-            amb_entry_share_add(share, 1);
-            assert_false(amb_entry_share_is_used_up(shard, &claim));
         }
+        assert_int_equal(shard->entries.reserved, cases[i].parts * PART + 1);
         shard->entries.reserved = before;
-        share->above->used -= others;
-        amb_entry_share_add(share, (size_t)0 - (MOST / 8 - 1));
+        share->used -= cases[i].own;
+        share->above->used -= cases[i].own + cases[i].of_user;
         amb_entry_share_close(&share);
     }
     amb_party_unref(&own);
@@ -373,6 +386,59 @@ static void test_takes_leave_entries_to_others(void **state)
     parties_fini(&p);
 }
 
+/* Each of them has a reader that stands, and is one of so many users. Their windows shut in time.
+ */
+static void crowd_waits(struct world *w, unsigned users)
+{
+    struct amb_parties parties;
+    struct amb_party *party[CROWD];
+    struct shard_client *crowd[CROWD];
+    harness_fini(&w->h);
+    harness_init(
+        &w->h, 1,
+        "memory = { host = { size = \"256M\"; segment = \"2M\"; grow_on_demand = true; }; };"
+        "limits = { window = \"64K\"; };");
+    assert_int_equal(amb_parties_init(&parties, 2), AMB_OK);
+    w->h.shards[0].entries.max = 3 * MOST;
+    for (unsigned i = 0; i < CROWD; i++) {
+        const char name[] = {(char)('a' + i), '\0'};
+        uint32_t topic = harness_topic(&w->h, name, 0);
+        client_subscribe(shard_client_create(&w->h, 0, NULL), 0, topic, &stands);
+        assert_int_equal(amb_parties_find(&parties, 4001 + i % users, name, &party[i]), AMB_OK);
+        crowd[i] = client_of(w, party[i]);
+        client_open_pub(crowd[i], 0, topic, false);
+    }
+    for (unsigned turn = 0; turn < MOST; turn++) {
+        for (unsigned i = 0; i < CROWD; i++) {
+            if (client_may_send(crowd[i], 0, 1, 400)) {
+                client_send(crowd[i], 0, 1, 400);
+            } else if (turn % 8 == i % 8) {
+                client_want(crowd[i], 0, crowd[i]->pubs[0].bytes + client_batch_bytes(1, 400));
+            }
+        }
+        harness_settle(&w->h);
+        if (turn % 16 == 0) {
+            harness_pass(&w->h, AMB_RECLAIM_PAUSE_NS);
+        }
+    }
+    assert_in_range(w->h.shards[0].entries.pool.used, 3 * 48 * PART, 3 * 60 * PART);
+    for (unsigned i = 0; i < CROWD; i++) {
+        assert_int_equal(crowd[i]->settle_count, 0); /* Nothing is refused. */
+    }
+    harness_forget(&w->h);
+    for (unsigned i = 0; i < CROWD; i++) {
+        amb_party_unref(&party[i]);
+    }
+    amb_parties_fini(&parties);
+}
+
+static void test_a_crowd_waits_and_is_not_refused(void **state)
+{
+    crowd_waits(*state, CROWD);
+    crowd_waits(*state, 4);
+    crowd_waits(*state, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,8 +449,9 @@ int main(void)
         T(test_shadows_are_of_the_party_that_published),
         T(test_shadows_leave_entries_to_others),
         T(test_takes_leave_entries_to_others),
-        T(test_the_last_entries_are_for_batches_of_all),
+        T(test_the_last_entries_are_for_batches_of_those_with_few),
         T(test_a_slice_is_of_the_party_that_published),
+        T(test_a_crowd_waits_and_is_not_refused),
         T(test_nobody_has_a_share_where_there_are_plenty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
