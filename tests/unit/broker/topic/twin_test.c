@@ -12,7 +12,6 @@
 #include "broker/memory/gpupool.h"
 #include "broker/memory/segment.h"
 #include "broker/session/session.h"
-#include "broker/shard/entry_share.h"
 #include "broker/shard/segment_lease.h"
 #include "tests/fakecuda/fakecuda.h"
 #include "tests/support/quota.h"
@@ -177,41 +176,6 @@ static void test_readers_on_all_workers_share_one_copy(void **state)
     }
     harness_settle(&w->h);
     assert_int_equal(w->p->freed, w->p->commits);
-}
-
-/* All entries of a worker: shadows, the copies, and the shadows of these. */
-static void test_copies_are_of_the_party_that_published(void **state)
-{
-    struct world *w = *state;
-    struct amb_parties parties;
-    struct amb_party *party;
-    assert_int_equal(amb_parties_init(&parties, 3), AMB_OK);
-    assert_int_equal(amb_parties_find(&parties, 4001, "1", &party), AMB_OK);
-    struct shard_client *before = w->p;
-    client_close_pub(before, 0);
-    client_close_pub(before, 1);
-    w->p = shard_client_create(
-        &w->h, 0,
-        &(struct client_options){.may_map = true, .answers_offers = true, .party = party});
-    client_open_pub(w->p, 0, w->topic, true);
-    w->address = client_lease_gpu(w->p, &w->gpus, SLOT, SLOTS, &w->lease);
-    client_subscribe(w->b, 0, w->topic, NULL);
-    for (uint32_t n = 0; n < 5; n++) {
-        commit(w, 0, n, 50000);
-    }
-    await(w, w->b, 5);
-    assert_true(w->h.shards[1].entries.pool.used >= 8);
-    for (unsigned i = 0; i < 2; i++) {
-        const struct amb_shard_entries *entries = &w->h.shards[i].entries;
-        assert_int_equal(party->entry_shares->of[i]->used, entries->pool.used + entries->reserved);
-    }
-    client_release_all(w->b, 0);
-    harness_settle(&w->h);
-    assert_int_equal(party->entry_shares->of[1]->used, 0);
-    harness_forget(&w->h);
-    assert_int_equal(party->refs, 2);
-    amb_party_unref(&party);
-    amb_parties_fini(&parties);
 }
 
 static void test_all_workers_lose_what_could_not_be_copied(void **state)
@@ -624,7 +588,6 @@ int main(void)
         TEST_THREE(test_readers_of_host_memory_share_one_copy),
         TEST(test_readers_on_all_workers_share_one_copy),
         TEST_THREE(test_readers_on_all_workers_share_one_copy),
-        TEST_THREE(test_copies_are_of_the_party_that_published),
         TEST_THREE(test_all_workers_lose_what_could_not_be_copied),
         TEST_LARGE(test_a_copy_costs_the_same_however_many_wait),
         TEST_LARGE_THREE(test_a_copy_costs_the_same_however_many_wait),
