@@ -445,11 +445,12 @@ static const struct amb_config_key keys[] = {
      .default_text = "90",
      .min = 1,
      .max = 100,
-     .help = "Per cent of what others leave of a limit that is the whole broker's (connections, "
-             "topics, subscriptions, pairs, durable names, publishers' names, leased memory, the "
-             "last entries for batches) that one user may have. "
-             "A user is a uid on Unix sockets; all TCP clients are one. Root and the "
-             "broker's own user may have all."},
+     .help =
+         "Per cent of what others leave of a limit that is the whole broker's (connections, "
+         "topics, subscriptions, pairs, durable names, publishers' names, leased memory), or of "
+         "the last entries of a worker, that one user may have. "
+         "A user is a uid on Unix sockets; all TCP clients are one. Root and the "
+         "broker's own user may have all."},
     {.path = "limits.max_mapped_per_session",
      .type = AMB_CONFIG_SIZE,
      .offset = FIELD(limits.max_mapped_per_session),
